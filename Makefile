@@ -62,7 +62,7 @@ check-aarch64:
 # lock of its own, for ever: so nothing that forks. Nor the refusals of every request: one thread, and an hour.
 aarch64:
 	tools/aarch64.sh fetch qemu
-	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p zcomp --tests -- \
+	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p zcomp -p calls --tests -- \
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 

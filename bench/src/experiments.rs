@@ -17,7 +17,7 @@ pub mod slab;
 mod sparse;
 mod table;
 mod throughput;
-mod zmem;
+pub mod zmem;
 
 use clap::ValueEnum;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use bench::Error;
-use bench::experiments::{Experiment, Request, serve, slab};
+use bench::experiments::{Experiment, Request, serve, slab, zmem};
 use bench::inputs::{Cache, Input};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
@@ -14,6 +14,9 @@ use bench::stores::{self, StoreKind};
 
 const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
+
+/// What is given instead of an experiment to a process that an experiment starts.
+const HOLDERS: [&str; 5] = ["store", "objects", "messages", "serve", "region"];
 
 /// Measures uzram and its rivals on real input.
 ///
@@ -23,7 +26,7 @@ const SEED_DEFAULT: &str = "0x757a72616d";
 #[command(name = "bench")]
 struct Arguments {
     /// What to measure
-    #[arg(value_enum, required_unless_present_any = ["store", "objects", "messages", "serve"])]
+    #[arg(value_enum, required_unless_present_any = HOLDERS)]
     experiment: Option<Experiment>,
     /// One JSON object per figure and line instead of a table
     #[arg(long)]
@@ -53,6 +56,9 @@ struct Arguments {
     /// Serves a device for an experiment that was started before
     #[arg(long, hide = true, conflicts_with = "experiment")]
     serve: Option<String>,
+    /// Holds a region for an experiment that was started before
+    #[arg(long, hide = true, conflicts_with = "experiment")]
+    region: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -78,6 +84,7 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
         objects,
         messages,
         serve,
+        region,
     } = arguments;
     if let Some(order) = objects {
         return slab::hold(&order).map(|()| Verdict::Pass);
@@ -87,6 +94,9 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     }
     if let Some(order) = serve {
         return serve::hold(&order).map(|()| Verdict::Pass);
+    }
+    if let Some(order) = region {
+        return zmem::hold(&order).map(|()| Verdict::Pass);
     }
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);

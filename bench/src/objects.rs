@@ -83,7 +83,7 @@ impl Objects for OurObjects {
         self.size
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let len = checked(len, self.size);
         let start = self.cache.alloc()?;
@@ -91,14 +91,14 @@ impl Objects for OurObjects {
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
         // SAFETY: it is of this cache, by the number that no other has.
         unsafe { object.sum() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
         // SAFETY: it is of this cache, by the number that no other has, and gone with this.
@@ -135,7 +135,7 @@ impl<A: Allocator> Objects for HeapObjects<A> {
         self.size
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let len = checked(len, self.size);
         let start = NonNull::new(A::malloc(self.size)).ok_or_else(|| Error::Setup {
@@ -146,14 +146,14 @@ impl<A: Allocator> Objects for HeapObjects<A> {
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
         // SAFETY: it is a block of A's that was not freed: `free` takes the object.
         unsafe { object.sum() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
         // SAFETY: it came from A's malloc, and is gone with this.

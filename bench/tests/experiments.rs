@@ -147,3 +147,23 @@ fn blocks() {
     let write = "system/zstd 3: write time per byte, 16 over 4 KiB";
     assert!(value(&figures, write) > 0.0);
 }
+
+/// Regions are held by processes of their own there, by each backend that the system permits.
+#[test]
+fn zmem() {
+    let figures = figures("zmem", "4M", "1");
+    assert!(value(&figures, "system/lz4, 4 KiB: memory over the raw codec's bytes") > 1.0);
+    let signal = |what: &str| {
+        let of_signal = |figure: &&Value| {
+            let name = figure["figure"].as_str().unwrap();
+            name.starts_with("system/signal, ") && name.ends_with(what)
+        };
+        let found = figures.iter().find(of_signal);
+        let found = found.unwrap_or_else(|| panic!("no figure of {what} in {figures:#?}"));
+        found["value"].as_f64().unwrap_or_else(|| panic!("{found} has no value"))
+    };
+    assert!(signal("4 KiB blocks, in order: out, each") > 0.0);
+    assert!(signal("at random: in, over a fault without a codec and decoding") > 0.0);
+    assert!(signal("16 over 4 KiB: in") > 0.0);
+    assert!(signal("threads at once, over one thread's rate times processors") > 0.0);
+}

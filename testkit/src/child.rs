@@ -1,22 +1,69 @@
 //! Work in a child after fork.
 #![allow(unsafe_code)]
 
+use crate::scaled;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Forks; the child does `work` and ends with 0, or with 1 if that panics or takes a minute.
-pub fn in_child(work: impl FnOnce()) {
-    // SAFETY: the child calls nothing that a lost thread could have left locked but what is tested,
-    // and the C library's allocator, which takes care of itself. It never returns.
-    unsafe {
-        let child = libc::fork();
+/// Seconds after which a child is ended, in short runs and in long ones.
+const TIME: [usize; 2] = [60, 600];
+
+/// A child at its work. It is waited for by [`wait`](Self::wait) or [`status`](Self::status) alone.
+#[derive(Debug)]
+#[must_use]
+pub struct Child(i32);
+
+impl Child {
+    /// Forks; the child does `work` and ends with 0, or with 1 if that panics or takes too long:
+    /// nothing of the test's is run in it after that.
+    pub fn fork(work: impl FnOnce()) -> Self {
+        // SAFETY: the child calls nothing that a lost thread could have left locked but what is
+        // tested, and the C library's allocator, which takes care of itself.
+        Self::begin(unsafe { libc::fork() }, work)
+    }
+
+    /// The same by the system call, so that no handler of forks is told of it.
+    pub fn clone_unnoticed(work: impl FnOnce()) -> Self {
+        // SAFETY: as of `fork`, but that the allocator must not be locked: no other thread of the
+        // test's allocates meanwhile.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        Self::begin(child as i32, work)
+    }
+
+    fn begin(child: i32, work: impl FnOnce()) -> Self {
         assert!(child >= 0, "fork failed");
         if child == 0 {
-            libc::alarm(60);
+            // SAFETY: it ends the child later.
+            unsafe { libc::alarm(scaled(TIME[0], TIME[1]) as u32) };
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            libc::_exit(i32::from(!worked));
+            // SAFETY: it ends the child.
+            unsafe { libc::_exit(i32::from(!worked)) };
         }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        assert_eq!(status, 0, "the child failed");
+        Child(child)
     }
+
+    /// Its process.
+    pub fn id(&self) -> i32 {
+        self.0
+    }
+
+    /// Waits for its end, and returns its status as `waitpid` gives it.
+    pub fn status(self) -> i32 {
+        let mut status = 0;
+        // SAFETY: the status is here.
+        assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
+        status
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// The work failed.
+    pub fn wait(self) {
+        assert_eq!(self.status(), 0, "the child failed");
+    }
+}
+
+/// Has a child do `work`, and waits for it.
+pub fn in_child(work: impl FnOnce()) {
+    Child::fork(work).wait();
 }

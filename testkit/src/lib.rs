@@ -57,6 +57,8 @@ pub mod subject;
 #[cfg(feature = "page")]
 pub mod supply;
 pub mod wait;
+#[cfg(feature = "zcomp")]
+pub mod watched_codec;
 
 pub use choices::Choices;
 pub use model::{Model, Run, fuzz, replay, run, run_any};

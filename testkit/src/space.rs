@@ -94,7 +94,7 @@ impl SpaceModel {
     }
 
     fn release(&mut self, id: ExtentId, range: Range<u32>) {
-        let set = <PageSet>::default();
+        let mut set = <PageSet>::default();
         let pages = self.extents.get_mut(&id).unwrap();
         for page in range {
             if pages[page as usize].take().is_some() {

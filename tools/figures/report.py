@@ -1,6 +1,6 @@
 """The blocks of docs/results.md: each number is read from the committed results."""
 
-from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, table
+from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, span, table
 
 
 def table_processors(r):
@@ -150,6 +150,36 @@ def table_cold(r):
             ("saved to a file: time over `cp` with fsync", "save/source/save over cp"),
             ("restored: time over `cp` with fsync", "save/source/restore over cp")]
     return table(["job", "ratio"], [[label, ratio(r.value("cold", figure))] for label, figure in jobs])
+
+
+# What a region says of its backend.
+BACKENDS = [("signals", "signal, with marks of page tables: needs no right"),
+            ("userfaultfd by SIGBUS, pages moved", "userfaultfd, answered by SIGBUS: system calls on what is absent fail"),
+            ("userfaultfd by threads, pages moved", "userfaultfd, answered by threads: system calls may touch what is absent")]
+
+
+def table_zmem(r):
+    def row(label, figure):
+        return [label, *(ratio(r.value("zmem", f"heap/{backend}{figure}")) for _, backend in BACKENDS)]
+
+    jobs = [("out, in order", "in order: out"), ("in, in order", "in order: in"), ("in, at random", "at random: in"),
+            ("in, at random, in a program of several threads", "beside another thread, at random: in")]
+    rows = [row(f"{size} KiB blocks: {label}", f", {size} KiB blocks, {figure}, over the kernel's")
+            for size in (4, 16) for label, figure in jobs]
+    threads = ": 8 threads at once, over one thread's rate times processors"
+    rows.append(row("8 threads that touch 4 KiB blocks at once, over one thread's rate times processors", threads))
+    kernels = [r.rival("zmem", f"heap/{backend}{threads}") for _, backend in BACKENDS]
+    text = prose(f"The kernel's own 8 threads come to {span(min(kernels), max(kernels))} in the same runs. Each fault by signals takes "
+                 "the lock of the process's mappings twice, so threads that fault at once wait for each other. Pages were moved in the runs with a userfaultfd; they "
+                 "are protected by now, as moving loses one now and then.")
+
+    def memory(size, codec):
+        return f"{r.value('zmem', f'heap/{codec}, {size} KiB: memory over original'):.1f}%"
+
+    sizes = [[f"{size} KiB", memory(size, "lz4"), memory(size, "zstd 3")] for size in (4, 16, 64)]
+    heads = [name for name, _ in BACKENDS]
+    return "\n\n".join([table(["lz4, time over the kernel's swap", *heads], rows), text,
+                        table(["block", "memory over original, lz4", "zstd 3"], sizes)])
 
 
 def table_churn(r):

@@ -2,25 +2,53 @@
 //! each backend, beside the kernel's swap on a zram device of its own.
 
 mod bed;
+mod decoder;
+mod held;
 mod orders;
 mod ratio;
 mod swap;
 mod threads;
 
+pub use held::hold;
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
 use super::Request;
 use super::blocks::{LZ4, Method};
 use crate::Error;
 use crate::inputs::Input;
-use crate::report::Report;
+use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 
 const NAME: &str = "zmem";
 /// What the series paged out and in.
 const BYTES: u64 = 100 * MIB;
-/// Backends that are measured.
-const BACKENDS: [BackendKind; 1] = [BackendKind::Signal];
+/// Backends that are measured. The first is what a region has that nobody asked to be otherwise.
+const BACKENDS: [BackendKind; 3] =
+    [BackendKind::Signal, BackendKind::Userfaultfd, BackendKind::UserfaultfdSigbus];
+
+/// What is measured, of what.
+struct Scene<'a> {
+    request: &'a Request,
+    input: Input,
+    pages: &'a [u8],
+    /// Its place among the backends.
+    backend: usize,
+}
+
+impl Scene<'_> {
+    /// Returns what a figure must be; of backends that someone has to ask for, it is told alone.
+    fn bound(&self, bound: Bound) -> Option<Bound> {
+        (self.backend == 0).then_some(bound)
+    }
+
+    /// Says what a figure must be, where it is judged.
+    fn judged(&self, figure: Figure, bound: Bound) -> Figure {
+        match self.bound(bound) {
+            Some(bound) => figure.must(bound),
+            None => figure,
+        }
+    }
+}
 
 /// One after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -28,11 +56,19 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(BYTES)).load()?;
         let pages = whole_blocks(&pages);
         ratio::run(input, pages, report)?;
-        for backend in BACKENDS {
-            swap::run(request, input, pages, backend, report)?;
-            orders::run(request, input, pages, backend, report)?;
-            threads::run(request, input, pages, backend, report)?;
+        let mut at_random = Vec::new();
+        for (backend, kind) in BACKENDS.into_iter().enumerate() {
+            if let Err(refused) = region(&[0; zram::SLOT_BYTES], LZ4, zram::SLOT_BYTES, kind) {
+                let what = format!("{}/{kind:?}: {refused}", input.name());
+                report.add(Figure::missing(NAME, what, ""))?;
+                continue;
+            }
+            let scene = Scene { request, input, pages, backend };
+            at_random.extend(swap::run(&scene, report)?);
+            orders::run(&scene, report)?;
+            threads::run(&scene, report)?;
         }
+        swap::add_best(input.name(), &at_random, report)?;
     }
     Ok(())
 }

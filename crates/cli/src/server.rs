@@ -1,4 +1,4 @@
-//! `uzram serve`: a device as a disk for others, until a signal ends it.
+//! `uzram serve`: serves a device as a disk to other programs, until a signal ends the server.
 
 mod conflicts;
 mod device;
@@ -31,24 +31,24 @@ use std::time::{Duration, Instant};
 use turn::Turn;
 use zram::{Open, Zram};
 
-/// Clients have so long to notice that the server ends. It ends then, whatever they do.
+/// How long clients have to disconnect when the server ends. After that it ends whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// A client that sent a request while the disk was being saved has so long to take the answer.
+/// After a save at the end, how long clients of the control socket have to take their answers.
 const ANSWERED: Duration = Duration::from_secs(2);
 
-/// Standard output has so long to take what is told; nothing waits for it longer.
+/// How long standard output has to take the announcement. The server waits no longer for it.
 const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often it is looked for signals meanwhile.
+/// How often the server checks for signals while it waits for standard output.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Serves until a signal ends it.
+/// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
-    // Better now than after the work.
+    // Conflicts are reported before the device is made, or restored, which may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
-    // Threads inherit it from the thread that starts them, so it is set before any other starts.
+    // Threads inherit this setting from the thread that starts them, so it comes before them.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         );
     }
     headroom::keep(args)?;
-    // Until it is made a signal ends all at once: there is nothing yet that would be left behind.
+    // Until the device is made, a signal ends the process at once: no socket or mount would stay.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
@@ -65,18 +65,18 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let started = serving.mount(args).and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
-        // Nobody may be waiting for it.
+        // An error means that no service manager waits for this.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let signal = signals.end();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // Their sender wanted the server to end, and not to lose the data.
+        // The senders of earlier signals wanted the server to end, not the data to be lost.
         signals.forget();
     }
     let ended = match &save_file {
         Some(save_file) => {
-            // While it can be seen what lies on the disk.
+            // While the disk is served, locations that lie on it can be recognised.
             let places = locations::all(save_file);
             turn.take(false);
             let Stopped { disk, control, was_used } = serving.stop(Instant::now() + GOODBYE);
@@ -102,17 +102,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints. Waits for a reader only for a while, and no longer once a signal has come.
+/// Prints `text`. Waits for a reader of it for a while, and no longer once a signal has come.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
-    let (tell, is_told) = mpsc::channel();
-    let prints = move || drop(tell.send(crate::print(&text)));
+    let (sender, receiver) = mpsc::channel();
+    let prints = move || drop(sender.send(crate::print(&text)));
     spawn("print", headroom::STACK, prints).map_err(no_thread)?;
     let until = Instant::now() + PRINTED_WITHIN;
     while Instant::now() < until && !signals.is_end() {
-        match is_told.recv_timeout(TICK) {
+        match receiver.recv_timeout(TICK) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::worker()),
-            Ok(told) => return told,
+            Ok(printed) => return printed,
         }
     }
     if !signals.is_end() {
@@ -124,7 +124,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     Ok(())
 }
 
-/// What serves the disk.
+/// A disk that is served, and its servers.
 struct Serving {
     served: Arc<Served>,
     control: Control,
@@ -133,17 +133,17 @@ struct Serving {
     announcement: String,
 }
 
-/// What is left when all users of the disk have ended: the disk, and the control socket, which
-/// still answers `stat` and saves.
+/// What remains when the users of the disk are disconnected: the disk, and the control socket,
+/// which still answers `stat` and saves the disk for clients.
 struct Stopped {
     disk: Arc<Open>,
     control: Control,
-    /// Whether someone may have been told that something is stored, also where it could not be
-    /// started.
+    /// Whether a write may have been acknowledged, even if the server did not start completely.
     was_used: bool,
 }
 
 impl Serving {
+    /// Makes the sockets and starts their servers.
     fn start(
         args: &ServeArgs,
         zram: Arc<Zram>,
@@ -179,7 +179,7 @@ impl Serving {
         Ok(Serving { served, control, log, mounted: None, announcement })
     }
 
-    /// Mounts it, if that is asked for.
+    /// Mounts the disk, if the arguments say so.
     fn mount(&mut self, args: &ServeArgs) -> Result<(), Error> {
         let Some(dir) = &args.mount else { return Ok(()) };
         let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
@@ -195,25 +195,26 @@ impl Serving {
         Ok(())
     }
 
-    /// Ends all users of the disk, and the job that is under way. No client is told any more that
-    /// something is stored.
+    /// Disconnects all users of the disk, and cancels the job that is under way. After that no
+    /// write is acknowledged.
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Not before: until then one may come.
+        // Until the server has stopped, another client may come.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
-            // What is left of them ends with the process.
+            // The threads of these clients end with the process.
             log!("some clients did not disconnect in time; they get errors from now on");
         }
         Stopped { disk: disk.clone(), control: self.control, was_used }
     }
 }
 
+/// Listens at `address`, or else at the socket named `usual` in the directory of sockets.
 fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
     let address = match address {
         Some(address) => address,
@@ -222,8 +223,8 @@ fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> 
     address.listen().map_err(failed)
 }
 
-/// Has the kernel not wait for our own disk when it needs memory for us, and returns whether we
-/// have the right to that.
+/// Tells the kernel that, when it reclaims memory for this process, it must not wait for this
+/// process's own disk. Returns whether the process has the right to that.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

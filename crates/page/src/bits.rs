@@ -62,14 +62,20 @@ pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
 
 /// A set of pages of an extent, by number: those below 64 * `W`.
 ///
-/// The set's owner sees to it that one thread at a time changes the set. The words are atomic so
-/// that a stale reader reads an old set, and there is no data race.
+/// Only a set that is its user's own can be changed; those of a [`Residency`] change with that. The
+/// words are atomic so that a stale reader reads an old set, and there is no data race.
 #[derive(Debug)]
 pub struct PageSet<const W: usize = WORDS>([AtomicU64; W]);
 
 impl<const W: usize> Default for PageSet<W> {
     fn default() -> Self {
         PageSet(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl<const W: usize> Clone for PageSet<W> {
+    fn clone(&self) -> Self {
+        PageSet(std::array::from_fn(|word| AtomicU64::new(self.0[word].load(Relaxed))))
     }
 }
 
@@ -96,7 +102,13 @@ impl<const W: usize> PageSet<W> {
 
     /// Adds `range`. Returns how many of its pages were not in the set.
     #[inline]
-    pub fn insert(&self, range: Range<u32>) -> u32 {
+    pub fn insert(&mut self, range: Range<u32>) -> u32 {
+        self.set(range)
+    }
+
+    /// As [`insert`](Self::insert), for one thread at a time.
+    #[inline]
+    fn set(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
             let had = word.load(Relaxed);
             word.store(had | bits, Relaxed);
@@ -105,9 +117,9 @@ impl<const W: usize> PageSet<W> {
         added.sum()
     }
 
-    /// Removes `range`. Returns how many of its pages were in the set.
+    /// Removes `range`, for one thread at a time. Returns how many of its pages were in the set.
     #[inline]
-    pub fn remove(&self, range: Range<u32>) -> u32 {
+    pub(crate) fn unset(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {
             let had = word.load(Relaxed);
             word.store(had & !bits, Relaxed);
@@ -151,17 +163,12 @@ impl<const W: usize> PageSet<W> {
     }
 
     /// Makes the set empty.
-    pub fn clear(&self) {
-        for word in &self.0 {
-            word.store(0, Relaxed);
-        }
+    pub fn clear(&mut self) {
+        self.unset_all();
     }
 
-    /// Makes the set equal to `other`.
-    pub fn copy_from(&self, other: &Self) {
-        for (word, from) in self.0.iter().zip(&other.0) {
-            word.store(from.load(Relaxed), Relaxed);
-        }
+    fn unset_all(&self) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Returns the first page from `page` on that is in the set.
@@ -194,7 +201,8 @@ impl<const W: usize> PageSet<W> {
 /// ```
 /// A page that is being given back, outside of the owner's lock, stays retained until
 /// [`released`](Self::released). Until then the owner keeps its slots from being given out, and
-/// notes beside this that the extent is busy. Changes are ordered as those of a [`PageSet`].
+/// notes beside this that the extent is busy. The owner sees to it that one thread at a
+/// time changes it, and gives others no way to.
 #[derive(Debug, Default)]
 pub struct Residency<const W: usize = WORDS> {
     committed: PageSet<W>,
@@ -224,23 +232,23 @@ impl<const W: usize> Residency<W> {
     pub fn enter(&self, pages: Range<u32>) -> u32 {
         // Mostly all are committed and none is retained: nothing is written then.
         if !self.committed.contains_all(pages.clone()) {
-            self.committed.insert(pages.clone());
+            self.committed.set(pages.clone());
         }
-        if self.retained.contains_any(pages.clone()) { self.retained.remove(pages) } else { 0 }
+        if self.retained.contains_any(pages.clone()) { self.retained.unset(pages) } else { 0 }
     }
 
     /// Makes a committed page retained, as no live object lies on it. Returns whether it was not.
     #[inline]
     pub fn leave(&self, page: u32) -> bool {
         debug_assert!(self.committed.contains(page), "page {page} is left, and not committed");
-        self.retained.insert(page..page + 1) == 1
+        self.retained.set(page..page + 1) == 1
     }
 
     /// Makes untouched pages, which are charged to the budget, retained ones.
     pub fn prefault(&self, pages: Range<u32>) {
         debug_assert!(!self.committed.contains_any(pages.clone()), "{pages:?} are committed");
-        self.committed.insert(pages.clone());
-        self.retained.insert(pages);
+        self.committed.set(pages.clone());
+        self.retained.set(pages);
     }
 
     /// Returns the highest retained pages, `most` at most, for the owner to give back.
@@ -263,21 +271,21 @@ impl<const W: usize> Residency<W> {
     pub fn released(&self, gone: &PageSet<W>) -> u32 {
         for pages in gone.runs() {
             debug_assert!(self.retained.contains_all(pages.clone()), "{pages:?} are not retained");
-            self.committed.remove(pages.clone());
-            self.retained.remove(pages);
+            self.committed.unset(pages.clone());
+            self.retained.unset(pages);
         }
         gone.len()
     }
 
     /// Makes every page untouched.
     pub fn clear(&self) {
-        self.committed.clear();
-        self.retained.clear();
+        self.committed.unset_all();
+        self.retained.unset_all();
     }
 
     /// Makes no page retained, for an owner that finds out anew on which pages objects live.
     pub fn clear_retained(&self) {
-        self.retained.clear();
+        self.retained.unset_all();
     }
 
     /// Asserts that the committed pages are those with a live object, and the retained ones.
@@ -317,7 +325,7 @@ mod tests {
 
     #[test]
     fn ranges_across_words() {
-        let set = <PageSet>::default();
+        let mut set = <PageSet>::default();
         assert_eq!(set.insert(60..70), 10);
         assert_eq!(set.insert(62..130), 60);
         assert_eq!(set.len(), 70);
@@ -328,8 +336,8 @@ mod tests {
             [0, 60, 64, 129, 130].map(|page| set.first_from(page)),
             [Some(60), Some(60), Some(64), Some(129), None]
         );
-        assert_eq!(set.remove(64..65), 1);
-        assert_eq!(set.remove(64..65), 0);
+        assert_eq!(set.unset(64..65), 1);
+        assert_eq!(set.unset(64..65), 0);
         assert_eq!(set.runs().collect::<Vec<_>>(), [60..64, 65..130]);
         assert_eq!(set.insert(0..256), 256 - 69);
         assert_eq!(set.runs().next(), Some(0..256));
@@ -341,7 +349,7 @@ mod tests {
 
     #[test]
     fn against_a_model() {
-        let set = <PageSet>::default();
+        let mut set = <PageSet>::default();
         let mut model = [false; 256];
         let mut seed = testkit::seed(7);
         for _ in 0..20_000 {
@@ -355,7 +363,7 @@ mod tests {
                 assert_eq!(set.insert(start..end), end - start - had);
                 model[range].fill(true);
             } else {
-                assert_eq!(set.remove(start..end), had);
+                assert_eq!(set.unset(start..end), had);
                 model[range].fill(false);
             }
             assert_eq!(set.len() as usize, model.iter().filter(|&&bit| bit).count());
@@ -408,7 +416,7 @@ mod tests {
                     assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
                     // Some of them stay, as locked pages do.
                     highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
-                        going.remove(page as u32..page as u32 + 1);
+                        going.unset(page as u32..page as u32 + 1);
                     });
                     assert_eq!(residency.released(&going), going.len());
                     going.runs().flatten().for_each(|page| model[page as usize] = Page::Untouched);

@@ -348,8 +348,7 @@ impl<D: Zeroed> Space<D> {
     /// No one expects what these pages hold, and no one commits or touches them until the call
     /// returns.
     pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
-        let going = PageSet::default();
-        going.copy_from(pages);
+        let going = pages.clone();
         // SAFETY: the caller vouches for the pages.
         unsafe { self.release_all(std::iter::once((id, &going))) };
         going
@@ -376,7 +375,7 @@ impl<D: Zeroed> Space<D> {
                 // SAFETY: as above. Releasing a range that is gone already changes nothing.
                 unsafe { !release_at(start, len) }
             };
-            pages.runs().filter(stays).for_each(|run| _ = pages.remove(run));
+            pages.runs().filter(stays).for_each(|run| _ = pages.unset(run));
         }
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }

@@ -70,7 +70,7 @@ fn released_pages_are_really_given_back() {
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
     // All but one page of each extent goes: with huge pages little memory would come back.
-    let set = <PageSet>::default();
+    let mut set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {
         // SAFETY: this thread alone uses the space, and reads none of these pages again.
@@ -90,7 +90,7 @@ fn pages_of_many_extents_go_at_once() {
     let make = |_| {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
-        let pages = <PageSet>::default();
+        let mut pages = <PageSet>::default();
         // Two runs each, more than one system call takes.
         pages.insert(0..1);
         pages.insert(2..3);

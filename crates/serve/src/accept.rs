@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long it is waited where the system has nothing left for a connection.
+/// How long the thread waits if the system has no resources left for a connection.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Bytes of the stack of who accepts.
+/// Bytes of the accepting thread's stack.
 const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
@@ -24,7 +24,7 @@ pub(crate) struct Acceptor {
     socket: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
-    /// Goes last, so that a client that finds the file finds a listening socket.
+    /// Dropped last, so that a client that finds the file finds a listening socket.
     file: Option<SocketFile>,
 }
 
@@ -45,7 +45,7 @@ impl Acceptor {
                 match net::accept_with(&*listener, SocketFlags::CLOEXEC) {
                     Ok(accepted) => match Socket::new(accepted, tick) {
                         Ok(socket) => client(socket),
-                        // It is gone already.
+                        // The client has gone already.
                         Err(_) => continue,
                     },
                     Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
@@ -60,7 +60,7 @@ impl Acceptor {
         Ok(Acceptor { socket, stop, thread, file })
     }
 
-    /// Accepts no more.
+    /// Stops accepting connections.
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);

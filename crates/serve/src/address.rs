@@ -1,4 +1,4 @@
-//! Where a server is found.
+//! Addresses at which clients find a server.
 
 mod socket_file;
 
@@ -11,13 +11,13 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 
-/// The port that is NBD's own.
+/// NBD's registered port.
 const PORT: u16 = 10809;
 
-/// Bytes of a socket's path, at most: clients can't name longer ones.
+/// Most bytes of a socket's path: clients can't name longer ones.
 pub(crate) const PATH_MAX: usize = 107;
 
-/// Where a server is found.
+/// The address at which clients find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A socket in the file system.
@@ -25,44 +25,44 @@ pub enum Address {
     /// A port of one of this machine's addresses. NBD has no authentication: every program that
     /// reaches the port has the disk.
     Tcp {
-        /// Name or number of the address.
+        /// The host's name, or its number.
         host: String,
-        /// 0 lets the system choose.
+        /// The port; 0 lets the system choose one.
         port: u16,
     },
 }
 
-/// Why a server can't be found there.
+/// Why a server can't listen at an address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// A server answers there.
+    /// Another server answers at the path.
     #[error("'{0}' is in use by another server; stop that one, or give another path")]
     Live(String),
-    /// There is something else.
+    /// Something other than a socket is at the path.
     #[error("'{0}' exists and is not a socket; remove it, or give another path")]
     NoSocket(String),
-    /// No socket can have such a name.
+    /// The path can't be a socket's name.
     #[error(
         "'{0}' can't be a socket: its path may have at most {PATH_MAX} bytes; give a shorter one"
     )]
     TooLong(String),
-    /// The system refuses.
+    /// The system refuses to listen at the address.
     #[error("can't listen on '{address}': {errno}; give another address")]
     Refused {
-        /// What was asked for.
+        /// The requested address.
         address: String,
-        /// Why not.
+        /// The system's reason.
         errno: std::io::Error,
     },
 }
 
 impl Address {
-    /// Reads `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`, which is loopback, as it is without
-    /// a host.
+    /// Parses `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp`; without a host, the address is
+    /// loopback.
     ///
     /// # Errors
-    /// Anything else, with what was expected.
+    /// Returns a message that names the accepted forms, if the text has none of them.
     pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp";
         let loopback = || Ipv4Addr::LOCALHOST.to_string();
@@ -85,7 +85,7 @@ impl Address {
         }
     }
 
-    /// Listens there.
+    /// Listens at this address.
     ///
     /// # Errors
     /// [`AddressError`]
@@ -122,7 +122,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Returns whether only this machine can reach it.
+    /// Returns whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -131,7 +131,7 @@ impl Address {
     }
 }
 
-/// A socket that clients can connect to; with it its file goes.
+/// A socket that clients can connect to; its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Listening {
     pub(crate) socket: OwnedFd,
@@ -140,12 +140,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Returns the address at which clients find it.
+    /// Returns the address at which clients find the socket.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Returns the socket, and its file.
+    /// Returns the socket and its file.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<SocketFile>) {
         (self.socket, self.file)
     }

@@ -1,4 +1,4 @@
-//! Connections that are alike: counted, evicted for others, and ended all at once.
+//! Sets of connections of one kind, which are counted, evicted for others, and closed together.
 
 use crate::socket::Socket;
 use rustix_futex_sync::{Condvar, Mutex};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// A client that is evicted for another leaves within this time, or the other is refused.
 const EVICTED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Connections that are alike, up to some number.
+/// A bounded set of connections of one kind.
 pub(crate) struct ClientSet {
     most: usize,
     clients: Mutex<ClientMap>,
@@ -19,10 +19,10 @@ pub(crate) struct ClientSet {
 #[derive(Default)]
 struct ClientMap {
     next: u64,
-    /// For good, and for now.
+    /// Whether the set is closed for good.
     has_ended: bool,
     is_paused: bool,
-    /// By number, so in the order in which they came.
+    /// The clients by number, so in the order in which they came.
     all: BTreeMap<u64, Client>,
 }
 
@@ -31,24 +31,24 @@ struct Client {
     stance: Stance,
 }
 
-/// What a client has done so far, by which it stays or makes room for another.
+/// How far a client has come, which decides whether it makes room for another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stance {
-    /// It has not said yet what it wants, and makes room.
+    /// The client has not said yet what it wants: it may be evicted.
     New,
-    /// It stays.
+    /// The client stays.
     Established,
-    /// It makes room, and has no say any more.
+    /// The client was evicted; what it still sends has no effect.
     Evicted,
 }
 
-/// A client's right to be there: it leaves when this goes.
+/// A client's place in the set, which is free again when this is dropped.
 pub(crate) struct ClientPermit {
     set: Arc<ClientSet>,
     number: u64,
 }
 
-/// Nobody is let in until this goes.
+/// While this exists, the set admits no client.
 pub(crate) struct Paused<'c>(&'c ClientSet);
 
 impl ClientSet {
@@ -56,13 +56,14 @@ impl ClientSet {
         ClientSet { most, clients: Mutex::default(), left: Condvar::new() }
     }
 
-    /// One more, if there is room.
+    /// Admits one more client, if there is room.
     pub(crate) fn enter(self: &Arc<Self>, socket: &Arc<Socket>) -> Option<ClientPermit> {
         self.admit(&mut self.clients.lock(), socket)
     }
 
-    /// One more, and whether another was evicted for it: the one that has been new for longest,
-    /// if there is no room, or `has_room` says that there is none for so many.
+    /// Admits one more client, and returns whether another was evicted for it. If there is no room,
+    /// or `has_room` returns false for the number of clients, the client that has been new for
+    /// longest is evicted.
     pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
@@ -80,7 +81,7 @@ impl ClientSet {
             longest.stance = Stance::Evicted;
             longest.socket.hang_up();
         } else {
-            // One that is on its way will do.
+            // A client that was evicted already and is about to leave will do.
             clients.all.values_mut().find(stands(Stance::Evicted))?;
         }
         let until = Instant::now() + EVICTED_WITHIN;
@@ -112,12 +113,13 @@ impl ClientSet {
         self.clients.lock().all.len()
     }
 
-    /// Whether there was ever a client.
+    /// Returns whether there was ever a client.
     pub(crate) fn had_clients(&self) -> bool {
         self.clients.lock().next > 0
     }
 
-    /// Lets none in until what is returned goes; the number of clients, if there are any.
+    /// Admits no client until the returned guard is dropped. Returns the number of clients as an
+    /// error, if there are any.
     pub(crate) fn pause(&self) -> Result<Paused<'_>, usize> {
         let mut clients = self.clients.lock();
         if clients.is_paused || !clients.all.is_empty() {
@@ -127,7 +129,8 @@ impl ClientSet {
         Ok(Paused(self))
     }
 
-    /// Ends the connections of those who have not said what they want, and lets none in any more.
+    /// Closes the connections of clients that have not said what they want, and admits no more
+    /// clients.
     pub(crate) fn hang_up_on_new(&self) {
         let mut clients = self.clients.lock();
         clients.has_ended = true;
@@ -135,14 +138,14 @@ impl ClientSet {
         others.for_each(|client| client.socket.hang_up());
     }
 
-    /// Ends all connections, and lets none in any more.
+    /// Closes all connections, and admits no more clients.
     pub(crate) fn hang_up(&self) {
         let mut clients = self.clients.lock();
         clients.has_ended = true;
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Whether all were gone in time.
+    /// Returns whether all clients had left by `until`.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {
@@ -160,8 +163,8 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Whether its client stays from now on, whoever else comes: it has said what it wants. If not,
-    /// it was evicted before, or all were, and what it said may not be whole.
+    /// Makes the client one that stays, whoever else comes, and returns whether it does: false if
+    /// it was evicted before, or the set was closed, so that its request may be incomplete.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

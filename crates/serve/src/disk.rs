@@ -1,47 +1,48 @@
-//! What is served: a disk of bytes, which a compressed device is.
+//! The disk that is served: bytes at offsets, as those of a compressed device.
 
 use rustix::io::Errno;
 use std::ops::{Deref, Range};
 use zram::{Device, SLOT_BYTES};
 
-/// A run of bytes that are all stored, or all not.
+/// A range of bytes that are all stored, or all holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes, a multiple of 4096 but at the end of what was asked for.
+    /// Length in bytes: a multiple of 4096, except at the end of the requested range.
     pub len: u64,
-    /// Whether anything is stored there; if not, it reads as zeros.
+    /// Whether the bytes are stored; a hole reads as zeros.
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any function; what requests that overlap leave behind is either's,
-/// block by block.
+/// A disk. Any thread may call any method; where requests overlap, each block has the data of one
+/// of them.
 pub trait Disk: Send + Sync {
-    /// Returns the bytes of the disk.
+    /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
-    /// Returns the bytes of a block: requests of whole blocks cost least.
+    /// Returns the bytes of a block; requests for whole blocks cost least.
     fn block(&self) -> u32;
-    /// Returns whether a request for `len` bytes at `offset` may take long, as what it needs lies
-    /// elsewhere; a hint, that is cheap.
+    /// Returns whether a request for `len` bytes at `offset` may take long because it needs the
+    /// backing store. This is a cheap hint.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
-    /// Fills `buf` with what lies at `offset`.
+    /// Fills `buf` with the bytes at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
-    /// Stores `bytes` at `offset`. After an error each block has its old contents or its new.
+    /// Stores `bytes` at `offset`. After an error each block has either its old or its new
+    /// contents.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
-    /// Frees the whole blocks within.
+    /// Frees the blocks that lie wholly in the range.
     fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
-    /// Makes zeros of all, and frees the whole blocks within.
+    /// Makes the range read as zeros, and frees the blocks that lie wholly in it.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno>;
-    /// Has everything be stored that was written before.
+    /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
-    /// Tells `each` the extents of a range that is not empty, one at least, from its start on and
-    /// without gaps, until it takes no more. They end where the range does, or before.
+    /// Calls `each` with the extents of a nonempty range, at least one, in order and without gaps,
+    /// until `each` returns false. The last one ends at the end of the range, or before.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 
-/// Stored blocks looked at for one call of `extents`: a gigabyte's.
+/// Most entries that one call of `extents` looks at: those of a gigabyte.
 const LOOKED_AT: usize = 1 << 18;
 
-/// A device, however it is held.
+/// A device, by any pointer to it.
 impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     fn size(&self) -> u64 {
         self.disksize()
@@ -91,22 +92,22 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     }
 }
 
-/// Extents as they are found: each is told when the next one begins, so none is kept.
+/// Merges extents as they are found. Each is reported when the next one begins, so none are stored.
 struct ExtentMap<'e> {
     range: Range<u64>,
     each: &'e mut dyn FnMut(Extent) -> bool,
-    /// Slots of the last one, which is not told yet, and what they are.
+    /// Slots of the last extent, which is not reported yet.
     last: Range<u64>,
     is_stored: bool,
 }
 
 impl<'e> ExtentMap<'e> {
-    /// Of bytes of which the first lies in slot `first`.
+    /// Begins at slot `first`, in which the range's first byte lies.
     fn new(range: Range<u64>, first: u64, each: &'e mut dyn FnMut(Extent) -> bool) -> Self {
         ExtentMap { range, each, last: first..first, is_stored: false }
     }
 
-    /// Goes on to slot `end`, and returns whether more are wanted.
+    /// Adds the slots up to `end`, and returns whether the caller wants more.
     fn add(&mut self, end: u64, is_stored: bool) -> bool {
         if end == self.last.end {
             return true;
@@ -118,8 +119,8 @@ impl<'e> ExtentMap<'e> {
         true
     }
 
-    /// Tells the last one in bytes, as far as it lies in the range, and returns whether more are
-    /// wanted.
+    /// Reports the last extent in bytes, cut to the range, and returns whether the caller wants
+    /// more.
     fn report(&mut self) -> bool {
         let block = SLOT_BYTES as u64;
         let start = (self.last.start * block).max(self.range.start);
@@ -128,7 +129,7 @@ impl<'e> ExtentMap<'e> {
         (self.each)(Extent { len: end - start, is_stored: self.is_stored })
     }
 
-    /// Tells the last one, if it was not.
+    /// Reports the last extent, if it was not reported yet.
     fn report_last(mut self) {
         if !self.last.is_empty() {
             self.report();
@@ -136,7 +137,7 @@ impl<'e> ExtentMap<'e> {
     }
 }
 
-/// Returns what a block device would answer with, but that memory which ran out is space that did.
+/// Returns the errno that a block device would return; if memory is used up, that is ENOSPC.
 fn errno(error: zram::Error) -> Errno {
     match error {
         zram::Error::OutOfMemory { .. } => Errno::NOSPC,

@@ -1,5 +1,5 @@
-//! A compressed device for others: as a disk over the network block device protocol, as files, and
-//! a socket to steer it by.
+//! Serves a compressed device to other programs: as a disk over the network block device protocol,
+//! as files, and by a control socket.
 //!
 //! ```text
 //!   accept -> handshake: an export is chosen

@@ -1,6 +1,6 @@
-//! Lines of the log, no more than people can read, since a client could cause as many as it likes.
-//! A line that was written a moment ago is not written again, so a flood of one kind leaves room
-//! for others.
+//! The log. The number of its lines is limited, since a client could cause as many as it likes. A
+//! line that was written a moment ago is not written again, so a flood of one kind leaves room for
+//! others.
 
 use rustix_futex_sync::Mutex;
 use std::fmt::{self, Display};
@@ -8,11 +8,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Lines of each period at most.
+/// Most lines in a period.
 const LINES: usize = 20;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Where lines go.
+/// Writes lines to the log.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
@@ -24,10 +24,10 @@ struct Inner {
 
 struct Period {
     begun: Instant,
-    /// Hashes of the lines that were written, each of which is another.
+    /// Hashes of the lines written in this period, each different.
     said: [u64; LINES],
     lines: usize,
-    /// Lines that were not.
+    /// Number of lines left out in this period.
     left_out: u32,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// Lines go to `write`, which must not fail.
+    /// Makes a log that passes lines to `write`, which must not fail.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let (period, hashes) = (Mutex::new(Period::new()), RandomState::new());
         Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless it was written already or too many were; then how many were not is
-    /// told later.
+    /// Writes a line, unless the same line was written already in this period, or too many were; a
+    /// later line tells how many were left out.
     pub fn line(&self, line: impl Display) {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);
@@ -65,7 +65,7 @@ impl Log {
 }
 
 impl Inner {
-    /// Returns how many lines were left out in the period that ended, and whether this one may be
+    /// Returns how many lines were left out in the period that ended, and whether this line may be
     /// written now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);

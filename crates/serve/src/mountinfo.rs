@@ -1,4 +1,4 @@
-//! What is mounted where, as the system tells it.
+//! The system's list of mounts.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{self, Mode, OFlags, makedev};
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
     pub(crate) id: u64,
-    /// What it is mounted on.
+    /// The number of the mount on which this one is mounted.
     pub(crate) parent: u64,
-    /// The number of its file system.
+    /// The number of the mount's file system.
     pub(crate) device: u64,
     pub(crate) fs_type: String,
-    /// As they are written, paths escaped; they may be in any encoding, as all paths are.
+    /// Escaped, as the system writes them; they may be in any encoding, as all paths are.
     pub(crate) source: Vec<u8>,
     pub(crate) options: Vec<u8>,
 }
 
-/// Opens what a path leads to, without asking its file system's server.
+/// Opens a path without a request to its file system's server.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -35,7 +35,7 @@ pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Returns all mounts that can be seen.
+/// Returns all mounts that this process can see.
 pub(crate) fn all() -> io::Result<Vec<MountEntry>> {
     let told = std::fs::read("/proc/self/mountinfo")?;
     Ok(told.split(|&byte| byte == b'\n').filter_map(entry).collect())
@@ -56,13 +56,14 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, parent, device, fs_type, source, options })
 }
 
-/// A device's number, of which the system writes the major and the minor one.
+/// Parses a device's number, written as major and minor number.
 pub(crate) fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim_end().split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A path as it is: what would part words is written `\\OOO`, an octal number.
+/// Undoes the escapes of a path: the system writes a byte that would split words as `\\OOO`, in
+/// octal.
 pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((&byte, behind)) = rest.split_first() {

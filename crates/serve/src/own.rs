@@ -1,10 +1,10 @@
 //! Whether a file would lie on a disk that this process serves. A save of the disk to such a file
 //! would wait for itself.
 //!
-//! What lies below a file system is followed through partitions, mapped devices, loop devices and
-//! their files, and the upper layer of an overlay. Not seen are network file systems, several
-//! devices of one file system, and what is in other mount namespaces. Of a network block device it
-//! can't be told whose it is.
+//! The search goes through partitions, mapped devices, loop devices and their files, and the upper
+//! layer of an overlay. It can't follow network file systems, the other devices of a file system
+//! that has several, or other mount namespaces, and it can't tell which server a network block
+//! device belongs to.
 
 use crate::mountinfo;
 use rustix::fd::OwnedFd;
@@ -15,13 +15,13 @@ use std::fs::{read_dir, read_to_string};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where this process has mounted disks: numbers of their file systems.
+/// The numbers of the file systems that this process has mounted.
 static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Devices one above the other, at most.
+/// Most devices that the search follows, one above the other.
 const DEPTH: usize = 16;
 
-/// A file system of this process, until it goes.
+/// A file system that this process has mounted; it leaves the list when this is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnMount(u64);
 
@@ -47,8 +47,8 @@ pub enum Clients {
     Some,
 }
 
-/// Returns why a file at `path` would lie on a disk that this process serves, or may; `None` if it
-/// can't be seen to.
+/// Returns why a file at `path` lies, or may lie, on a disk that this process serves; `None` if the
+/// search finds no reason.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
@@ -68,7 +68,7 @@ impl DiskSearch {
         self.below_file(&mountinfo::open(path).ok()?, depth)
     }
 
-    /// By what a file, or what a block device has, lies on the disk.
+    /// Returns why a file, or the contents of a block device, lie on the disk.
     fn below_file(&self, file: &OwnedFd, depth: usize) -> Option<String> {
         let stat = fstat(file).ok()?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
@@ -78,7 +78,7 @@ impl DiskSearch {
         found.or_else(|| self.below_mount(&mountinfo::of(file).ok()?, depth))
     }
 
-    /// The same of file systems whose number is no device's.
+    /// Returns the same for file systems whose number is not that of a device.
     fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
         if depth == DEPTH {
             return None;
@@ -121,7 +121,7 @@ impl DiskSearch {
     }
 }
 
-/// Returns the number of a device of which the system tells in a directory.
+/// Parses the device number in a directory of sysfs.
 fn number(told: &Path) -> Option<u64> {
     mountinfo::device_number(&read_to_string(told.join("dev")).ok()?)
 }

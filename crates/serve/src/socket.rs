@@ -1,4 +1,4 @@
-//! Sockets, of either family.
+//! Sockets of clients, Unix or TCP.
 
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{self, Timeout};
@@ -7,7 +7,7 @@ use rustix::process::Uid;
 use std::io;
 use std::time::Duration;
 
-/// Bytes of replies that the kernel keeps for a client, where it allows as many.
+/// Bytes of replies that the kernel buffers for a client, if its limit allows as many.
 const SEND_BUFFER: usize = 1 << 20;
 
 /// A client's connection.
@@ -15,7 +15,7 @@ const SEND_BUFFER: usize = 1 << 20;
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Makes waiting return after `tick`.
+    /// Makes a client's connection whose blocking calls return after `tick`.
     pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
@@ -41,7 +41,7 @@ impl Socket {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
-    /// Wakes all threads that wait for it.
+    /// Shuts the connection down, which wakes all threads that wait for it.
     pub(crate) fn hang_up(&self) {
         // Where the client has gone already there is no one to tell.
         let _ = net::shutdown(&self.0, Shutdown::Both);

@@ -6,10 +6,10 @@ use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Has `work` done on a thread of its own.
+/// Runs `work` on a new thread.
 ///
 /// # Errors
-/// There can be none.
+/// The system refuses a thread.
 pub fn spawn(
     name: &str,
     stack: usize,
@@ -18,7 +18,8 @@ pub fn spawn(
     Builder::new().name(name.to_owned()).stack_size(stack).spawn(work)
 }
 
-/// Returns what `work` gives, if it does `within` that time: who is stuck holds up nothing.
+/// Returns the result of `work`, run on a new thread, if it ends `within` that time: so work that
+/// hangs holds nothing up.
 pub fn spawn_within<T: Send + 'static>(
     name: &str,
     stack: usize,
@@ -34,7 +35,8 @@ pub fn spawn_within<T: Send + 'static>(
     told.recv_timeout(within).ok()
 }
 
-/// Has a client of the server `name` answered on a thread of its own, or tells why not.
+/// Runs the work for a client of the server `name` on a new thread, or returns the system's
+/// refusal.
 pub(crate) fn spawn_for_client(
     name: &str,
     stack: usize,

@@ -1,20 +1,20 @@
-//! What steers a disk that is served: over the control socket, and through the files of its mount.
+//! The interface by which the control socket and the mount's files steer a served disk.
 
 use rustix::io::Errno;
 use std::path::Path;
 use zram::{BadValue, Damage, JobKind, Restored, Saved, Zram};
 
-/// A refusal, as it is sent to the client.
+/// A refusal that is sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Linux's errno.
     pub errno: i32,
-    /// In words, on one line.
+    /// The reason, on one line.
     pub message: String,
 }
 
 impl Refusal {
-    /// One with an errno of Linux's, and its reason on one line.
+    /// Makes a refusal with one of Linux's errnos and a reason on one line.
     pub fn new(errno: Errno, message: impl Into<String>) -> Self {
         Refusal { errno: errno.raw_os_error(), message: message.into() }
     }
@@ -41,41 +41,41 @@ impl From<zram::Error> for Refusal {
     }
 }
 
-/// A device that is served, and what its server has to say when it is saved or restored.
+/// A served device, and what its server does when the device is saved or restored.
 pub trait Steered: Send + Sync {
-    /// The device with its attributes.
+    /// Returns the device with its attributes.
     fn zram(&self) -> &Zram;
 
-    /// Tells what is served, as JSON.
+    /// Returns the server's state, as JSON.
     fn stat(&self) -> String {
         "{}".to_owned()
     }
 
-    /// Saves to a file.
+    /// Saves the device to a file.
     ///
     /// # Errors
-    /// The server refuses, or it can't be saved there.
+    /// The server refuses, or the device can't be saved there.
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {
         Ok(self.zram().open()?.save(path)?)
     }
 
-    /// Restores a saved file.
+    /// Restores the device from a saved file.
     ///
     /// # Errors
-    /// The server refuses, or it can't be restored.
+    /// The server refuses, or the file can't be restored.
     fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
         Ok(self.zram().open()?.restore(path, Damage::Refuse)?)
     }
 }
 
-/// A device of which no one keeps track.
+/// A device without a server that adds conditions.
 impl Steered for Zram {
     fn zram(&self) -> &Zram {
         self
     }
 }
 
-/// Returns a path that is the value of attribute `name`.
+/// Parses a path, the value of attribute `name`.
 fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
     if text.is_empty() {
         let (value, reason) = (String::new(), "expected the path of a file".to_owned());
@@ -84,8 +84,8 @@ fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
     Ok(Path::new(text))
 }
 
-/// Gives an attribute a value, whoever asks for it in whatever way: what saves or restores the disk
-/// is the server's.
+/// Sets an attribute, for the control socket and the mount alike. Values that save or restore the
+/// disk go to the server.
 pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
     match name {
         "save" => {
@@ -97,7 +97,7 @@ pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<()
     }
 }
 
-/// Does a job; what came of it.
+/// Does a job, and returns its result as text.
 pub(crate) fn job(
     steered: &dyn Steered,
     kind: JobKind,

@@ -1,5 +1,6 @@
-//! Chunks: what was never touched is closed by one mapping, and takes no page tables. A chunk is
-//! opened when a block of it is touched first; from then on each block is marked by itself.
+//! Chunks. Memory that was never touched is PROT_NONE in large pieces, and takes no page tables. A
+//! chunk is opened when one of its blocks is first touched; from then on each block has a mark of
+//! its own.
 
 use crate::pager::Pager;
 use crate::state::BlockWord;
@@ -9,25 +10,25 @@ use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering
 
 const CLOSED: u32 = 0;
 const OPENING: u32 = 1;
-/// Opening, and waited for.
+/// As `OPENING`, and threads wait for `OPEN`.
 const AWAITED: u32 = 2;
 const OPEN: u32 = 3;
 
 impl Pager {
-    /// The chunk that a block is in, and its bytes.
+    /// Returns the state of the chunk that a block is in, and the chunk's range of bytes.
     fn chunk_of(&self, unit: usize) -> (&AtomicU32, Range<usize>) {
         let nth = unit * self.blocks.unit / self.chunk_bytes;
         let start = nth * self.chunk_bytes;
         (&self.chunks[nth], start..(start + self.chunk_bytes).min(self.memory.bytes()))
     }
 
-    /// The blocks from `unit` on that are in its chunk.
+    /// Returns how many blocks there are from `unit` to the end of its chunk.
     pub(crate) fn rest_of_chunk(&self, unit: usize) -> usize {
         self.chunk_of(unit).1.end / self.blocks.unit - unit
     }
 
-    /// Opens the chunk that a block is in, unless it is open. The caller owns no block: others wait
-    /// for it, who may.
+    /// Opens the chunk that a block is in, or waits while another thread opens it. As it may wait,
+    /// the caller must own no block (zm-S4).
     pub(crate) fn open_chunk(&self, unit: usize) {
         let (state, bytes) = self.chunk_of(unit);
         loop {
@@ -39,7 +40,12 @@ impl Pager {
                     }
                     let words = bytes.len() / self.blocks.unit * size_of::<BlockWord>();
                     self.limit.touch_tables(words);
-                    let opened = self.backend.open_chunk(&self.memory, bytes.clone());
+                    let open = |_| self.backend.open_chunk(&self.memory, bytes.clone());
+                    // Memory that the program has locked, by `mlockall` say, can't be marked.
+                    let opened = open(()).or_else(|_| {
+                        self.memory.unlock(bytes.clone())?;
+                        open(())
+                    });
                     self.expect("memory can't be marked", opened);
                     if state.swap(OPEN, AcqRel) == AWAITED {
                         wake(state);
@@ -56,7 +62,7 @@ impl Pager {
         }
     }
 
-    /// Has all chunks be open, of memory that is in use already.
+    /// Declares all chunks open, for memory that was in use before.
     pub(crate) fn open_all_chunks(&self) {
         for chunk in &*self.chunks {
             chunk.store(OPEN, Release);

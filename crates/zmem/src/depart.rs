@@ -1,6 +1,7 @@
-//! How blocks go that were in probation to the end: read, stored, marked. Under the store's lock.
+//! Evicts blocks that nobody touched in probation: reads and stores them, and drops their pages.
+//! All under the store's lock.
 
-use crate::fatal::fatal;
+use crate::backend::Data;
 use crate::pager::Pager;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
@@ -9,16 +10,17 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// What became of a block that was to be stored.
+/// The result of storing a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Stored,
+    /// All zeros: nothing is stored.
     Zeros,
-    /// Not stored, or not smaller.
+    /// The device refused it, or it did not get smaller: it stays resident.
     Kept,
 }
 
-/// What became of each block of a run, a bit for each: a run has `PIECE` at most.
+/// The results for all blocks of a run, a bit for each: a run has `PIECE` blocks at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,
@@ -44,14 +46,24 @@ impl Outcome {
 }
 
 impl Pager {
-    /// Stores a run of blocks that are being evicted, and has them go; how many.
+    /// Stores a run of blocks that are being evicted, and drops their pages. Returns how many
+    /// blocks went.
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
-        if let Err(errno) = self.backend.read(&self.memory, bytes.start, data) {
-            fatal("memory can't be read", &errno);
+        if self.backend.read(&self.memory, bytes.start, data).is_err() {
+            self.show_and_read(run.clone(), data);
         }
         let outcome = self.store(run.clone(), data);
+        let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
+        // What was stored of kept blocks is freed while nobody owns them: that may allocate, and
+        // take long (zm-S4).
+        let undone = Cell::new(0u64);
+        self.for_runs(run.clone(), usize::MAX, is_kept, |part| {
+            if !self.discard(part.clone()) {
+                part.for_each(|unit| undone.set(undone.get() | 1 << (unit - run.start)));
+            }
+        });
         let (mut gone, ended) = (0, Cell::new(0u64));
         let ends = |unit: usize| {
             let is_ours = self.words[unit].try_end_evicting();
@@ -60,29 +72,52 @@ impl Pager {
         };
         let mut next = run.start;
         while next < run.end {
-            let fate = outcome.of(next - run.start);
-            let is_kept = fate == Fate::Kept;
-            let alike = |unit: &usize| (outcome.of(*unit - run.start) == Fate::Kept) == is_kept;
+            let alike = |unit: &usize| is_kept(*unit) == is_kept(next);
             let part = next..next + (next..run.end).take_while(alike).count();
-            next = part.end;
-            self.for_runs(part, usize::MAX, ends, |own| match is_kept {
-                true => self.stay(own),
+            self.for_runs(part.clone(), usize::MAX, ends, |own| match is_kept(part.start) {
+                true => self.stay(own, |unit| undone.get() >> (unit - run.start) & 1 == 1),
                 false => {
-                    gone += own.len();
-                    self.leave(own, |unit| outcome.of(unit - run.start));
+                    let data = &data[self.bytes_of(own.start - run.start..own.end - run.start)];
+                    gone += self.leave(own, data, |unit| outcome.of(unit - run.start));
                 }
             });
+            next = part.end;
         }
-        // A block that was touched meanwhile is in use: what was stored of it is not.
+        // A block that was touched in the meantime is in use, so what was just stored of it is
+        // freed.
         let stolen = |unit: &usize| ended.get() >> (unit - run.start) & 1 == 0;
-        run.clone().filter(stolen).for_each(|unit| self.discard(unit..unit + 1));
+        run.clone().filter(stolen).for_each(|unit| {
+            if !self.discard(unit..unit + 1) {
+                self.note_copies(unit..unit + 1);
+                self.words[unit].set_copy(true);
+            }
+        });
         gone
     }
 
-    /// Stores what of some blocks is not zeros.
+    /// Copies blocks that are being evicted, where the system refuses to read below their
+    /// protection: makes them readable to all threads first. In the copy, blocks that were touched
+    /// in the meantime are zeros.
+    fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) {
+        data.fill(0);
+        let ends = |unit: usize| self.words[unit].try_end_evicting();
+        self.for_runs(run.clone(), usize::MAX, ends, |own| {
+            let bytes = self.bytes_of(own.clone());
+            let shown = self.memory.protect_writes(bytes.clone());
+            self.expect("memory can't be read", shown);
+            own.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
+            // They stay readable: a touch only makes them writable too, and `dont_need` waits for
+            // the store's lock.
+            let to = self.bytes_of(own.start - run.start..own.end - run.start);
+            self.memory.read_open(bytes.start, &mut data[to]);
+        });
+    }
+
+    /// Stores those blocks of a run that are not all zeros.
     fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
-        let step = self.blocks.stored / self.blocks.unit;
+        // A unit has several stored blocks where marks are few (zm-M2).
+        let step = (self.blocks.stored / self.blocks.unit).max(1);
         let of = |units: &Range<usize>| {
             &data[self.bytes_of(units.start - run.start..units.end - run.start)]
         };
@@ -96,10 +131,14 @@ impl Pager {
                 start += 1;
                 continue;
             }
-            let raw = self.device.mm_stat().huge_pages_since;
+            let raw = || self.device.mm_stat().huge_pages_since;
+            let raw_before = raw();
             let written = self.device.write(self.bytes_of(part.clone()).start as u64, of(&part));
+            // What is stored raw takes as much as it did; so does most of a unit, or none of it.
+            let blocks = of(&part).len() / self.blocks.stored;
+            let is_smaller = || (raw() - raw_before) * 2 < (blocks as u64).max(1) + 1;
             let counter = match written {
-                Ok(()) if self.device.mm_stat().huge_pages_since == raw => None,
+                Ok(()) if is_smaller() => None,
                 Ok(()) => Some(&self.counters.incompressible),
                 Err(_) => Some(&self.counters.refused),
             };
@@ -112,14 +151,18 @@ impl Pager {
         outcome
     }
 
-    /// Has blocks go that are stored, or zeros. They are the caller's own.
-    fn leave(&self, own: Range<usize>, fate: impl Fn(usize) -> Fate) {
-        let dropped = self.backend.drop_pages(&self.memory, self.bytes_of(own.clone()));
-        self.expect("memory can't be marked", dropped);
+    /// Drops the pages of blocks that are stored, or zeros. Returns how many went. The caller owns
+    /// the blocks; `data` are their contents.
+    fn leave(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) -> usize {
+        let bytes = self.bytes_of(own.clone());
+        if self.backend.drop_pages(&self.memory, bytes, Data::Closed).is_err() {
+            self.stay_stored(own, data, fate);
+            return 0;
+        }
         self.limit.sub(own.len());
         count(&self.counters.evicted, own.len());
         let round = self.round();
-        for unit in own {
+        for unit in own.clone() {
             let word = &self.words[unit];
             match fate(unit) {
                 Fate::Zeros => {
@@ -129,27 +172,45 @@ impl Pager {
                 _ => word.publish(State::Evicted, |word| word.with_heat(round).with_copy(false)),
             }
         }
+        own.len()
     }
 
-    /// Has blocks be resident that could not be stored, or not smaller. They are the caller's own.
-    fn stay(&self, own: Range<usize>) {
-        self.discard(own.clone());
-        let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
-        self.expect("memory can't be opened again", opened);
+    /// Makes blocks resident again whose pages the system did not drop, as the program has locked
+    /// them since.
+    fn stay_stored(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) {
+        let put_back = self.backend.put_back(&self.memory, self.bytes_of(own.clone()), data);
+        self.expect("memory can't be put back", put_back);
+        count(&self.counters.refused, own.len());
+        self.note_copies(own.clone());
         for unit in own {
-            let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(false);
+            let has_copy = |word: Seen| word.has_copy() || fate(unit) == Fate::Stored;
+            let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(has_copy(word));
             self.words[unit].publish(State::Resident, kept);
         }
     }
 
-    /// Frees what the device has of blocks. Where that takes memory there is none of, it stays
-    /// until they are stored again.
-    fn discard(&self, units: Range<usize>) {
-        let bytes = self.bytes_of(units);
-        let _kept = self.device.discard(bytes.start as u64, bytes.len() as u64);
+    /// Makes blocks resident again that the device refused, or that did not get smaller. The caller
+    /// owns them.
+    fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
+        let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
+        self.expect("memory can't be opened again", opened);
+        if own.clone().any(&has_copy) {
+            self.note_copies(own.clone());
+        }
+        for unit in own {
+            let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(has_copy(unit));
+            self.words[unit].publish(State::Resident, kept);
+        }
     }
 
-    /// Frees all copies.
+    /// Frees what the device holds of some blocks. Returns whether all of it was freed: to free a
+    /// part of a larger block takes memory, which may be refused.
+    fn discard(&self, units: Range<usize>) -> bool {
+        let bytes = self.bytes_of(units);
+        self.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
+    }
+
+    /// Frees all copies: what the device holds of blocks, and nobody reads.
     pub(crate) fn drop_copies(&self) {
         for (nth, word) in self.copied.iter().enumerate() {
             let mut bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, AcqRel) };
@@ -160,18 +221,22 @@ impl Pager {
         }
     }
 
+    /// Frees the copies in a piece, and notes those again that can't be freed.
     fn drop_copies_of(&self, piece: usize) {
         let has_copy = |unit: usize| {
             let seen = self.words[unit].load();
             if seen.state() == State::Busy {
-                // It may be on its way back, and have a copy then.
+                // Its owner may be bringing it back; then it will have a copy.
                 self.note_copies(unit..unit + 1);
             }
             seen.has_copy()
         };
         self.for_runs(self.units_of(piece), usize::MAX, has_copy, |run| {
-            self.discard(run.clone());
-            run.for_each(|unit| self.words[unit].clear_copy());
+            if self.discard(run.clone()) {
+                run.for_each(|unit| self.words[unit].set_copy(false));
+            } else {
+                self.note_copies(run);
+            }
         });
     }
 }

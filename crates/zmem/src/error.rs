@@ -1,74 +1,105 @@
-//! What can go wrong with a region.
+//! Errors of regions.
 
 use rustix::io::Errno;
 
-/// Why there is no region, or why a range of it could not be what was asked.
+/// Why a region could not be made, or a call on it failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No region has so many bytes.
+    /// A region can't have this size.
     #[error("a region can't have {bytes} bytes; it has at least one block of {block}")]
     Size {
-        /// Bytes asked for.
+        /// The size asked for, in bytes.
         bytes: usize,
         /// Bytes of a block.
         block: usize,
     },
-    /// The limit is below what an empty region takes.
+    /// The limit is below what an empty region and its reserve take.
     #[error("a limit of {limit} bytes is too low: {needed} is what these options need; raise it")]
     Limit {
         /// The limit asked for.
         limit: u64,
-        /// The least that will do.
+        /// The lowest possible limit.
         needed: u64,
     },
-    /// There are no such blocks on this system.
+    /// Blocks can't have this order on this system.
     #[error("blocks of order {order} are not possible here; take an order from {min} to {max}")]
     Order {
         /// The order asked for.
         order: u32,
-        /// The least.
+        /// The lowest possible order.
         min: u32,
-        /// The most.
+        /// The highest possible order.
         max: u32,
     },
     /// There are too many regions.
     #[error("there are {max} regions already; drop one, or make one larger region")]
     Regions {
-        /// The most that there can be.
+        /// The most regions at a time.
         max: usize,
+    },
+    /// Some of the memory belongs to another region.
+    #[error("memory at {start:#x} to {end:#x} is managed already; drop that region first")]
+    Overlap {
+        /// The first address of the other region.
+        start: usize,
+        /// The address behind its last one.
+        end: usize,
+    },
+    /// This memory of the program can't be managed.
+    #[error("memory at {at:#x} can't be managed: it is {what}; take private memory of no file")]
+    Memory {
+        /// The first address that can't be managed.
+        at: usize,
+        /// What the memory there is.
+        what: &'static str,
     },
     /// The range is not within the region.
     #[error("bytes {start} to {end} are not within a region of {bytes} bytes")]
     Range {
-        /// First byte.
+        /// The first byte of the range.
         start: usize,
-        /// Behind the last byte.
+        /// The byte behind its last one.
         end: usize,
-        /// Bytes of the region.
+        /// The size of the region in bytes.
         bytes: usize,
     },
-    /// A block of the range is locked.
+    /// A block of the range is locked, or has as many locks as it can have.
     #[error("byte {at} is locked; drop the lock first")]
     Locked {
-        /// First byte of the block.
+        /// The first byte of the block.
         at: usize,
     },
-    /// The program closes its descriptors of `/proc/self/mem`, or may not have one.
+    /// [`BackendKind::SignalMappings`](crate::BackendKind) was asked for, and this process can't
+    /// use `/proc/self/mem`.
     #[error(
-        "/proc/self/mem can't be used ({}); without it nothing can be brought back",
+        "/proc/self/mem can't be used ({}), which this backend needs; take another",
         reason(*errno)
     )]
     ProcessMemory {
-        /// Why not.
+        /// The system's reason.
         errno: i32,
     },
-    /// The system has no memory, or no mapping, for it.
+    /// A userfaultfd was asked for, and the system does not permit it, or lacks a feature of it
+    /// that is needed.
+    #[error(
+        "userfaultfd can't be used ({}); take the backend that needs no right (`Signal`), or \
+         permit it: by CAP_SYS_PTRACE, /dev/userfaultfd, or vm.unprivileged_userfaultfd = 1",
+        reason(*errno)
+    )]
+    Userfaultfd {
+        /// The system's reason.
+        errno: i32,
+    },
+    /// This process is a child, and the region was left to its parent.
+    #[error("the region was left to the parent; make it with `Fork::Copied`, or anew here")]
+    Forked,
+    /// The system refused memory, a mapping or a thread.
     #[error("the system refused {what}: {}", reason(*errno))]
     System {
-        /// What was asked of it.
+        /// What was asked of the system.
         what: &'static str,
-        /// Why it refused.
+        /// The system's reason.
         errno: i32,
     },
     /// The device could not be made.
@@ -81,7 +112,13 @@ fn reason(errno: i32) -> std::io::Error {
 }
 
 impl Error {
+    /// Returns a function that makes an error of what the system has refused.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Error::System { what, errno: errno.raw_os_error() }
+    }
+
+    pub(crate) fn of_thread(error: &std::io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(Errno::AGAIN.raw_os_error());
+        Error::System { what: "a thread", errno }
     }
 }

@@ -1,27 +1,27 @@
-//! Who goes: a clock over pieces, then probation, then the device. All under the store's lock.
+//! Chooses the blocks to evict: a clock over pieces puts cold blocks in probation, and those that
+//! nobody touches there go to the device. All under the store's lock.
 //!
 //! ```text
 //!   hand -> piece: resident blocks without heat are closed -> queue of pieces
-//!                                  the oldest piece -> what is still closed is stored, and goes
+//!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 
 use crate::clock::Evictor;
 use crate::pager::Pager;
-use crate::policy::{HEAT_KEPT_MAX, PIECE};
+use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
 use crate::state::State;
 use crate::stats::count;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// In probation is at most this share of the resident blocks.
-const PROBATION_SHARE: usize = 8;
-/// Of so many pieces in a row all is refused before that is taken for the end (zm-L3).
+/// Eviction ends once all blocks of this many pieces in a row were refused (zm-L3).
 const VAIN_MAX: usize = 4;
-/// So often the hand goes round in vain before it gives up: what was touched has cooled by then.
+/// Eviction ends once the hand has gone round this often in vain: touched blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
 impl Pager {
-    /// Evicts so many blocks, or until nothing more can go; how many went. `buf` is a seat's.
+    /// Evicts `wanted` blocks, or fewer if no more can go, and returns how many. `buf` has room for
+    /// a batch.
     pub(crate) fn evict(&self, evictor: &mut Evictor, wanted: usize, buf: &mut [u8]) -> usize {
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
@@ -43,8 +43,9 @@ impl Pager {
         gone
     }
 
-    /// Whether more blocks should be in probation before the oldest of them go. After a round in
-    /// vain they go, and if there are none, the hand goes on until what is hot has cooled.
+    /// Returns whether the hand should put more blocks in probation before the oldest ones go.
+    /// After a round in vain they go; but if there are none, the hand goes on until hot blocks have
+    /// cooled.
     fn wants_marks(&self, evictor: &Evictor, idle: usize) -> bool {
         let share = self.limit.resident() / PROBATION_SHARE;
         let share = share.clamp(PIECE.min(self.probation_max), self.probation_max);
@@ -52,10 +53,10 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand by a piece, and marks what is in it.
+    /// Moves the hand by a piece, and puts the cold blocks of that piece in probation.
     fn advance(&self, evictor: &mut Evictor) {
         let (piece, is_round) = evictor.step();
-        let marked = self.mark_piece(piece);
+        let marked = self.mark_piece(piece, evictor.spares_recent);
         if is_round {
             self.round.fetch_add(1, Relaxed);
         }
@@ -64,11 +65,12 @@ impl Pager {
         }
     }
 
+    /// Returns the blocks of a piece.
     pub(crate) fn units_of(&self, piece: usize) -> Range<usize> {
         piece * PIECE..((piece + 1) * PIECE).min(self.units())
     }
 
-    /// Evicts blocks of a range, hot ones too.
+    /// Evicts the blocks of a range that are not pinned, hot ones too.
     pub(crate) fn evict_range(&self, units: Range<usize>, buf: &mut [u8]) {
         let evictor = self.evictor.lock();
         let cools = |unit: usize| {
@@ -85,29 +87,38 @@ impl Pager {
         drop(evictor);
     }
 
-    /// Puts the blocks of a piece in probation that are resident, without heat and pins.
-    fn mark_piece(&self, piece: usize) -> usize {
-        self.mark(self.units_of(piece), |unit| self.may_be_marked(unit))
+    /// Puts the blocks of a piece in probation that are resident and have neither heat nor pins.
+    /// Returns how many.
+    fn mark_piece(&self, piece: usize, spares_recent: bool) -> usize {
+        let is_spared = |unit| spares_recent && self.recent.has(unit);
+        self.mark(self.units_of(piece), |unit| !is_spared(unit) && self.may_be_marked(unit))
     }
 
-    /// Puts the blocks of a piece in probation that `takes` owns; how many.
+    /// Puts those of the blocks in probation for which `takes` takes ownership. Returns how many.
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
         let mut marked = 0;
-        self.for_runs(units, usize::MAX, takes, |run| {
-            self.closings.fetch_add(1, SeqCst);
-            let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
-            let state = if closed.is_ok() { State::Probation } else { State::Resident };
-            if closed.is_ok() {
-                marked += run.len();
-                self.probation.fetch_add(run.len(), Relaxed);
-            }
-            run.for_each(|unit| self.words[unit].publish(state, |word| word));
-        });
+        self.for_runs(units, usize::MAX, takes, |run| marked += self.close(run));
         count(&self.counters.marked, marked);
         marked
     }
 
-    /// Owns a block that the hand marks; one that is hot cools.
+    /// Puts blocks in probation that the caller owns. Returns how many. Where the system refuses
+    /// some, as they are locked, the others go.
+    fn close(&self, run: Range<usize>) -> usize {
+        self.note_closing(&run);
+        let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
+        if closed.is_err() && run.len() > 1 {
+            return run.map(|unit| self.close(unit..unit + 1)).sum();
+        }
+        let state = if closed.is_ok() { State::Probation } else { State::Resident };
+        let marked = if closed.is_ok() { run.len() } else { 0 };
+        self.probation.fetch_add(marked, Relaxed);
+        run.for_each(|unit| self.words[unit].publish(state, |word| word));
+        marked
+    }
+
+    /// Takes ownership of a block that the hand is to mark, and returns whether it did. A hot block
+    /// is not marked, and cools.
     fn may_be_marked(&self, unit: usize) -> bool {
         let word = &self.words[unit];
         let seen = word.load();
@@ -121,7 +132,8 @@ impl Pager {
         word.try_own(seen)
     }
 
-    /// Shows `work` the runs of blocks that `takes` took, of `longest` at most.
+    /// Calls `takes` for each block, and `work` for each run of neighbours that it took. A run has
+    /// `longest` blocks at most.
     pub(crate) fn for_runs(
         &self,
         units: Range<usize>,
@@ -136,16 +148,17 @@ impl Pager {
             if taken > 0 {
                 work(start..start + taken);
             }
-            // The one that was not taken is passed over.
+            // The block that was not taken, and so ended the run, is passed over.
             start += taken + usize::from(start + taken < end);
         }
     }
 
-    /// Has go what is still in probation of a piece; how many blocks.
+    /// Evicts the blocks of a piece that are still in probation. Returns how many.
     fn evict_piece(&self, piece: usize, buf: &mut [u8]) -> usize {
         self.evict_marked(self.units_of(piece), buf)
     }
 
+    /// Evicts those of the blocks that are in probation. Returns how many.
     fn evict_marked(&self, units: Range<usize>, buf: &mut [u8]) -> usize {
         let mut gone = 0;
         let begins = |unit: usize| {

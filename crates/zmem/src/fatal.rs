@@ -1,4 +1,5 @@
-//! The end, where going on would give wrong bytes. It allocates nothing: it may be in a handler.
+//! Ends the process where going on would give wrong data. Nothing here allocates, as it may run in
+//! a signal handler.
 
 use std::fmt::{self, Display, Write};
 
@@ -17,7 +18,7 @@ impl Write for Text {
     }
 }
 
-/// Says what could not be done, and why, and ends the process.
+/// Writes what has failed, and why, to standard error, and aborts the process.
 pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
     let mut text = Text { bytes: [0; 512], len: 0 };
     let _cut = writeln!(text, "zmem: {what}: {why}; the process can't go on without it");

@@ -1,59 +1,69 @@
-//! A touch of a block that is not resident, and whatever else brings blocks back.
+//! Faults: brings blocks back that are touched, or that a call asks for.
 
 use crate::fatal::fatal;
+use crate::gate::GATE;
+use crate::order::Toucher;
 use crate::pager::{Pager, Verdict};
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
 use crate::state::{Seen, State};
 use crate::stats::count;
-use std::cell::Cell;
+use crate::threads::{self, Alone};
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::Instant;
 
-/// Rounds of the clock within which a block is back soon.
+/// A block that comes back within this many rounds of the clock is a refault.
 const SOON_ROUNDS: u32 = 1;
-/// Rounds are kept in as many bits as heat has.
+/// In a copy of a process, how often in a row a block has to be seen `Busy`, with no other thread
+/// inside the gate, before its owner counts as missing.
+const LOST_LOOKS: u32 = 1000;
+/// A mask: the round in which a block was evicted is kept in the bits of its heat.
 const ROUNDS: u32 = crate::state::HEAT_MAX;
 
-thread_local! {
-    /// Where this thread's last fault ended, and how many blocks it brought: of which pager, at
-    /// which block the next one would go on.
-    static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
-}
-
 impl Pager {
-    /// Answers a fault, with a seat's buffer.
-    pub(crate) fn fault(&self, address: usize, buf: &mut [u8]) -> Verdict {
+    /// Answers a fault. `buf` is a seat's buffer.
+    pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
-        let closings = self.closings.load(SeqCst);
         let unit = (address - self.memory.addresses().start) / self.blocks.unit;
-        let wanted = self.blocks_ahead(unit);
-        let brought = self.bring(unit, wanted, buf);
+        let closings = self.closings(unit);
+        // A fault where the thread's last one ended brings twice as many blocks as that.
+        let wanted = self.order.before(toucher, unit).map_or(1, |count| 2 * count);
+        let brought = self.bring(unit, wanted.min(self.batch()), buf);
         if brought == 0 {
+            self.fill_hole(unit, address);
             return Verdict::Resident { closings };
         }
-        LAST.set((self.name(), unit + brought, brought));
+        self.order.note(toucher, unit + brought, brought);
+        self.recent.note(unit);
         self.counters.times.add(began.elapsed());
         Verdict::Answered
     }
 
-    /// What tells this pager from others.
-    fn name(&self) -> usize {
-        (&raw const *self).addr()
-    }
-
-    /// How many blocks a fault brings: twice as many as the thread's last one, if it goes on there.
-    fn blocks_ahead(&self, unit: usize) -> usize {
-        match LAST.get() {
-            (pager, next, count) if (pager, next) == (self.name(), unit) => {
-                (2 * count).min(self.batch())
+    /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
+    /// the program and never written (zm-U3). Ownership or a pin keeps the block from being closed.
+    fn fill_hole(&self, unit: usize, address: usize) {
+        let page = page::page_size();
+        let start = (address - self.memory.addresses().start) / page * page;
+        let fill = || {
+            let filled = self.backend.fill_holes(&self.memory, start..start + page);
+            self.expect("a page can't be filled", filled);
+        };
+        let (word, seen) = (&self.words[unit], self.words[unit].load());
+        match (seen.state(), seen.pins()) {
+            (State::Resident, 0) if word.try_own(seen) => {
+                fill();
+                word.publish(State::Resident, |word| word);
             }
-            _ => 1,
+            (State::Resident, 1..) if word.try_pin(seen) => {
+                fill();
+                word.unpin();
+            }
+            _ => {}
         }
     }
 
-    /// Has a block be resident, and up to `wanted` in all of those behind it that are as it was;
-    /// how many have come, 0 if it was resident.
+    /// Makes a block resident, and with it blocks behind it that are in the same state, up to
+    /// `wanted` in all. Returns how many it brought: 0 if the block was resident.
     pub(crate) fn bring(&self, unit: usize, wanted: usize, buf: &mut [u8]) -> usize {
         loop {
             let seen = self.words[unit].load();
@@ -61,7 +71,7 @@ impl Pager {
                 State::Resident => return 0,
                 State::Busy => {
                     count(&self.counters.waits, 1);
-                    self.words[unit].wait(seen);
+                    self.wait_for_owner(unit, seen);
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
@@ -81,8 +91,23 @@ impl Pager {
         }
     }
 
-    /// Owns the block if it is as it was seen, and those behind it that are in the same state,
-    /// `wanted` at most; how many.
+    /// Waits while another thread owns a block. Ends the process if it is a copy that lacks that
+    /// thread (zm-F3).
+    fn wait_for_owner(&self, unit: usize, seen: Seen) {
+        if !GATE.is_torn() {
+            return self.words[unit].wait(seen);
+        }
+        for _ in 0..LOST_LOOKS {
+            std::thread::yield_now();
+            if self.words[unit].load() != seen || !GATE.is_alone_inside() {
+                return;
+            }
+        }
+        fatal("a block is missing", &"a thread had it when this process was made without handlers");
+    }
+
+    /// Takes ownership of a block if its word is still `seen`, and with it of blocks behind it that
+    /// are in the same state, up to `wanted` in all. Returns the blocks.
     fn own(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
         if !self.words[unit].try_own(seen) {
             return unit..unit;
@@ -96,7 +121,7 @@ impl Pager {
         unit..(unit + 1..end).take_while(is_taken).last().unwrap_or(unit) + 1
     }
 
-    /// Opens a block whose data are there still.
+    /// Opens a block whose pages are still there. Returns how many blocks it opened.
     fn keep(&self, unit: usize, seen: Seen) -> usize {
         if !self.words[unit].try_own(seen) {
             return 0;
@@ -116,7 +141,7 @@ impl Pager {
         1
     }
 
-    /// Opens blocks that are zeros.
+    /// Makes untouched blocks resident, as zeros. Returns how many.
     fn first_touch(&self, unit: usize, seen: Seen, wanted: usize) -> usize {
         let own = self.own(unit, seen, wanted);
         if own.is_empty() {
@@ -132,20 +157,17 @@ impl Pager {
         own.len()
     }
 
-    /// Brings blocks back from the device.
+    /// Brings evicted blocks back from the device. Returns how many.
     fn fill(&self, unit: usize, seen: Seen, wanted: usize, buf: &mut [u8]) -> usize {
         let own = self.own(unit, seen, wanted);
         if own.is_empty() {
             return 0;
         }
         self.limit.add(own.len());
-        let bytes = self.bytes_of(own.clone());
-        let data = &mut buf[..bytes.len()];
-        if let Err(error) = self.device.read(bytes.start as u64, data) {
-            fatal("a block can't be brought back", &error);
+        match if self.backend.opens_first() { threads::alone() } else { None } {
+            Some(alone) => self.fill_in_place(own.clone(), &alone),
+            None => self.fill_at_once(own.clone(), buf),
         }
-        let filled = self.backend.fill(&self.memory, bytes, data);
-        self.expect("a block can't be filled", filled);
         count(&self.counters.filled, own.len());
         count(&self.counters.ahead, own.len() - 1);
         self.note_copies(own.clone());
@@ -159,18 +181,44 @@ impl Pager {
         own.len()
     }
 
-    /// The round of the clock, in as many bits as heat has.
+    /// Opens blocks and has the device write to them directly, as no other thread can see them half
+    /// filled (zm-A1).
+    fn fill_in_place(&self, own: Range<usize>, alone: &Alone) {
+        let bytes = self.bytes_of(own.clone());
+        let opened = self.backend.fill_zeros(&self.memory, bytes.clone());
+        self.expect("memory can't be opened", opened);
+        let at = bytes.start;
+        self.memory.populate(bytes.clone());
+        self.memory.with_bytes(bytes, alone, |place| self.read_back(at, place));
+        count(&self.counters.in_place, own.len());
+    }
+
+    /// Fills blocks by way of `buf`, so that other threads fault until all of a block is there.
+    fn fill_at_once(&self, own: Range<usize>, buf: &mut [u8]) {
+        let bytes = self.bytes_of(own);
+        let data = &mut buf[..bytes.len()];
+        self.read_back(bytes.start, data);
+        let filled = self.backend.fill(&self.memory, bytes, data);
+        self.expect("a block can't be filled", filled);
+    }
+
+    /// Reads from the device; ends the process if that fails.
+    fn read_back(&self, at: usize, data: &mut [u8]) {
+        if let Err(error) = self.device.read(at as u64, data) {
+            fatal("a block can't be brought back", &error);
+        }
+    }
+
+    /// Returns the round of the clock, in as many bits as heat has.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
     }
 
-    /// Takes note of pieces in which blocks have copies.
+    /// Records that some blocks may have copies, for `drop_copies` to find.
     pub(crate) fn note_copies(&self, units: Range<usize>) {
         for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
-            let (word, bit) = (&self.copied[piece / 64], 1 << (piece % 64));
-            if word.load(Relaxed) & bit == 0 {
-                word.fetch_or(bit, AcqRel);
-            }
+            // Even if the bit is set: the thread that takes it must see these blocks as they are.
+            self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
         }
     }
 }

@@ -1,36 +1,39 @@
-//! The signal handler: what is a touch of absent memory goes to the pager, and all else to who was
-//! asked before.
+//! The signal handler. Touches of absent memory go to the pager, all other signals to the handler
+//! that was there before.
 //!
 //! # Safety
-//! The handler is called by the kernel, with a frame that is this thread's until it returns. What
-//! it does itself needs no lock and no heap: see the rules in `docs/design.md`.
+//! The kernel calls the handler with a frame that is this thread's until it returns. The handler
+//! uses no heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
 #![allow(unsafe_code)]
 
+use crate::backend::Heir;
 use crate::gate::GATE;
 use crate::in_handler;
 use crate::next_handler;
+use crate::order::Toucher;
 use crate::pager::Verdict;
 use crate::registry;
+use crate::seats::Taker;
 use crate::signals::{SignalMask, action_of, default_action, set_action};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Once;
 
-/// How often in a row a block may fault at one place though it is resident, and nothing was marked
-/// meanwhile, before that is the program's own doing.
+/// How often in a row an instruction may fault on a resident block, with no block closed in
+/// between, before the program must have protected the memory itself.
 const RESIDENT_FAULTS_MAX: u32 = 16;
 
 thread_local! {
-    /// A fault that found its block resident, and how often it did.
+    /// The last fault of this thread on a resident block, and how often in a row it came.
     static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
 }
 
-/// What a fault is recognized by that comes again.
+/// A fault on a resident block, as it is recognised when it comes again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Spurious {
     address: usize,
     instruction: usize,
-    /// How often the pager has closed blocks.
+    /// How often the pager had closed blocks near it.
     closings: u32,
 }
 
@@ -38,43 +41,63 @@ impl Spurious {
     const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
 }
 
-/// Installs the handler, once for the process.
+/// Installs the handler of SIGSEGV, once for the process.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        next_handler::keep(action_of(libc::SIGSEGV));
-        let mut ours = default_action();
-        ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        ours.sa_mask = SignalMask::all().set();
-        // SAFETY: `entry` may be called anywhere: see the head of this file.
-        unsafe { set_action(libc::SIGSEGV, &ours) };
-    });
+    INSTALLED.call_once(|| install_for(libc::SIGSEGV));
 }
 
-/// Has each SIGSEGV that is not for a region go to `action`; whom they went to before. A program
-/// that installs a handler after its first region was made does it with this, in place of
+/// Installs the handler of SIGBUS, once for the process.
+pub(crate) fn install_for_bus() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| install_for(libc::SIGBUS));
+}
+
+/// Installs the handler for a signal, and keeps the action before as the next one.
+fn install_for(signal: i32) {
+    next_handler::keep(signal, action_of(signal));
+    let mut ours = default_action();
+    ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    ours.sa_mask = SignalMask::all().set();
+    // SAFETY: `entry` may be called anywhere: see the head of this file.
+    unsafe { set_action(signal, &ours) };
+}
+
+/// Sets the handler for each SIGSEGV that is not for a region, and returns the one before. A
+/// program that installs a handler after it has made its first region calls this in place of
 /// `sigaction`.
 ///
 /// # Safety
-/// As of `sigaction`: the handler may be called on any thread, at any instruction.
+/// As with `sigaction`, the handler may be called on any thread, at any instruction.
 pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
     install();
-    next_handler::replace(*action)
+    next_handler::replace(libc::SIGSEGV, *action)
 }
 
+/// Does the same for SIGBUS, which regions with a userfaultfd use.
+///
+/// # Safety
+/// As with `sigaction`, the handler may be called on any thread, at any instruction.
+pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction {
+    install_for_bus();
+    next_handler::replace(libc::SIGBUS, *action)
+}
+
+/// The handler. It keeps `errno`, which the interrupted code may be about to read.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: both are this thread's, of this call; see `answer` and `pass_on`.
+    // SAFETY: the kernel passes both pointers, to values that are this thread's until the handler
+    // returns, and calls it with all signals blocked, as `next_handler::call` asks for.
     unsafe {
         let errno = *libc::__errno_location();
-        if !answer(&*info, &*context.cast()) {
+        if !answer(signal, &*info, &*context.cast()) {
             next_handler::call(signal, info, context.cast());
         }
         *libc::__errno_location() = errno;
     }
 }
 
-/// The instruction that was interrupted.
+/// Returns the address of the instruction that was interrupted.
 fn instruction(context: &libc::ucontext_t) -> usize {
     #[cfg(target_arch = "x86_64")]
     let address = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
@@ -83,24 +106,28 @@ fn instruction(context: &libc::ucontext_t) -> usize {
     address
 }
 
-/// Whether the fault was a region's, and has been answered.
-fn answer(info: &libc::siginfo_t, context: &libc::ucontext_t) -> bool {
-    // Sent by a process, not by a touch.
-    if info.si_code <= 0 {
+/// Answers a fault if it is a region's. Returns whether the instruction is to be tried again.
+fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t) -> bool {
+    // A process has sent the signal, or it reports broken memory.
+    if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }
-    // SAFETY: a SIGSEGV of the kernel's has an address.
+    // SAFETY: a SIGSEGV or SIGBUS that the kernel raises has an address.
     let address = unsafe { info.si_addr() } as usize;
     let verdict = registry::with_pager(address, |pager| {
+        if pager.heir() == Heir::Nothing {
+            return None;
+        }
         in_handler::set(true);
         let inside = GATE.enter();
         let mut verdict = Verdict::Resident { closings: 0 };
-        pager.seats.take().with_stack(|seat| verdict = pager.fault(address, seat));
+        let seat = pager.seats.take(Taker::Fault);
+        seat.with_stack(|seat| verdict = pager.fault(address, Toucher::This, seat));
         drop(inside);
         in_handler::set(false);
-        verdict
+        Some(verdict)
     });
-    match verdict {
+    match verdict.flatten() {
         None => false,
         Some(Verdict::Answered) => true,
         Some(Verdict::Resident { closings }) => {

@@ -1,4 +1,4 @@
-//! Whether a thread answers a fault.
+//! Tells whether a thread is answering a fault.
 
 use std::cell::Cell;
 
@@ -6,12 +6,12 @@ thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is answering a fault: then it must not use the heap.
+/// Returns whether this thread is answering a fault. If so, it must not use the heap.
 pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Says whether this thread is answering a fault.
+/// Records whether this thread is answering a fault.
 pub(crate) fn set(is_in: bool) {
     IN_HANDLER.set(is_in);
 }

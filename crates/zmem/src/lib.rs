@@ -2,22 +2,27 @@
 //!
 //! ```text
 //!   Region -> Pager: words of blocks | chunks | limit | clock | seats | backend | zram::Device
-//!   touch of what is absent -> SIGSEGV -> handler -> registry: whose? -> seat -> Pager::fault
-//!     Probation: opened again | Untouched: guards off | Evicted: read from the device, filled
-//!   above the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
+//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: whose address? -> seat -.
+//!                            -> userfaultfd message -> fault thread ----------------> Pager::fault
+//!     Probation: opened again | Untouched: filled with zeros | Evicted: read from the device
+//!   near the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
 //! ```
 //!
-//! Rules of states (zm-S1 ...), of handlers (zm-H1 ...), of the limit and of forks stand in
-//! `docs/design.md`.
+//! The rules of a block's states (zm-S1 ...), of handlers (zm-H1 ...), of the limit and of forks
+//! stand in `docs/design.md`.
 
 #[cfg(not(loom))]
 mod backend;
+#[cfg(not(loom))]
+mod calls;
 #[cfg(not(loom))]
 mod chunk;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
 mod depart;
+#[cfg(not(loom))]
+mod descriptor;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -27,11 +32,17 @@ mod fatal;
 #[cfg(not(loom))]
 mod fault;
 #[cfg(not(loom))]
+mod fault_threads;
+#[cfg(not(loom))]
+mod forks;
+#[cfg(not(loom))]
 mod gate;
 #[cfg(not(loom))]
 mod handler;
 #[cfg(not(loom))]
 mod in_handler;
+#[cfg(not(loom))]
+mod kept_file;
 #[cfg(not(loom))]
 mod limit;
 #[cfg(not(loom))]
@@ -45,13 +56,21 @@ mod next_handler;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
+mod order;
+#[cfg(not(loom))]
 mod pager;
 #[cfg(not(loom))]
 mod policy;
 #[cfg(not(loom))]
+mod probes;
+#[cfg(not(loom))]
+mod process;
+#[cfg(not(loom))]
 mod process_memory;
 #[cfg(not(loom))]
 mod ranges;
+#[cfg(not(loom))]
+mod recent;
 #[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]
@@ -68,6 +87,12 @@ mod stats;
 mod store;
 mod sync;
 #[cfg(not(loom))]
+mod table;
+#[cfg(not(loom))]
+mod threads;
+#[cfg(not(loom))]
+mod uffd;
+#[cfg(not(loom))]
 mod waker;
 #[cfg(not(loom))]
 mod worker;
@@ -75,13 +100,13 @@ mod worker;
 #[cfg(not(loom))]
 pub use error::Error;
 #[cfg(not(loom))]
-pub use handler::set_next_handler;
+pub use handler::{set_next_bus_handler, set_next_handler};
 #[cfg(not(loom))]
 pub use in_handler::in_handler;
 #[cfg(not(loom))]
 pub use locked::Locked;
 #[cfg(not(loom))]
-pub use options::{Advice, BackendKind, BlockOrder, Options};
+pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
 #[cfg(not(loom))]
 pub use region::Region;
 #[cfg(not(loom))]

@@ -25,7 +25,8 @@ const AT_ONCE_MAX: u64 = 1 << 20;
 pub(crate) struct Limit {
     /// `u64::MAX` is none.
     limit: AtomicU64,
-    reserve: AtomicU64,
+    /// What an empty region takes.
+    least: AtomicU64,
     /// Bytes that faults may bring at once.
     at_once: u64,
     own: u64,
@@ -40,9 +41,9 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new(limit: Option<u64>, own: u64, unit: usize, at_once: usize) -> Self {
-        let new = Limit {
-            limit: AtomicU64::new(u64::MAX),
-            reserve: AtomicU64::new(0),
+        Limit {
+            limit: AtomicU64::new(limit.unwrap_or(u64::MAX)),
+            least: AtomicU64::new(own),
             at_once: at_once as u64,
             own,
             unit,
@@ -51,32 +52,55 @@ impl Limit {
             touched: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             stuck: AtomicUsize::new(usize::MAX),
-        };
-        new.set(limit);
-        new
+        }
+    }
+
+    /// Takes note of what an empty region takes with its device; whether the limit allows that.
+    ///
+    /// # Errors
+    /// As of [`set`](Self::set).
+    pub(crate) fn begin(&self, device: u64) -> Result<(), Error> {
+        self.set_other(device);
+        self.least.store(self.own + device, Relaxed);
+        self.set(self.get())
     }
 
     /// Sets the limit, or lifts it.
-    pub(crate) fn set(&self, limit: Option<u64>) {
-        // What faults bring at once may be as much as all seats' buffers, but seldom is: a small
-        // region has little else.
-        let reserve = limit.map_or(0, |limit| {
-            let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
-            (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
-        });
-        self.reserve.store(reserve, Relaxed);
-        self.limit.store(limit.unwrap_or(u64::MAX), Relaxed);
-    }
-
+    ///
     /// # Errors
     /// [`Error::Limit`]: an empty region and its reserve take more.
-    pub(crate) fn check(&self, device: u64) -> Result<(), Error> {
-        self.set_other(device);
-        let needed = self.own + device + 4 * self.reserve.load(Relaxed);
-        match self.get() {
-            Some(limit) if limit < needed => Err(Error::Limit { limit, needed }),
-            _ => Ok(()),
+    pub(crate) fn set(&self, limit: Option<u64>) -> Result<(), Error> {
+        if let Some(limit) = limit {
+            let needed = self.needed();
+            if limit < needed {
+                return Err(Error::Limit { limit, needed });
+            }
         }
+        self.limit.store(limit.unwrap_or(u64::MAX), Relaxed);
+        Ok(())
+    }
+
+    /// Returns the least limit that leaves an empty region its reserve, four times.
+    fn needed(&self) -> u64 {
+        let least = self.least.load(Relaxed);
+        // What a reserve is grows by a sixteenth of the limit at most, so four are less than half.
+        let (mut low, mut high) = (least, 2 * least);
+        while low < high {
+            let middle = low.midpoint(high);
+            match middle >= least + 4 * self.reserve_of(middle) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        high
+    }
+
+    /// What is held back of a limit.
+    fn reserve_of(&self, limit: u64) -> u64 {
+        // What faults bring at once may be as much as all seats' buffers, but seldom is: a small
+        // region has little else.
+        let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
+        (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
 
     pub(crate) fn get(&self) -> Option<u64> {
@@ -134,14 +158,14 @@ impl Limit {
 
     /// Whether evicting should begin, if so many more blocks come.
     pub(crate) fn is_wanted(&self, more: usize) -> bool {
-        let reserve = self.reserve.load(Relaxed);
-        self.get().is_some_and(|limit| self.held_with(more) + reserve > limit)
+        let is_above = |limit| self.held_with(more) + self.reserve_of(limit) > limit;
+        self.get().is_some_and(is_above)
     }
 
     /// Whether so many more blocks would be too many: what the device takes is known a bit late.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        let margin = self.reserve.load(Relaxed) / 2;
-        self.get().is_some_and(|limit| self.held_with(more) + margin > limit)
+        let is_above = |limit| self.held_with(more) + self.reserve_of(limit) / 2 > limit;
+        self.get().is_some_and(is_above)
     }
 
     fn held_with(&self, more: usize) -> u64 {
@@ -150,8 +174,7 @@ impl Limit {
 
     /// What is to be held at most when evicting ends.
     pub(crate) fn enough(&self) -> u64 {
-        let reserve = self.reserve.load(Relaxed);
-        self.get().map_or(u64::MAX, |limit| limit.saturating_sub(2 * reserve))
+        self.get().map_or(u64::MAX, |limit| limit.saturating_sub(2 * self.reserve_of(limit)))
     }
 
     /// Takes note of whether anything could be evicted.

@@ -1,18 +1,18 @@
-//! Ranges that stay.
+//! Locked ranges.
 
-use crate::pager::Pager;
+use crate::calls::Calls;
 use std::ops::Range;
 
-/// A range that is resident as long as this lives.
+/// A locked range: it stays resident until this is dropped.
 #[derive(Debug)]
 #[must_use = "the range is kept only as long as this lives"]
 pub struct Locked<'r> {
-    pub(crate) pager: &'r Pager,
+    pub(crate) calls: &'r Calls,
     pub(crate) units: Range<usize>,
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.pager.unpin(self.units.clone());
+        self.calls.unpin(self.units.clone());
     }
 }

@@ -1,13 +1,17 @@
 //! The share of the process's mappings that a region may come to (zm-M1).
 
 use crate::Error;
+use crate::policy::PROBATION_SHARE;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What a system has that does not say.
 const MAP_COUNT: usize = 65_530;
 /// A chunk is not smaller: page tables come by as much.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
+/// So many blocks may each be a mapping, as systems are set up.
+pub(crate) const FEW: usize = 8192;
 /// More blocks in probation would say no more.
 pub(crate) const PROBATION_MAX: usize = 4096;
 /// With fewer, blocks would go as soon as they are marked.
@@ -33,21 +37,27 @@ fn count_max() -> usize {
 impl Mappings {
     /// Reserves what `bytes` bytes and so many seats come to, and `marked` blocks that each may be
     /// a mapping.
-    pub(crate) fn reserve(bytes: usize, seats: usize, marked: usize) -> Result<Self, Error> {
-        Self::reserve_of(&RESERVED, count_max(), bytes, 2 * seats + marked)
+    pub(crate) fn reserve(
+        bytes: usize,
+        units: usize,
+        seats: usize,
+        marked: usize,
+    ) -> Result<Self, Error> {
+        Self::reserve_of(&RESERVED, count_max(), bytes, units, 2 * seats + marked)
     }
 
     fn reserve_of(
         reserved: &AtomicUsize,
         max: usize,
         bytes: usize,
+        units: usize,
         others: usize,
     ) -> Result<Self, Error> {
         let mut before = reserved.load(Relaxed);
         loop {
             // No region takes more than half of what is left.
             let room = max.saturating_sub(before) / 2;
-            let share = Self::within(room, bytes, others);
+            let share = Self::within(room, bytes, units, others);
             let share = share.ok_or(Error::System {
                 what: "as many mappings (take larger blocks, or raise vm.max_map_count)",
                 errno: Errno::NOMEM.raw_os_error(),
@@ -63,14 +73,16 @@ impl Mappings {
         }
     }
 
-    fn within(room: usize, bytes: usize, others: usize) -> Option<Self> {
+    fn within(room: usize, bytes: usize, units: usize, others: usize) -> Option<Self> {
         let mut chunk_bytes = CHUNK_BYTES;
         while bytes.div_ceil(chunk_bytes) > room / 2 {
             chunk_bytes = chunk_bytes.checked_mul(2)?;
         }
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
-        let probation_max = (room.checked_sub(others)? / 2).min(PROBATION_MAX);
-        (probation_max >= PROBATION_MIN).then_some(Mappings {
+        let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
+        let probation_max = (room.checked_sub(others)? / 2).min(most);
+        // What is no share must not be dropped as one.
+        (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
             probation_max,
@@ -84,9 +96,73 @@ impl Drop for Mappings {
     }
 }
 
+/// # Errors
+/// [`Error::Memory`]: not all of it is private, of no file, readable and writable.
+pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
+    match std::fs::read_to_string("/proc/self/maps") {
+        Ok(maps) => check_plain_of(&maps, addresses),
+        // A system that does not say.
+        Err(_) => Ok(()),
+    }
+}
+
+fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
+    let mut next = addresses.start;
+    for line in maps.lines() {
+        let words: Vec<_> = line.split_ascii_whitespace().collect();
+        let [range, protection, _, _, inode, name @ ..] = &words[..] else { continue };
+        let [start, end] = [0, 1].map(|nth| {
+            let text = range.split('-').nth(nth).unwrap_or_default();
+            usize::from_str_radix(text, 16).unwrap_or(usize::MAX)
+        });
+        if end <= next || start >= addresses.end {
+            continue;
+        }
+        let what = match (*protection, *inode, name) {
+            _ if start > next => "not mapped",
+            (text, _, _) if text.ends_with('s') => "shared",
+            (_, inode, _) if inode != "0" => "a file's",
+            (_, _, ["[stack]"]) => "a stack",
+            ("rw-p", _, _) => {
+                next = end;
+                continue;
+            }
+            _ => "not readable and writable, and no more",
+        };
+        return Err(Error::Memory { at: next, what });
+    }
+    match next >= addresses.end {
+        true => Ok(()),
+        false => Err(Error::Memory { at: next, what: "not mapped" }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_can_not_be_managed_is_told_from_what_can() {
+        let maps = "1000-3000 rw-p 00000000 00:00 0\n\
+            3000-4000 rw-p 00000000 00:00 0    [heap]\n\
+            4000-5000 r--p 00000000 00:00 0\n\
+            5000-6000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n\
+            6000-7000 rw-p 00000000 00:01 77   /a file\n\
+            8000-9000 rw-p 00000000 00:00 0    [stack]\n";
+        let of = |range| match check_plain_of(maps, &range) {
+            Err(Error::Memory { at, what }) => (at, what),
+            other => (usize::from(other.is_err()), ""),
+        };
+        assert_eq!(of(0x1000..0x4000), (0, ""));
+        assert_eq!(of(0x2000..0x2800), (0, ""));
+        assert_eq!(of(0..0x2000), (0, "not mapped"));
+        assert_eq!(of(0x3000..0x5000), (0x4000, "not readable and writable, and no more"));
+        assert_eq!(of(0x5000..0x6000), (0x5000, "shared"));
+        assert_eq!(of(0x6000..0x7000), (0x6000, "a file's"));
+        assert_eq!(of(0x7000..0x9000), (0x7000, "not mapped"));
+        assert_eq!(of(0x8000..0x9000), (0x8000, "a stack"));
+        assert_eq!(of(0x9000..0xa000), (0x9000, "not mapped"));
+    }
 
     #[test]
     fn shares_are_never_more_than_there_are() {
@@ -94,7 +170,7 @@ mod tests {
             for bytes in [1 << 20, 1 << 30, 1 << 36, 1 << 45] {
                 let reserved = AtomicUsize::new(0);
                 let mut count = 0;
-                while let Ok(share) = Mappings::reserve_of(&reserved, max, bytes, 8) {
+                while let Ok(share) = Mappings::reserve_of(&reserved, max, bytes, bytes >> 12, 8) {
                     let chunks = bytes.div_ceil(share.chunk_bytes);
                     assert!(share.count >= chunks + 2 * share.probation_max + 8);
                     count += share.count;

@@ -1,104 +1,53 @@
-//! Memory of the system's: mappings of this crate's own, and what is managed.
+//! Managed memory: its protection, and its pages.
 //!
 //! # Safety
-//! A [`Table`] has its mapping to itself until it is dropped. [`Managed`] memory is read and
-//! written by its program; here only its protection changes, and its pages come and go, which the
-//! owner of a block alone may have done (zm-S1), such that whoever looks finds the block's data
-//! (zm-S2).
+//! The program reads and writes [`Managed`] memory. Functions here change its protection, and make
+//! pages come and go with their data. Only a block's owner calls them (zm-S1), in such an order
+//! that a thread that looks finds the block's data, or faults (zm-S2).
 #![allow(unsafe_code)]
 
-use crate::process_memory::PROCESS_MEMORY;
+mod folios;
+mod inherited;
+mod staged;
+
+use crate::process_memory;
+use crate::threads::Alone;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
-use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{madvise, mmap_anonymous, mprotect, munlock, munmap};
 use std::ffi::c_void;
-use std::marker::PhantomData;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 
-/// Linux 6.13; `libc` has no names for them yet.
+/// Guards came with Linux 6.13; `libc` does not name them yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Types of which zeros are a value, and that threads may share.
-///
-/// # Safety
-/// A value may consist of zero bytes, and needs no drop.
-pub(crate) unsafe trait Zeros: Sync {}
-
-// SAFETY: zero is a number.
-unsafe impl Zeros for std::sync::atomic::AtomicU32 {}
-// SAFETY: as above.
-unsafe impl Zeros for std::sync::atomic::AtomicU64 {}
-// SAFETY: it is one transparent `AtomicU32`.
-unsafe impl Zeros for crate::state::BlockWord {}
-
-/// A table that is zeros at first, whose pages come as they are touched.
-#[derive(Debug)]
-pub(crate) struct Table<T> {
-    start: NonNull<T>,
-    len: usize,
-    held: PhantomData<T>,
-}
-
-// SAFETY: it lends shared references alone, of what is `Sync`; the mapping may be unmapped
-// anywhere.
-unsafe impl<T: Zeros> Send for Table<T> {}
-// SAFETY: as above.
-unsafe impl<T: Zeros> Sync for Table<T> {}
-
-impl<T: Zeros> Table<T> {
-    pub(crate) fn new(len: usize) -> Result<Self, Errno> {
-        let bytes = (len * size_of::<T>()).max(1);
-        let start = map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(Table { start: start.cast(), len, held: PhantomData })
-    }
-}
-
-impl<T> Table<T> {
-    pub(crate) fn bytes(&self) -> usize {
-        self.len * size_of::<T>()
-    }
-}
-
-impl<T: Zeros> Deref for Table<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        // SAFETY: `new` mapped room for `len` of them, zeros, which `Zeros` says are values; a
-        // mapping begins on a page. It stays until `drop`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl<T> Drop for Table<T> {
-    fn drop(&mut self) {
-        unmap(self.start.cast(), self.bytes().max(1));
-    }
-}
-
 /// Maps private anonymous memory.
-fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
+pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: the system chooses where, so nothing that is there is replaced.
     let start = unsafe {
         mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
     };
+    // SAFETY: this changes no data. With `mlockall(MCL_FUTURE)` a new mapping is locked.
+    let _refused = unsafe { munlock(start, bytes) };
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
-fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: callers have mapped it, and are about to be gone. An error would leave it mapped.
+/// Unmaps memory that [`map`] has mapped.
+pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: callers have mapped it, and nothing uses it any more. On an error it stays mapped.
     let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
-/// Who ends the mapping of managed memory.
+/// Whether managed memory was mapped here, and is unmapped here, or by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Us,
     Program,
 }
 
-/// Memory of a program's that is managed. Ranges of it are bytes from its start, on pages.
+/// Managed memory. Ranges of it are in bytes from its start, and begin and end at pages.
 #[derive(Debug)]
 pub(crate) struct Managed {
     start: NonNull<u8>,
@@ -106,13 +55,13 @@ pub(crate) struct Managed {
     owner: Owner,
 }
 
-// SAFETY: what points to memory of the whole process; see the head of this file.
+// SAFETY: it points to memory that all threads share; see the head of this file.
 unsafe impl Send for Managed {}
 // SAFETY: as above.
 unsafe impl Sync for Managed {}
 
 impl Managed {
-    /// Maps memory that nobody can read or write yet, on a multiple of `align`.
+    /// Maps memory that is PROT_NONE, at a multiple of `align`.
     pub(crate) fn map(bytes: usize, align: usize) -> Result<Self, Errno> {
         let all = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
         let first = map(all, ProtFlags::empty())?;
@@ -131,11 +80,11 @@ impl Managed {
         Ok(managed)
     }
 
-    /// Takes over what is mapped there, readable and writable.
+    /// Takes over memory of the program, which is readable and writable.
     ///
     /// # Safety
-    /// It is private anonymous memory, which stays mapped and as it is protected as long as the
-    /// result lives.
+    /// The memory is private and anonymous. As long as the result lives, the program does not unmap
+    /// it or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
         let managed = Managed { start, bytes, owner: Owner::Program };
         managed.keep_pages_small();
@@ -155,57 +104,96 @@ impl Managed {
         start..start + self.bytes
     }
 
-    /// Copies what lies from `at` on, whatever its protection. The caller owns the blocks.
+    /// Copies the bytes from `at` on, whatever their protection. The caller owns the blocks, or is
+    /// evicting them.
     pub(crate) fn read(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
         let (start, _) = self.place(&(at..at + buf.len()));
-        PROCESS_MEMORY.read(start.addr() as u64, buf)
+        process_memory::read(start.addr() as u64, buf)
     }
 
-    /// Copies bytes to `at`, which nobody can touch meanwhile. The caller owns the blocks.
+    /// Copies bytes to `at`, whatever the protection there: other threads can't touch it. The
+    /// caller owns the blocks.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Errno> {
         let (start, _) = self.place(&(at..at + bytes.len()));
-        // SAFETY: the range lies within; the owner of its blocks puts their data there, which are
-        // what those who look find in any case (zm-S2).
-        unsafe { PROCESS_MEMORY.write(start.addr() as u64, bytes) }
+        // SAFETY: the range lies within; the owner of its blocks puts their own data there, and any
+        // other thread that looks finds just these (zm-S2).
+        unsafe { process_memory::write(start.addr() as u64, bytes) }
     }
 
+    /// Zeroes a range that is readable and writable. The caller owns the blocks.
+    pub(crate) fn clear(&self, range: Range<usize>) {
+        let (start, bytes) = self.place(&range);
+        // SAFETY: the range lies within, and is open, as the caller says, and stays so, as it owns
+        // the blocks (zm-S1). The program asked for zeros and vouched that the bytes may change.
+        unsafe { start.cast::<u8>().write_bytes(0, bytes) };
+    }
+
+    /// Calls `work` to fill a range that is readable and writable. The caller owns the blocks.
+    pub(crate) fn with_bytes<T>(
+        &self,
+        range: Range<usize>,
+        _alone: &Alone,
+        work: impl FnOnce(&mut [u8]) -> T,
+    ) -> T {
+        let (start, len) = self.place(&range);
+        // SAFETY: the range lies within, and is mapped; it is open, as the caller says, and stays
+        // so, as it owns the blocks (zm-S1). No other thread looks, as `_alone` says, and this one
+        // is in our code until the data are there; what it was about to touch, it has not seen.
+        work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
+    }
+
+    /// Returns the address and the length of a range.
     fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
         assert!(range.start <= range.end && range.end <= self.bytes, "outside the region");
         // SAFETY: within the mapping, as was just asserted.
         (unsafe { self.start.add(range.start) }.as_ptr().cast(), range.len())
     }
 
-    /// Blocks come and go by themselves: a large page would be split.
-    fn keep_pages_small(&self) {
-        let (start, bytes) = self.place(&(0..self.bytes));
-        // SAFETY: a hint that changes no data. A system without large pages refuses it.
-        let _refused = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
-    }
-
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within; who asks owns its blocks.
+        // SAFETY: the range lies within; the caller owns its blocks.
         unsafe { mprotect(start, bytes, flags) }
     }
 
-    /// Has whoever touches the range fault.
+    /// Makes the range PROT_NONE: every touch of it faults.
     pub(crate) fn close(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::empty())
     }
 
-    /// Has the range be readable and writable.
+    /// Makes the range read-only: every write to it faults.
+    pub(crate) fn protect_writes(&self, range: Range<usize>) -> Result<(), Errno> {
+        self.protect(range, MprotectFlags::READ)
+    }
+
+    /// Makes the range readable and writable.
     pub(crate) fn open(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::READ | MprotectFlags::WRITE)
     }
 
-    /// Gives the pages of a range back: they read as zeros where they can be read.
+    /// Releases the pages of a range: where it can be read, it reads as zeros then.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within; who asks owns its blocks, and has their data elsewhere, or
-        // was told that nobody wants them.
+        // SAFETY: the range lies within; the caller owns its blocks, and has their data elsewhere,
+        // or the program does not need them any more.
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
 
+    /// Unlocks a range that the program has locked, so that its pages may go.
+    pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
+        // SAFETY: the range lies within. It changes no data.
+        unsafe { munlock(start, bytes) }
+    }
+
+    /// Makes the pages the first that the system reclaims. Returns an error if some are locked or
+    /// huge: it is called to find that out.
+    pub(crate) fn cool(&self) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&(0..self.bytes));
+        // SAFETY: the range lies within. It changes no data.
+        unsafe { madvise(start, bytes, Advice::LinuxCold) }
+    }
+
+    /// Gives advice that `rustix` has no name for, again if the system asks for that.
     fn advise_raw(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         loop {
@@ -213,21 +201,21 @@ impl Managed {
             if unsafe { libc::madvise(start, bytes, advice) } == 0 {
                 return Ok(());
             }
-            // SAFETY: it is this thread's own.
+            // SAFETY: `errno` is this thread's own.
             match unsafe { *libc::__errno_location() } {
-                // A guard was set while another thread's fault was on its way.
+                // Another thread's fault came in between while a guard was being set.
                 libc::EAGAIN | libc::EINTR => {}
                 errno => return Err(Errno::from_raw_os_error(errno)),
             }
         }
     }
 
-    /// Gives the pages of a range back, and has whoever touches it fault from then on.
+    /// Releases the pages of a range, and sets guards: every touch of it faults.
     pub(crate) fn guard(&self, range: Range<usize>) -> Result<(), Errno> {
         self.advise_raw(range, MADV_GUARD_INSTALL)
     }
 
-    /// Takes guards off: what was guarded reads as zeros.
+    /// Removes the guards of a range, which then reads as zeros.
     pub(crate) fn unguard(&self, range: Range<usize>) -> Result<(), Errno> {
         self.advise_raw(range, MADV_GUARD_REMOVE)
     }
@@ -239,10 +227,4 @@ impl Drop for Managed {
             unmap(self.start, self.bytes);
         }
     }
-}
-
-/// Whether the system has guards.
-pub(crate) fn has_guards() -> bool {
-    let page = page::page_size();
-    Managed::map(page, page).is_ok_and(|probe| probe.guard(0..page).is_ok())
 }

@@ -1,9 +1,9 @@
-//! The program's own handler of SIGSEGV, which sees what is not for a region as if there were no
-//! other.
+//! The program's own handlers of SIGSEGV and SIGBUS. They are called for all that is not a
+//! region's, as if there were no handler of this crate.
 //!
 //! # Safety
-//! Actions that were ever kept are never freed, as a handler may be looking at one. What is called
-//! is what the program gave to `sigaction`, or to [`replace`], for just this.
+//! An action is never freed once it was kept, as a handler may be reading it. The functions that
+//! are called here are those that the program gave to `sigaction`, or to [`replace`], as handlers.
 #![allow(unsafe_code)]
 
 use crate::seats::call_on;
@@ -13,30 +13,35 @@ use std::mem::{transmute, zeroed};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-static NEXT: AtomicPtr<Action> = AtomicPtr::new(null_mut());
-/// What follows a handler that wants to be called once.
+static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
+/// The default action. It follows a handler with SA_RESETHAND, which is called once.
 static DEFAULT: AtomicPtr<Action> = AtomicPtr::new(null_mut());
 
-/// Below the stack that was interrupted a function may have used this much.
+/// A function may use this many bytes below its stack pointer.
 const RED_ZONE: usize = 128;
 
-/// Keeps who was asked before there was a handler of ours.
-pub(crate) fn keep(action: Action) {
-    DEFAULT.store(Box::leak(Box::new(default_action())), Release);
-    NEXT.store(Box::leak(Box::new(action)), Release);
+/// Returns the place of the next action of a signal.
+fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
+    &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Keeps who is asked from now on; who was.
-pub(crate) fn replace(action: Action) -> Action {
+/// Keeps the action that a signal had before this crate's handler was installed.
+pub(crate) fn keep(signal: i32, action: Action) {
+    DEFAULT.store(Box::leak(Box::new(default_action())), Release);
+    next_of(signal).store(Box::leak(Box::new(action)), Release);
+}
+
+/// Replaces the next action of a signal, and returns the one before.
+pub(crate) fn replace(signal: i32, action: Action) -> Action {
     let next = Box::leak(Box::new(action));
     // SAFETY: `keep` has put one there, and none is ever freed.
-    unsafe { *NEXT.swap(next, AcqRel) }
+    unsafe { *next_of(signal).swap(next, AcqRel) }
 }
 
-/// The handler's call.
+/// A call of the program's handler.
 struct Call {
     function: usize,
-    /// Whether it leaves an alternate stack that is still in use.
+    /// Whether the call leaves the alternate stack, on which frames are still in use.
     leaves_stack: bool,
     mask: SignalMask,
     signal: i32,
@@ -45,25 +50,25 @@ struct Call {
 }
 
 extern "C" fn run(call: *mut Call) {
-    // SAFETY: `call` lends it, and no stack is taken that is in use. A handler without SA_SIGINFO
-    // looks at the first argument alone.
+    // SAFETY: function `call` lends the `Call`, and gives this function a stack that is not in use.
+    // A handler without SA_SIGINFO reads the first argument alone.
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // A signal meanwhile would begin at the alternate stack's end again, over the frames
-            // that are there. The kernel sets it as it was when ours returns.
+            // The alternate stack is switched off: another signal would begin at its end again,
+            // over the frames there. The kernel restores it when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());
         }
-        // Not the signal itself: a touch of absent memory must not be blocked.
-        signals::restore(&mask.without(signal));
+        // These two stay unblocked, so that the handler can touch absent memory.
+        signals::restore(&mask.without(libc::SIGSEGV).without(libc::SIGBUS));
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
         transmute::<usize, Handler>(function)(signal, info, context.cast());
     }
 }
 
-/// The end of the stack that was interrupted.
+/// Returns the stack pointer of the code that was interrupted.
 fn stack(context: &libc::ucontext_t) -> usize {
     #[cfg(target_arch = "x86_64")]
     let address = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
@@ -72,7 +77,7 @@ fn stack(context: &libc::ucontext_t) -> usize {
     address
 }
 
-/// Whether this is on an alternate stack that was not in use before.
+/// Returns whether this handler runs on the alternate stack, and the interrupted code did not.
 fn has_left_stack(context: &libc::ucontext_t) -> bool {
     let start = context.uc_stack.ss_sp.addr();
     let alternate = start..start + context.uc_stack.ss_size;
@@ -80,22 +85,23 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
     alternate.contains(&(&raw const here).addr()) && !alternate.contains(&stack(context))
 }
 
-/// Calls the next handler as the kernel would have.
+/// Calls the next handler, as the kernel would have called it.
 ///
 /// # Safety
-/// `info` and `context` are the kernel's, of this signal, to a handler that runs with all signals
-/// blocked.
+/// `info` and `context` are those that the kernel passed to this crate's handler, which runs with
+/// all signals blocked.
 pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
-    // SAFETY: one was kept before the handler was installed, and none is ever freed; the caller
-    // vouches for the other two.
-    let (next, code, interrupted) = unsafe { (*NEXT.load(Acquire), (*info).si_code, &*context) };
+    // SAFETY: `keep` stored an action before the handler was installed, and none is ever freed; the
+    // caller vouches for `info` and `context`.
+    let (next, code, interrupted) =
+        unsafe { (*next_of(signal).load(Acquire), (*info).si_code, &*context) };
     let is_sent = code <= 0;
     match next.sa_sigaction {
         libc::SIG_IGN if is_sent => {}
-        // The kernel ignores no fault.
+        // The kernel ignores no fault, even with SIG_IGN.
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: what the kernel does by itself. The process ends, as the instruction faults
-            // again when this handler returns, or by the signal that is sent once more.
+            // SAFETY: the default action runs no code of the program. It ends the process, as the
+            // instruction faults again when this handler returns, or the signal is sent once more.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {
@@ -106,15 +112,15 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
         }
         function => {
             if next.sa_flags & libc::SA_RESETHAND != 0 {
-                NEXT.store(DEFAULT.load(Acquire), Release);
+                next_of(signal).store(DEFAULT.load(Acquire), Release);
             }
             let mask = SignalMask::of(next.sa_mask).with(&SignalMask::of(interrupted.uc_sigmask));
             let leaves_stack = next.sa_flags & libc::SA_ONSTACK == 0 && has_left_stack(interrupted);
             let mut call = Call { function, leaves_stack, mask, signal, info, context };
             if leaves_stack {
                 let top = (stack(interrupted) - RED_ZONE) as *mut u8;
-                // SAFETY: below what was interrupted the stack is nobody's, and was about to get
-                // this very handler's frame; `run` takes a `Call`.
+                // SAFETY: the stack below the interrupted frame and its red zone is unused: the
+                // kernel would have put this handler's frame there. `run` takes a `Call`.
                 unsafe { call_on(top, run as *const () as usize, (&raw mut call).cast()) };
             } else {
                 run(&mut call);

@@ -24,6 +24,43 @@ pub enum BackendKind {
     Signal,
     /// Signals, with a mapping for each run of marked blocks, as on systems before Linux 6.13.
     SignalMappings,
+    /// Signals, with a mapping for each run of blocks, each of which is moved to its place: for
+    /// where /proc/self/mem is refused. It needs Linux 5.7.
+    SignalRemap,
+    /// A userfaultfd. Where the system permits it to tell of the kernel's own faults (with
+    /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads answer,
+    /// and system calls may touch what is absent; else as `UserfaultfdSigbus`. The program must not
+    /// close its descriptor.
+    Userfaultfd,
+    /// A userfaultfd, whose faults are a SIGBUS to the thread: system calls on what is absent fail.
+    UserfaultfdSigbus,
+    /// As `Userfaultfd`, with pages moved out of reach where the system can. It may lose data: see
+    /// zm-U8 of the design.
+    #[doc(hidden)]
+    UserfaultfdMoved,
+    /// As `UserfaultfdSigbus`, with pages moved in the same way.
+    #[doc(hidden)]
+    UserfaultfdSigbusMoved,
+}
+
+impl BackendKind {
+    /// Whether signals alone are used, and marks that go along to a child.
+    pub(crate) fn is_signal(self) -> bool {
+        use BackendKind::{Best, Signal, SignalMappings, SignalRemap};
+        matches!(self, Best | Signal | SignalMappings | SignalRemap)
+    }
+}
+
+/// What a child has of a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fork {
+    /// What costs nothing: a copy with signals; with a userfaultfd nothing, so that a touch kills
+    /// the child, and calls fail with [`Error::Forked`].
+    #[default]
+    Default,
+    /// A copy in any case. With a userfaultfd all is brought back before each fork, whatever the
+    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`.
+    Copied,
 }
 
 /// What a region is made of. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
@@ -42,6 +79,8 @@ pub struct Options {
     pub store_limit: Option<u64>,
     /// What answers touches.
     pub backend: BackendKind,
+    /// What a child has of the region.
+    pub fork: Fork,
     /// Whether blocks have checksums, which are looked at when they come back.
     pub checksums: bool,
 }
@@ -55,6 +94,7 @@ impl Default for Options {
             limit: None,
             store_limit: None,
             backend: BackendKind::Best,
+            fork: Fork::Default,
             checksums: false,
         }
     }

@@ -1,24 +1,26 @@
 //! What serves a region: its blocks' words, its device, and what it takes to move blocks between
 //! the two.
 
-use crate::backend::{Backend, Marks, Signal};
+use crate::backend::{Backend, choose};
 use crate::clock::Evictor;
 use crate::fatal::fatal;
 use crate::limit::Limit;
-use crate::mappings::Mappings;
-use crate::memory::{Managed, Table, has_guards};
+use crate::mappings::{CHUNK_BYTES, Mappings};
+use crate::memory::Managed;
 use crate::options::Blocks;
+use crate::order::Order;
 use crate::policy::{BATCH_BYTES, PIECE};
-use crate::process_memory::PROCESS_MEMORY;
+use crate::recent::Recent;
 use crate::seats::{SEATS_MAX, Seats};
 use crate::state::BlockWord;
 use crate::stats::{Counters, Stats};
 use crate::store;
+use crate::table::Table;
 use crate::waker::Waker;
-use crate::{BackendKind, Error, Options};
+use crate::{Error, Options};
 use page::fork::Mutex;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use zram::Device;
 
 /// What became of a fault.
@@ -26,10 +28,13 @@ use zram::Device;
 pub(crate) enum Verdict {
     /// The instruction will find what it wants.
     Answered,
-    /// The block was resident: by now, or it is not the pager's doing; and how often blocks were
-    /// closed before it was looked at.
+    /// The block was resident: by now, or it is not the pager's doing; and how often blocks near it
+    /// were closed before it was looked at.
     Resident { closings: u32 },
 }
+
+/// So many counts of closings there are.
+const CLOSINGS: usize = 64;
 
 /// All that serves a region.
 #[derive(Debug)]
@@ -44,7 +49,8 @@ pub(crate) struct Pager {
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    backend_name: &'static str,
+    /// What there is of it in this process.
+    pub(crate) heir: AtomicU32,
     pub(crate) seats: Seats,
     pub(crate) limit: Limit,
     /// Blocks in probation.
@@ -56,8 +62,12 @@ pub(crate) struct Pager {
     /// How often the hand of the clock went round.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
-    /// How often blocks were closed that had been resident.
-    pub(crate) closings: AtomicU32,
+    /// Bytes that had been evicted when the device was last gone over.
+    pub(crate) compacted: AtomicU64,
+    /// How often blocks were closed that had been resident, by their pieces: some pieces share one.
+    closings: [AtomicU32; CLOSINGS],
+    pub(crate) order: Order,
+    pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     _mappings: Mappings,
 }
@@ -71,6 +81,26 @@ pub(crate) enum Contents {
     InUse,
 }
 
+/// Returns the blocks of a region, and its share of mappings. Where each block may be a mapping of
+/// its own and there are too many, several of the device's are marked as one (zm-M2).
+fn fit(
+    mut blocks: Blocks,
+    backend: &dyn Backend,
+    bytes: usize,
+    seats: usize,
+) -> Result<(Blocks, Mappings), Error> {
+    loop {
+        let units = bytes / blocks.unit;
+        let marked = backend.mappings_max(units);
+        let larger = 2 * blocks.unit;
+        let may_grow = marked > 0 && larger <= CHUNK_BYTES && bytes.is_multiple_of(larger);
+        match Mappings::reserve(bytes, units, seats, marked) {
+            Err(_) if may_grow => blocks.unit = larger,
+            reserved => return Ok((blocks, reserved?)),
+        }
+    }
+}
+
 impl Pager {
     pub(crate) fn new(
         memory: Managed,
@@ -78,14 +108,15 @@ impl Pager {
         options: &Options,
     ) -> Result<Self, Error> {
         let refused = Error::system("tables of a region");
-        let blocks = options.blocks()?;
-        let (backend, backend_name) = choose(options.backend)?;
+        let backend = choose(options, &memory)?;
+        backend.probe().map_err(Error::system("what this backend does with memory"))?;
+        let seats = std::thread::available_parallelism().map_or(1, |count| count.get()) + 2;
+        let seats = seats + backend.threads();
+        let seats = seats.min(SEATS_MAX);
+        let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
         let units = memory.bytes() / blocks.unit;
         let pieces = units.div_ceil(PIECE);
-        let seats = std::thread::available_parallelism().map_or(1, |count| count.get()) + 2;
-        let seats = seats.min(SEATS_MAX);
         let buffer = BATCH_BYTES.max(blocks.unit);
-        let mappings = Mappings::reserve(memory.bytes(), seats, backend.mappings_max(units))?;
         let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
         let device = store::device(options, memory.bytes(), blocks, seats.len())?;
         let tables = (|| {
@@ -106,7 +137,7 @@ impl Pager {
             copied,
             device,
             backend,
-            backend_name,
+            heir: AtomicU32::new(0),
             seats,
             limit,
             probation: AtomicUsize::new(0),
@@ -114,11 +145,15 @@ impl Pager {
             evictor: Mutex::new(evictor),
             round: AtomicU32::new(0),
             waker: Waker::default(),
-            closings: AtomicU32::new(0),
+            compacted: AtomicU64::new(0),
+            closings: [const { AtomicU32::new(0) }; CLOSINGS],
+            order: Order::default(),
+            recent: Recent::new(blocks.unit),
             counters: Counters::default(),
             _mappings: mappings,
         };
-        pager.limit.check(pager.device.mem_total())?;
+        pager.memory.allow_folios(blocks.stored.min(blocks.unit));
+        pager.limit.begin(pager.device.mem_total())?;
         if contents == Contents::InUse {
             pager.take_over();
         }
@@ -128,6 +163,18 @@ impl Pager {
     /// Bytes of some blocks.
     pub(crate) fn bytes_of(&self, units: Range<usize>) -> Range<usize> {
         units.start * self.blocks.unit..units.end * self.blocks.unit
+    }
+
+    /// How often the block, and others that it shares the count with, were closed.
+    pub(crate) fn closings(&self, unit: usize) -> u32 {
+        self.closings[unit / PIECE % CLOSINGS].load(SeqCst)
+    }
+
+    /// Counts blocks that are about to be closed.
+    pub(crate) fn note_closing(&self, units: &Range<usize>) {
+        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
+            self.closings[piece % CLOSINGS].fetch_add(1, SeqCst);
+        }
     }
 
     /// Blocks of the region.
@@ -157,7 +204,7 @@ impl Pager {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (counters, mm) = (&self.counters, self.device.mm_stat());
         Stats {
-            backend: self.backend_name,
+            backend: self.backend.describe(),
             block: self.blocks.unit,
             limit: self.limit.get(),
             held: self.limit.held(),
@@ -172,6 +219,7 @@ impl Pager {
             kept: get(&counters.kept),
             filled: get(&counters.filled),
             ahead: get(&counters.ahead),
+            in_place: get(&counters.in_place),
             refaults: get(&counters.refaults),
             waits: get(&counters.waits),
             marked: get(&counters.marked),
@@ -183,23 +231,4 @@ impl Pager {
             orders: self.device.order_stats(),
         }
     }
-}
-
-/// The backend that is asked for, or suits this system best, and what is said of it.
-fn choose(kind: BackendKind) -> Result<(Box<dyn Backend>, &'static str), Error> {
-    let opened = PROCESS_MEMORY.open();
-    opened.map_err(|errno| Error::ProcessMemory { errno: errno.raw_os_error() })?;
-    let (marks, name) = match kind {
-        BackendKind::SignalMappings => {
-            (Marks::Mappings, "signal, with a mapping for each run of marked blocks: asked for")
-        }
-        BackendKind::Signal | BackendKind::Best if has_guards() => {
-            (Marks::Guards, "signal, with marks of page tables: needs no right")
-        }
-        BackendKind::Signal | BackendKind::Best => (
-            Marks::Mappings,
-            "signal, with a mapping for each run of marked blocks: the system has no guard regions",
-        ),
-    };
-    Ok((Box::new(Signal { marks }), name))
 }

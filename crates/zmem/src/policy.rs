@@ -1,11 +1,14 @@
-//! Figures that are choices.
+//! Thresholds that are choices.
 
-/// Blocks that the hand of the clock goes over at a time; no more go at once. As many as a word has
-/// bits.
+/// Blocks of a piece: what the clock's hand goes over at a time, and the most that are evicted at
+/// once. A `u64` has a bit for each.
 pub(crate) const PIECE: usize = 64;
 
-/// Bytes that a fault, or an eviction, moves at once; at least a block.
+/// Most bytes that a fault or an eviction moves at once, if a block is not larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
-/// A block that was touched in probation is passed over so many rounds at most.
+/// Most rounds for which the clock passes over a block that was touched in probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
+
+/// In probation is at most this share of the resident blocks.
+pub(crate) const PROBATION_SHARE: usize = 8;

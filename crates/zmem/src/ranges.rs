@@ -1,30 +1,20 @@
-//! What is asked for ranges of blocks, from outside of handlers.
+//! Operations on ranges of blocks, for calls from outside of handlers.
 
 use crate::Error;
+use crate::backend::{Data, Heir};
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
-use crate::state::{HEAT_MAX, State};
+use crate::state::State;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Pager {
-    /// Has all blocks be resident, of memory that is in use, before anyone else knows of it.
+    /// Makes all blocks resident, for memory that was in use before. Called before any other thread
+    /// knows the pager.
     pub(crate) fn take_over(&self) {
         self.open_all_chunks();
         self.words.iter().for_each(|word| word.begin_resident());
         self.limit.add(self.units());
-    }
-
-    /// Evicts so many blocks; how many went.
-    pub(crate) fn reclaim(&self, units: usize, buf: &mut [u8]) -> usize {
-        let (mut evictor, mut gone) = (self.evictor.lock(), 0);
-        // A block that was refused is passed over for some rounds, more than one call makes.
-        for _ in 0..=HEAT_MAX / HEAT_KEPT_MAX {
-            if gone < units {
-                gone += self.evict(&mut evictor, units - gone, buf);
-            }
-        }
-        gone
     }
 
     /// Brings blocks back.
@@ -36,7 +26,7 @@ impl Pager {
         }
     }
 
-    /// Brings blocks back that the clock is to pass.
+    /// Brings blocks back, and makes them hot, so that the clock passes over them.
     pub(crate) fn heat(&self, units: Range<usize>, buf: &mut [u8]) {
         self.prefetch(units.clone(), buf);
         for word in &self.words[units] {
@@ -44,7 +34,7 @@ impl Pager {
         }
     }
 
-    /// Has blocks be resident, and stay so until `unpin`.
+    /// Makes blocks resident and pins them: they stay until `unpin`. After an error none is pinned.
     pub(crate) fn pin(&self, units: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
         for unit in units.clone() {
             loop {
@@ -63,12 +53,17 @@ impl Pager {
         Ok(())
     }
 
+    /// Removes the pins that one call of `pin` added.
     pub(crate) fn unpin(&self, units: Range<usize>) {
         self.words[units].iter().for_each(|word| word.unpin());
     }
 
-    /// Makes blocks zeros that take no memory.
+    /// Makes blocks zeros that take no memory. After an error some of them may be.
     pub(crate) fn dont_need(&self, units: Range<usize>) -> Result<(), Error> {
+        if self.heir() == Heir::Plain {
+            self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(units)));
+            return Ok(());
+        }
         let mut next = units.start;
         while next < units.end {
             let seen = self.words[next].load();
@@ -79,8 +74,11 @@ impl Pager {
                     return Err(Error::Locked { at: self.bytes_of(next..next).start });
                 }
                 state => {
+                    // The store's lock: the evictor may be reading these blocks (zm-S3).
+                    let evictor = self.evictor.lock();
                     let taken = self.own_alike(next..units.end, state);
                     self.drop_owned(taken.clone(), state);
+                    drop(evictor);
                     next = taken.end;
                 }
             }
@@ -88,7 +86,7 @@ impl Pager {
         Ok(())
     }
 
-    /// Owns blocks from the first on that have this state and no pins.
+    /// Takes ownership of the first blocks that have this state and no pins. Returns them.
     fn own_alike(&self, units: Range<usize>, state: State) -> Range<usize> {
         let is_taken = |unit: &usize| {
             let seen = self.words[*unit].load();
@@ -98,33 +96,48 @@ impl Pager {
         units.start..units.start + count
     }
 
-    /// Has blocks be zeros that were in this state, and are the caller's own.
+    /// Makes blocks zeros. They were in `state`, and the caller owns them.
     fn drop_owned(&self, own: Range<usize>, state: State) {
         if own.is_empty() {
             return;
         }
+        let mut next = State::Untouched;
         match state {
-            // What the device has of it, nobody reads any more.
+            // What the device holds of them is a copy now.
             State::Evicted => self.note_copies(own.clone()),
             _ => {
-                self.closings.fetch_add(1, SeqCst);
-                let dropped = self.backend.drop_pages(&self.memory, self.bytes_of(own.clone()));
-                self.expect("memory can't be marked", dropped);
-                self.limit.sub(own.len());
+                self.note_closing(&own);
+                let bytes = self.bytes_of(own.clone());
+                let from = if state == State::Resident { Data::Open } else { Data::Closed };
+                match self.backend.drop_pages(&self.memory, bytes, from) {
+                    Ok(()) => self.limit.sub(own.len()),
+                    // The program has locked them since, so the pages stay.
+                    Err(_) => {
+                        own.clone().for_each(|unit| self.zero(unit));
+                        next = State::Resident;
+                    }
+                }
             }
         }
         if state == State::Probation {
             self.probation.fetch_sub(own.len(), Relaxed);
         }
         for unit in own {
-            self.words[unit].publish(State::Untouched, |word| {
+            self.words[unit].publish(next, |word| {
                 let has_copy = word.has_copy() || state == State::Evicted;
                 word.with_heat(0).with_copy(has_copy)
             });
         }
     }
 
-    /// Asserts that counts equal sums over blocks that nobody changes meanwhile.
+    /// Zeroes a block whose pages can't go. The caller owns it.
+    fn zero(&self, unit: usize) {
+        let put_back = self.backend.put_zeros(&self.memory, self.bytes_of(unit..unit + 1));
+        self.expect("memory can't be put back", put_back);
+    }
+
+    /// Asserts that counts equal the sums over all blocks. No other thread may change one
+    /// meanwhile.
     pub(crate) fn check(&self) {
         let evictor = self.evictor.lock();
         let states =

@@ -1,26 +1,35 @@
-//! A region as its program sees it.
+//! A region, as its program sees it.
 //!
 //! # Safety
-//! A region's memory is mapped, and each byte of it is a byte: where it is absent a touch brings it
-//! back before it is seen (zm-S2). So slices of it are as slices of other memory.
+//! A region's memory is mapped and initialized. A touch of an absent block brings it back before
+//! its bytes are seen (zm-S2), so slices of a region are like slices of other memory.
 #![allow(unsafe_code)]
 
-use crate::gate::{self, GATE};
+mod end;
+
+use crate::calls::Calls;
+use crate::fault_threads::FaultThreads;
 use crate::locked::Locked;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
-use crate::seats::Seat;
 use crate::stats::Stats;
-use crate::worker::Workers;
-use crate::{Advice, Error, Options, handler, registry, signals};
+use crate::{Advice, Error, Options, forks, handler, mappings, probes, registry};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory whose cold blocks lie compressed, and come back when they are touched.
+/// Memory whose cold blocks are stored compressed, and come back when they are touched.
 ///
-/// It is a slice of bytes, zeros at first. System calls on parts of it that are not resident fail
-/// with EFAULT: [`lock`](Self::lock) what is given to the kernel.
+/// A region is a slice of bytes, zeros at first. System calls on parts that are not resident fail
+/// with EFAULT, except with [`BackendKind::Userfaultfd`](crate::BackendKind) where it is permitted:
+/// [`lock`](Self::lock) the ranges that you pass to the kernel.
+///
+/// A touch of an absent block raises SIGSEGV. If the thread has blocked that signal, the system
+/// ends the process. So neither a thread's mask nor a handler's `sa_mask` may contain it while a
+/// region is touched; in particular, don't fill them by `sigfillset`. In a program that forks, a
+/// handler that may interrupt the allocator must touch only [locked](Self::lock) ranges: the fork
+/// waits for the allocator, and a touch of an absent block waits for the fork. An `mprotect` by the
+/// program does not last, as blocks are opened and closed all the time.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -34,36 +43,43 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct Region {
-    pager: Arc<Pager>,
+    calls: Calls,
     bytes: usize,
     contents: Contents,
-    worker: Workers,
+    threads: FaultThreads,
 }
 
 impl Region {
-    /// A region of `bytes` bytes, all zero.
+    /// Makes a region of `bytes` bytes, all zero.
     ///
     /// # Errors
-    /// The options don't go together, or the system refuses what it takes.
+    /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
-        let whole = bytes.checked_next_multiple_of(block).filter(|&whole| whole > 0);
+        // Whole chunks of a large region, so that its blocks may be marked as larger ones (zm-M2).
+        let is_small = bytes / block < mappings::FEW;
+        let least = if is_small { block } else { mappings::CHUNK_BYTES };
+        let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
-        let memory = Managed::map(whole, crate::mappings::CHUNK_BYTES);
+        let memory = Managed::map(whole, mappings::CHUNK_BYTES);
         let memory = memory.map_err(Error::system("address space for a region"))?;
+        probes::may_be_data(&memory)
+            .map_err(Error::system("so much data (see RLIMIT_DATA and vm.overcommit_memory)"))?;
         Self::of(memory, bytes, Contents::Untouched, &options)
     }
 
-    /// Has memory that is there already be managed, as long as the region lives: what of it is
-    /// whole blocks. When the region is dropped, all of it is back.
+    /// Manages the whole blocks of memory that exists already, as long as the region lives. When
+    /// the region is dropped, all of them are brought back.
     ///
     /// # Safety
-    /// It is private anonymous memory, readable and writable. As long as the region lives, no one
-    /// unmaps or moves it, changes its protection, or has the system drop pages of it; and the
-    /// allocator of this process takes nothing of its own from it.
+    /// The memory is private, anonymous, readable and writable. As long as the region lives, no one
+    /// unmaps or moves it, changes its protection, or makes the system drop pages of it; and the
+    /// process's allocator takes nothing of its own from it. It has no thread's stack, alternate
+    /// signal stack or thread-local storage: a touch of those could not be answered.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new); [`Error::Overlap`]: another region has some of the memory;
+    /// [`Error::Memory`]: it is not private, anonymous, readable and writable, or it is locked.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -75,95 +91,89 @@ impl Region {
         if whole == 0 {
             return Err(Error::Size { bytes, block });
         }
+        let first = start.addr().get() + skip;
+        let addresses = first..first + whole;
+        registry::check_free(&addresses).and_then(|()| mappings::check_plain(&addresses))?;
         // SAFETY: `skip` is not above `bytes`; the caller vouches for the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
+        if !probes::may_go(&memory) {
+            return Err(Error::Memory { at: first, what: "locked, or of large pages" });
+        }
         Self::of(memory, whole, Contents::InUse, &options)
     }
 
+    /// Makes a region of memory that is mapped.
     fn of(
         memory: Managed,
         bytes: usize,
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        // Before the device: forks take what was registered first first.
-        gate::register();
+        // Before the device is made: at a fork, the handler that was registered first comes first.
+        forks::register();
         handler::install();
+        if !options.backend.is_signal() {
+            handler::install_for_bus();
+        }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
-        // SAFETY: `drop` removes it before the region lets go of it.
+        // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager)? };
-        let region = Region { pager, bytes, contents, worker: Workers::default() };
-        region.inside(|_, _| ());
+        let (calls, threads) = (Calls::new(pager), FaultThreads::default());
+        let mut region = Region { calls, bytes, contents, threads };
+        let pager = &region.calls.pager;
+        let begun = pager.backend.begin(&pager.memory);
+        begun.map_err(Error::system("to tell of touches of this memory"))?;
+        region.threads = FaultThreads::start(pager)?;
+        region.calls.seek_room();
         Ok(region)
     }
 
-    /// Does what takes a seat, and locks that a fault takes as well.
-    fn inside<T>(&self, work: impl FnOnce(&Pager, &mut Seat<'_>) -> T) -> T {
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            self.worker.ensure(&self.pager);
-            work(&self.pager, &mut self.pager.seats.take())
-        })
-    }
-
-    /// The blocks that a range touches.
     fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        let Range { start, end } = *range;
-        if start > end || end > self.bytes {
-            return Err(Error::Range { start, end, bytes: self.bytes });
-        }
-        let unit = self.pager.blocks.unit;
-        Ok(start / unit..end.div_ceil(unit).max(start / unit))
+        self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks that hold `bytes` bytes in all, the coldest first; how many bytes went.
+    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went.
     pub fn reclaim(&self, bytes: usize) -> usize {
-        let unit = self.pager.blocks.unit;
-        self.inside(|pager, seat| pager.reclaim(bytes.div_ceil(unit), seat)) * unit
+        let unit = self.calls.pager.blocks.unit;
+        self.calls.reclaim(bytes.div_ceil(unit)) * unit
     }
 
-    /// Brings a range back.
+    /// Brings all blocks of a range back.
     ///
     /// # Errors
     /// [`Error::Range`]
     pub fn prefetch(&self, range: Range<usize>) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.inside(|pager, seat| pager.prefetch(units, seat));
-        Ok(())
+        self.calls.bring(self.units(&range)?)
     }
 
-    /// Says how a range will be used.
+    /// Tells the region how a range will be used.
     ///
     /// # Errors
     /// [`Error::Range`]
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
-        let units = self.units(&range)?;
-        self.inside(|pager, seat| match advice {
-            Advice::Cold => pager.evict_range(units, seat),
-            Advice::Hot => pager.heat(units, seat),
-        });
-        Ok(())
+        self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Makes a range zeros, which take no memory where they are whole blocks.
+    /// Zeroes a range. Its whole blocks take no memory then.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`], and nothing was changed from there on.
+    /// [`Error::Range`]; [`Error::Locked`], and nothing was changed from that byte on.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
-        // SAFETY: nobody else has a reference to the bytes.
+        // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
     }
 
-    /// As [`dont_need`](Self::dont_need), while other threads use the region.
+    /// Does what [`dont_need`](Self::dont_need) does, while other threads use the region.
     ///
     /// # Safety
-    /// No reference that lives says that bytes of the range stay as they are.
+    /// No live reference promises that bytes of the range do not change.
     ///
     /// # Errors
-    /// As [`dont_need`](Self::dont_need).
+    /// Those of [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
         self.units(&range)?;
-        let unit = self.pager.blocks.unit;
+        self.calls.inside(|_| ())?;
+        let unit = self.calls.pager.blocks.unit;
         let first = range.start.next_multiple_of(unit).min(range.end);
         let last = (range.end / unit * unit).max(first);
         let zero = |part: Range<usize>| {
@@ -171,46 +181,53 @@ impl Region {
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
-        zero(last..range.end);
         let whole = first / unit..last / unit;
-        self.inside(|pager, _| pager.dont_need(whole))
+        self.calls.in_steps(whole, |part| self.calls.inside(|pager| pager.dont_need(part))?)?;
+        zero(last..range.end);
+        Ok(())
     }
 
-    /// Brings a range back, and keeps it until the lock is dropped: so it can be given to the
-    /// kernel.
+    /// Brings a range back, and keeps it resident until the lock is dropped. So it can be passed to
+    /// the kernel.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`]: a block of it has 65,535 locks.
+    /// [`Error::Range`]; [`Error::Locked`]: a block of the range has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let units = self.units(&range)?;
-        self.inside(|pager, seat| pager.pin(units.clone(), seat))?;
-        Ok(Locked { pager: &self.pager, units })
+        // After an error, dropping this unlocks the blocks that were locked before it.
+        let mut locked = Locked { calls: &self.calls, units: units.start..units.start };
+        self.calls.in_steps(units, |part| {
+            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
+            locked.units.end = part.end;
+            Ok(())
+        })?;
+        Ok(locked)
     }
 
-    /// Sets or lifts the limit of what is held.
-    pub fn set_limit(&self, limit: Option<u64>) {
-        self.pager.limit.set(limit);
-        self.inside(|_, _| ());
+    /// Sets or lifts the limit of what the region holds. What is above it is evicted from then on.
+    ///
+    /// # Errors
+    /// [`Error::Limit`]: an empty region takes more; [`Error::Forked`]. Nothing was changed then.
+    pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
+        self.calls.inside(|pager| pager.limit.set(limit))??;
+        self.calls.seek_room();
+        Ok(())
     }
 
-    /// What the region holds and has done.
+    /// Returns what the region holds and has done.
     pub fn stats(&self) -> Stats {
-        signals::without_signals(|| {
-            let _inside = GATE.enter();
-            self.pager.stats()
-        })
+        self.calls.stats()
     }
 
-    /// The first byte. What is behind the pointer may be read and written by any thread, as
-    /// other memory.
+    /// Returns a pointer to the first byte. Any thread may read and write the region through it.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.pager.memory.start().as_ptr()
+        self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that counts equal the sums over all blocks. Nothing else may use the region
+    /// Asserts that counts equal the sums over all blocks. No other thread may use the region
     /// meanwhile.
     pub fn check(&self) {
-        self.inside(|pager, _| pager.check());
+        let _no_one_here = self.calls.inside(|pager| pager.check());
     }
 }
 
@@ -218,7 +235,7 @@ impl Deref for Region {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: see the head of this file; `bytes` is what is mapped, or less.
+        // SAFETY: see the head of this file; at least `bytes` are mapped.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.bytes) }
     }
 }
@@ -227,20 +244,5 @@ impl DerefMut for Region {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the region is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.bytes) }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        self.worker.stop(&self.pager);
-        if self.contents == Contents::InUse {
-            self.pager.limit.set(None);
-            signals::without_signals(|| {
-                let _inside = GATE.enter();
-                let all = 0..self.pager.units();
-                self.pager.prefetch(all, &mut self.pager.seats.take());
-            });
-        }
-        registry::remove(&self.pager);
     }
 }

@@ -1,15 +1,19 @@
-//! Which region an address is in: a table that handlers look at, without a lock.
+//! The table of regions: which region an address is in. Handlers read it without a lock.
 //!
 //! # Safety
-//! A place names a pager from [`add`] until [`remove`], which takes the addresses out first and
-//! then waits until no one who may have seen them is inside. Who looks counts itself in before it
-//! reads the addresses, both in one order that all agree on; so either it is waited for, or it
-//! finds none.
+//! A place names a pager from [`add`] until [`remove`]: it has an end only while it has the pager
+//! and the start that go with it. [`remove`] clears the end first, and then waits until no thread
+//! that may have seen it is inside. A reader counts itself in before it reads the end, and then the
+//! start. All of this is sequentially consistent, so `remove` either waits for a reader, or the
+//! reader finds no end.
 #![allow(unsafe_code)]
 
 use crate::Error;
+use crate::gate::GATE;
 use crate::pager::Pager;
-use page::fork::generation;
+use crate::process::generation;
+use crate::signals;
+use page::fork::Mutex;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,27 +23,64 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 pub(crate) const REGIONS_MAX: usize = 128;
 
 struct Place {
-    /// 0 of a place that nobody has, 1 of one that is being changed.
+    /// 0 if the place is free.
     start: AtomicUsize,
+    /// 0 if the place holds no address: it is free, being filled, or being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
-    /// Generation of the process, and below it how many threads look. A child begins at none.
+    /// The process's generation in the upper half, the number of readers in the lower. A child,
+    /// whose generation differs, begins with no readers.
     inside: AtomicU64,
 }
 
-static PLACES: [Place; REGIONS_MAX] = [const {
-    Place {
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        pager: AtomicPtr::new(null_mut()),
-        inside: AtomicU64::new(0),
-    }
-}; REGIONS_MAX];
+static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 
-/// Places that were ever used, from the first on.
+/// How many places, from the first on, were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
+/// Held while a region is added. It is locked inside the gate, so no fork copies it locked.
+static ADDING: Mutex<()> = Mutex::new(());
+
 impl Place {
+    const fn new() -> Self {
+        Place {
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            pager: AtomicPtr::new(null_mut()),
+            inside: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the addresses of the place's region, an empty range if there is none.
+    fn addresses(&self) -> Range<usize> {
+        // In this order: see the head of this file.
+        let end = self.end.load(SeqCst);
+        self.start.load(SeqCst)..end
+    }
+
+    /// Gives a free place to a pager.
+    fn fill(&self, pager: &Pager) {
+        let Range { start, end } = pager.memory.addresses();
+        self.pager.store((&raw const *pager).cast_mut(), SeqCst);
+        self.start.store(start, SeqCst);
+        self.end.store(end, SeqCst);
+    }
+
+    /// Calls `work` with the pager, if the address is in its region.
+    fn with_pager<T>(&self, address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
+        self.enter();
+        let found = self.addresses().contains(&address).then(|| {
+            // SAFETY: the place held the address after this thread had counted itself in, so
+            // `remove` waits for it; until `remove` returns the pager lives, as `add`'s caller
+            // says.
+            work(unsafe { &*self.pager.load(SeqCst) })
+        });
+        self.leave();
+        found
+    }
+
+    /// Counts this thread as a reader. A count of another generation, left by the parent, is
+    /// replaced.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
         let mut seen = self.inside.load(SeqCst);
@@ -56,36 +97,53 @@ impl Place {
         self.inside.fetch_sub(1, SeqCst);
     }
 
+    /// Returns whether the place has no readers in this process.
     fn is_empty(&self) -> bool {
         let seen = self.inside.load(SeqCst);
         seen as u32 == 0 || (seen >> 32) as u32 != generation()
     }
 }
 
-/// Has faults at the pager's addresses come to it.
+/// Checks that no region has any of these addresses.
 ///
 /// # Errors
-/// [`Error::Regions`]: there are too many.
-///
-/// # Safety
-/// The pager stays until [`remove`] has returned.
-pub(crate) unsafe fn add(pager: &Pager) -> Result<(), Error> {
-    let Range { start, end } = pager.memory.addresses();
-    let taken = PLACES.iter().position(|place| {
-        place.start.load(SeqCst) == 0 && place.start.compare_exchange(0, 1, SeqCst, SeqCst).is_ok()
-    });
-    let nth = taken.ok_or(Error::Regions { max: REGIONS_MAX })?;
-    PLACES[nth].pager.store((&raw const *pager).cast_mut(), SeqCst);
-    PLACES[nth].end.store(end, SeqCst);
-    PLACES[nth].start.store(start, SeqCst);
-    USED.fetch_max(nth + 1, SeqCst);
-    Ok(())
+/// [`Error::Overlap`]: a region has some of them.
+pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
+    let overlaps = |place: &Place| {
+        let other = place.addresses();
+        other.start < addresses.end && addresses.start < other.end
+    };
+    match PLACES.iter().find(|place| overlaps(place)).map(Place::addresses) {
+        Some(Range { start, end }) => Err(Error::Overlap { start, end }),
+        None => Ok(()),
+    }
 }
 
-/// Has no fault come to the pager from now on, and waits for those that are with it.
+/// Adds a pager: faults at its addresses go to it from now on.
+///
+/// # Errors
+/// [`Error::Regions`]: there are too many regions; [`Error::Overlap`].
+///
+/// # Safety
+/// The pager lives until [`remove`] has returned.
+pub(crate) unsafe fn add(pager: &Pager) -> Result<(), Error> {
+    signals::without_signals(|| {
+        let _inside = GATE.enter();
+        let _adding = ADDING.lock();
+        check_free(&pager.memory.addresses())?;
+        let free = PLACES.iter().position(|place| place.start.load(SeqCst) == 0);
+        let nth = free.ok_or(Error::Regions { max: REGIONS_MAX })?;
+        PLACES[nth].fill(pager);
+        USED.fetch_max(nth + 1, SeqCst);
+        Ok(())
+    })
+}
+
+/// Removes a pager: no fault goes to it from now on. Waits for faults that are with it; not called
+/// inside the gate, as they may be waiting to enter that.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
-        place.start.load(SeqCst) > 1 && std::ptr::eq(place.pager.load(SeqCst), pager)
+        place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
     };
     if let Some(place) = PLACES.iter().find(is_it) {
         place.end.store(0, SeqCst);
@@ -97,17 +155,77 @@ pub(crate) fn remove(pager: &Pager) {
     }
 }
 
-/// Shows `work` the pager that an address belongs to, if there is one.
+/// Calls `work` with each pager.
+pub(crate) fn for_each(work: impl Fn(&Pager)) {
+    for place in &PLACES[..USED.load(SeqCst)] {
+        let addresses = place.addresses();
+        if !addresses.is_empty() {
+            with_pager(addresses.start, &work);
+        }
+    }
+}
+
+/// Calls `work` with the pager that an address belongs to, if there is one.
 pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
-    let holds =
-        |place: &Place| (place.start.load(SeqCst)..place.end.load(SeqCst)).contains(&address);
-    let place = PLACES[..USED.load(SeqCst)].iter().find(|place| holds(place))?;
-    place.enter();
-    let found = holds(place).then(|| {
-        // SAFETY: the place held the address after this thread was counted in, so `remove` waits
-        // for it; and until then the pager is there, as `add` was promised.
-        work(unsafe { &*place.pager.load(SeqCst) })
-    });
-    place.leave();
-    found
+    with_pager_of(&PLACES[..USED.load(SeqCst)], address, work)
+}
+
+fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
+    let mut work = Some(work);
+    // A place that is changing hands may seem to hold the address; the right one may come later.
+    let mut held = places.iter().filter(|place| place.addresses().contains(&address));
+    held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::memory::Managed;
+    use crate::pager::Contents;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    fn pager(bytes: usize) -> Pager {
+        let memory = Managed::map(bytes, 1 << 16).unwrap();
+        Pager::new(memory, Contents::Untouched, &Options::default()).unwrap()
+    }
+
+    /// Two regions take turns at a place that comes before a third region's. Faults of the third
+    /// always find it, and never another region's pager.
+    #[test]
+    fn a_place_that_changes_hands_takes_no_others_faults() {
+        let places = [Place::new(), Place::new()];
+        let mut pagers = [pager(1 << 16), pager(1 << 17), pager(1 << 16)];
+        pagers.sort_by_key(|pager| pager.memory.addresses().start);
+        let [low, middle, high] = pagers;
+        places[1].fill(&middle);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for seeker in 0..2 {
+                let (places, middle, done) = (&places, &middle, &done);
+                scope.spawn(move || {
+                    let Range { start, end } = middle.memory.addresses();
+                    let address = [start, end - 1][seeker];
+                    while !done.load(Relaxed) {
+                        let found = with_pager_of(places, address, |found| {
+                            found.memory.addresses() == middle.memory.addresses()
+                        });
+                        assert_eq!(found, Some(true));
+                    }
+                });
+            }
+            for nth in 0..20_000 {
+                let place = &places[0];
+                place.fill([&low, &high][nth % 2]);
+                place.end.store(0, SeqCst);
+                while !place.is_empty() {
+                    thread::yield_now();
+                }
+                place.pager.store(null_mut(), SeqCst);
+                place.start.store(0, SeqCst);
+            }
+            done.store(true, Relaxed);
+        });
+    }
 }

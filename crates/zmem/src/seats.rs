@@ -1,11 +1,14 @@
-//! Seats: a stack and a buffer for each of some threads that fault at once.
+//! Seats: a stack and a buffer for each of several threads that fault at once.
 //!
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
+//! Calls from outside of handlers have half of the seats at most, as they wait for locks while they
+//! have them; the other half is left for faults.
+//!
 //! # Safety
-//! A [`Seat`] is taken by clearing its bit of `free`, and set again when it is dropped; so its
-//! stack and its buffer are used by one thread at a time.
+//! A [`Seat`] is taken by clearing its bit of `free`, which is set again when the seat is dropped.
+//! So one thread at a time uses its stack and its buffer.
 #![allow(unsafe_code)]
 
 use crate::memory::Managed;
@@ -13,10 +16,10 @@ use crate::sync::{AtomicU32, Ordering, wait, wake};
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 
-/// Room for what a fault calls, in a build without optimisation too; what is not used is not
-/// touched.
+/// Bytes of a stack: enough for a fault, in a build without optimisation too. The rest is never
+/// touched, so takes no memory.
 const STACK_BYTES: usize = 256 << 10;
-/// Bits of `free`.
+/// Most seats: `free` has this many bits.
 pub(crate) const SEATS_MAX: usize = 32;
 
 /// All seats of a region.
@@ -25,21 +28,32 @@ pub(crate) struct Seats {
     memory: Managed,
     buffer_bytes: usize,
     count: usize,
-    /// A bit for each seat that nobody has.
+    /// A bit for each free seat.
     free: AtomicU32,
+    /// How many more seats calls from outside of handlers may take.
+    calls: AtomicU32,
 }
 
-/// A seat that the caller has.
+/// What a seat is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taker {
+    Fault,
+    /// A call from outside of handlers.
+    Call,
+}
+
+/// A seat that was taken. It is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat<'s> {
     seats: &'s Seats,
     nth: usize,
+    taker: Taker,
 }
 
 impl Seats {
-    /// So many, with buffers of `buffer_bytes`, which are whole pages.
+    /// Makes `count` seats with buffers of `buffer_bytes`, which are whole pages.
     pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Errno> {
-        assert!((1..=SEATS_MAX).contains(&count));
+        assert!((2..=SEATS_MAX).contains(&count));
         let page = page::page_size();
         let each = page + STACK_BYTES + buffer_bytes;
         let memory = Managed::map(count * each, page)?;
@@ -47,20 +61,24 @@ impl Seats {
             memory.open(nth * each + page..(nth + 1) * each)?;
         }
         let free = AtomicU32::new(u32::MAX >> (SEATS_MAX - count));
-        Ok(Seats { memory, buffer_bytes, count, free })
+        let calls = AtomicU32::new(count as u32 / 2);
+        Ok(Seats { memory, buffer_bytes, count, free, calls })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Bytes of buffers, and of what is usually touched of stacks.
+    /// Returns the bytes of all buffers, and of the part of the stacks that is usually touched.
     pub(crate) fn bytes(&self) -> usize {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
 
-    /// Takes a seat, as soon as there is one.
-    pub(crate) fn take(&self) -> Seat<'_> {
+    /// Takes a seat, and waits for one if none is free.
+    pub(crate) fn take(&self, taker: Taker) -> Seat<'_> {
+        if taker == Taker::Call {
+            self.begin_call();
+        }
         loop {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
@@ -72,37 +90,56 @@ impl Seats {
             let taken =
                 self.free.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
-                return Seat { seats: self, nth: nth as usize };
+                return Seat { seats: self, nth: nth as usize, taker };
             }
         }
     }
 
+    /// Waits until one more call may have a seat, and counts that.
+    fn begin_call(&self) {
+        loop {
+            let seen = self.calls.load(Ordering::Relaxed);
+            if seen == 0 {
+                wait(&self.calls, 0);
+                continue;
+            }
+            let rest = seen - 1;
+            let began =
+                self.calls.compare_exchange_weak(seen, rest, Ordering::Acquire, Ordering::Relaxed);
+            if began.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Returns the bytes of a seat, with the page in front of it.
     fn each(&self) -> usize {
         page::page_size() + STACK_BYTES + self.buffer_bytes
     }
 }
 
 impl Seat<'_> {
+    /// Returns the start of the seat's buffer, where its stack ends.
     fn buffer(&self) -> *mut u8 {
         let at = (self.nth + 1) * self.seats.each() - self.seats.buffer_bytes;
-        // SAFETY: within the mapping, which has `count` times `each()` bytes.
+        // SAFETY: `at` lies within the mapping, which has `count` times `each()` bytes.
         unsafe { self.seats.memory.start().add(at) }.as_ptr()
     }
 
-    /// Calls `work` on the seat's stack; the rest of the seat comes along.
+    /// Calls `work` on the seat's stack, with the seat for its buffer.
     pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut Seat<'_>)) {
         let top = self.buffer();
         let mut call = || work(&mut self);
         extern "C" fn run<F: FnMut()>(call: *mut F) {
-            // SAFETY: `with_stack` waits for the call, and lends it.
+            // SAFETY: `with_stack` lends the closure, and waits until this function returns.
             unsafe { (*call)() }
         }
         fn address_of<F: FnMut()>(_: &F) -> usize {
             run::<F> as extern "C" fn(*mut F) as usize
         }
         let function = address_of(&call);
-        // SAFETY: the stack ends at `top`, on a page, and is this thread's; `run` takes a pointer
-        // to just this type. It does not unwind: a function with the C convention aborts instead.
+        // SAFETY: the stack ends at `top`, at a page, and is this thread's; `run` takes a pointer
+        // to this very type. It does not unwind: a function with the C convention aborts instead.
         unsafe { call_on(top, function, (&raw mut call).cast()) }
     }
 }
@@ -110,12 +147,12 @@ impl Seat<'_> {
 /// Calls `function(argument)` on the stack that ends at `top`.
 ///
 /// # Safety
-/// `top` is the end of a stack that is long enough and nobody uses; `function` is an `extern "C"`
-/// function that takes such a pointer.
+/// `top` is the end of a stack that is large enough and not in use. `function` is the address of an
+/// `extern "C"` function that may be called with `argument`.
 pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
     let top = (top.addr() & !15) as *mut u8;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: `r12` is kept by whoever is called; all else that may change is told.
+    // SAFETY: the callee keeps `r12`; all other registers that may change are declared.
     unsafe {
         std::arch::asm!(
             "mov r12, rsp",
@@ -130,7 +167,7 @@ pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above, of `x20`.
+    // SAFETY: as above, with `x20`.
     unsafe {
         std::arch::asm!(
             "mov x20, sp",
@@ -157,8 +194,8 @@ impl Deref for Seat<'_> {
 
 impl DerefMut for Seat<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `Seats::new` had the bytes be readable and writable; they are zeros or what was
-        // written, and this seat's alone.
+        // SAFETY: `Seats::new` made the bytes readable and writable; they are initialized, as a new
+        // mapping is zeros, and this seat's alone.
         unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.seats.buffer_bytes) }
     }
 }
@@ -167,6 +204,9 @@ impl Drop for Seat<'_> {
     fn drop(&mut self) {
         if self.seats.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
             wake(&self.seats.free);
+        }
+        if self.taker == Taker::Call && self.seats.calls.fetch_add(1, Ordering::Release) == 0 {
+            wake(&self.seats.calls);
         }
     }
 }
@@ -178,7 +218,7 @@ mod tests {
     #[test]
     fn work_is_done_on_the_seats_stack() {
         let seats = Seats::new(3, 1 << 16).unwrap();
-        let taken = [seats.take(), seats.take(), seats.take()];
+        let taken = [seats.take(Taker::Fault), seats.take(Taker::Fault), seats.take(Taker::Fault)];
         assert_eq!(seats.free.load(Ordering::Relaxed), 0);
         for seat in taken {
             let end = seat.buffer().addr();
@@ -191,6 +231,28 @@ mod tests {
             assert!((end - STACK_BYTES..end).contains(&at));
         }
         assert_eq!(seats.free.load(Ordering::Relaxed), 7);
-        assert!(seats.take().iter().all(|&byte| byte == 7));
+        assert!(seats.take(Taker::Fault).iter().all(|&byte| byte == 7));
+    }
+
+    /// However many calls have seats or wait for one, there are seats for faults.
+    #[test]
+    fn calls_leave_half_of_the_seats_to_faults() {
+        let seats = Seats::new(5, 1 << 16).unwrap();
+        let calls = [seats.take(Taker::Call), seats.take(Taker::Call)];
+        let is_third = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let third = seats.take(Taker::Call);
+                is_third.store(true, Ordering::Relaxed);
+                drop(third);
+            });
+            for _ in 0..100 {
+                let faults = [0; 3].map(|_| seats.take(Taker::Fault));
+                drop(faults);
+            }
+            assert!(!is_third.load(Ordering::Relaxed));
+            drop(calls);
+        });
+        assert_eq!((seats.free.load(Ordering::Relaxed), seats.calls.into_inner()), (31, 2));
     }
 }

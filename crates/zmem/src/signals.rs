@@ -1,13 +1,19 @@
-//! Masks of signals, and the handlers of the program's.
+//! Signal masks and signal actions.
 //!
 //! # Safety
-//! Structures of the C library are made of zeros, which are values of them, and filled by it.
+//! Structures of the C library are zeros at first, which is a valid value of each, and filled by
+//! it.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
-/// The signals that a thread has blocked.
+/// Bytes of a signal set that the kernel uses.
+const KERNEL_BYTES: usize = 8;
+type SetBytes = [u8; size_of::<libc::sigset_t>()];
+const ALL: SetBytes = [0xff; size_of::<libc::sigset_t>()];
+
+/// A set of signals that a thread blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalMask(libc::sigset_t);
 
@@ -18,9 +24,16 @@ impl std::fmt::Debug for SignalMask {
 }
 
 impl SignalMask {
-    /// The mask with all signals.
+    /// Returns the mask of all signals, including those that the C library uses itself.
     pub(crate) fn all() -> Self {
-        // SAFETY: `sigfillset` writes to the set it is given, alone.
+        // SAFETY: a set is bits, all of which may be set.
+        SignalMask(unsafe { std::mem::transmute::<SetBytes, libc::sigset_t>(ALL) })
+    }
+
+    /// Returns the mask of all signals but those that the C library uses itself: other threads may
+    /// wait for these, so a thread must not block them for long.
+    fn all_of_programs() -> Self {
+        // SAFETY: `sigfillset` writes only to the set that it is given.
         unsafe {
             let mut set = zeroed();
             libc::sigfillset(&mut set);
@@ -28,7 +41,7 @@ impl SignalMask {
         }
     }
 
-    /// Of a set of the C library's.
+    /// Makes a mask of a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
         SignalMask(set)
     }
@@ -37,11 +50,11 @@ impl SignalMask {
         self.0
     }
 
-    /// The signals of both.
+    /// Returns the mask of the signals of both.
     pub(crate) fn with(&self, other: &SignalMask) -> Self {
         let mut both = self.0;
         for signal in 1..=64 {
-            // SAFETY: both are sets that were filled, and a signal that is none changes nothing.
+            // SAFETY: both are initialized sets. For an invalid signal the functions do nothing.
             unsafe {
                 if libc::sigismember(&other.0, signal) == 1 {
                     libc::sigaddset(&mut both, signal);
@@ -59,38 +72,57 @@ impl SignalMask {
     }
 }
 
-/// Blocks all signals of this thread; those that were blocked before.
-pub(crate) fn block_all() -> SignalMask {
+/// Sets the mask of this thread, and returns the one before. The C library's own function for that
+/// never blocks the signals that the library uses itself.
+fn set(mask: &SignalMask) -> SignalMask {
     let mut before = SignalMask::all();
-    // SAFETY: both sets are here.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &SignalMask::all().0, &mut before.0) };
+    let how = libc::SIG_SETMASK;
+    // SAFETY: both sets are local, and have at least the bytes that the kernel reads and writes.
+    unsafe {
+        let (mask, before) = (&raw const mask.0, &raw mut before.0);
+        libc::syscall(libc::SYS_rt_sigprocmask, how, mask, before, KERNEL_BYTES);
+    }
     before
 }
 
-/// Has this thread block these signals and no others.
-pub(crate) fn restore(mask: &SignalMask) {
-    // SAFETY: the set is here.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, null_mut()) };
+/// Blocks all signals of this thread, and returns the mask before.
+pub(crate) fn block_all() -> SignalMask {
+    set(&SignalMask::all())
 }
 
-/// Does `work` with all signals blocked.
-pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    struct Restore(SignalMask);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            restore(&self.0);
-        }
+/// Sets the mask of this thread.
+pub(crate) fn restore(mask: &SignalMask) {
+    set(mask);
+}
+
+/// Restores a mask when it is dropped.
+struct Restore(SignalMask);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        restore(&self.0);
     }
+}
+
+/// Runs `work` with all signals blocked.
+pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let _restore = Restore(block_all());
     work()
 }
 
-/// A handler as `sigaction` has it.
+/// Runs `work`, which starts a thread, with all signals blocked that the new thread may block for
+/// ever.
+pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
+    let _restore = Restore(set(&SignalMask::all_of_programs()));
+    work()
+}
+
+/// The action of a signal: its handler, flags and mask.
 pub(crate) type Action = libc::sigaction;
 
-/// The handler of a signal.
+/// Returns the action of a signal.
 pub(crate) fn action_of(signal: i32) -> Action {
-    // SAFETY: the structure is here; it is only written to.
+    // SAFETY: the structure is local, and `sigaction` only writes to it.
     unsafe {
         let mut action = zeroed();
         libc::sigaction(signal, null(), &mut action);
@@ -98,21 +130,45 @@ pub(crate) fn action_of(signal: i32) -> Action {
     }
 }
 
-/// The system's own way with a signal.
+/// Returns the default action.
 pub(crate) fn default_action() -> Action {
     // SAFETY: zeros are SIG_DFL, no flags, and no signals.
     unsafe { zeroed() }
 }
 
-/// Sets the handler of a signal; the one before.
+/// Sets the action of a signal, and returns the one before.
 ///
 /// # Safety
 /// The handler may be called on any thread, at any instruction.
 pub(crate) unsafe fn set_action(signal: i32, action: &Action) -> Action {
-    // SAFETY: both structures are here; the caller vouches for the handler.
+    // SAFETY: both structures are valid; the caller vouches for the handler.
     unsafe {
         let mut before = zeroed();
         libc::sigaction(signal, action, &mut before);
         before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the signals that this thread blocks, as the kernel reports them.
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn all_signals_are_blocked_and_a_threads_own_restored() {
+        let bit = |signal: i32| 1 << (signal - 1);
+        let before = blocked();
+        // These two can't be blocked.
+        let all = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
+        assert_eq!(without_signals(blocked), all);
+        let library = bit(32) | bit(33);
+        assert_eq!(without_programs_signals(blocked), all & !library);
+        assert_eq!(blocked(), before);
     }
 }

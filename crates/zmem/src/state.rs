@@ -1,11 +1,12 @@
-//! The word of a block: its state, and what is kept beside it.
+//! The word of a block: its state, and what else is kept of it.
 //!
 //! ```text
 //!   31 .. 16   15 .. 12   11 .. 5   4      3            2 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
-//! A step to `Busy` is one compare-and-swap, and makes who took it the block's owner until its next
-//! store (zm-S1). While a block is `Busy`, others change nothing of the word but *waited for*.
+//! A step to `Busy` is one compare-and-swap. The thread that takes it is the block's owner until it
+//! publishes another state (zm-S1). While a block is `Busy`, other threads change only *waited
+//! for*.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -24,24 +25,24 @@ pub(crate) const HEAT_MAX: u32 = 15;
 /// The most pins of a block.
 pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
 
-/// What a block is.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Zeros, marked; nothing is stored.
+    /// Zeros without a page; a touch faults.
     Untouched,
-    /// Readable and writable.
+    /// In use: readable and writable.
     Resident,
-    /// Marked over its data, not stored.
+    /// Cold, with its data still in memory; a touch (with some backends a write) makes it resident.
     Probation,
-    /// As `Probation`, and being stored.
+    /// As `Probation`, while it is being stored.
     Evicting,
-    /// Stored, marked, without a page.
+    /// Stored on the device, without a page; a touch faults.
     Evicted,
-    /// In the hands of one thread.
+    /// Owned by one thread, which changes it.
     Busy,
 }
 
-/// A word as it was seen.
+/// The value of a word when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u32);
 
@@ -65,7 +66,7 @@ impl Seen {
         self.0 / PIN
     }
 
-    /// Whether the device still holds what it had of the block.
+    /// Returns whether the device holds data of the block that nobody reads.
     pub(crate) fn has_copy(self) -> bool {
         self.0 & COPY != 0
     }
@@ -83,7 +84,7 @@ impl Seen {
     }
 }
 
-/// The word of a block. Zeros are a block that was never touched.
+/// The word of a block. Zero is a block that was never touched.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct BlockWord(AtomicU32);
@@ -94,33 +95,40 @@ impl BlockWord {
         BlockWord(AtomicU32::new(state as u32))
     }
 
-    /// Makes the block resident, before anyone else knows of it.
+    /// Makes the block resident, before other threads know of it.
     pub(crate) fn begin_resident(&self) {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
+    }
+
+    /// Makes the block resident for good, in a child that has one thread yet.
+    #[cfg(not(loom))]
+    pub(crate) fn keep(&self) {
+        let kept = self.load().with_state(State::Resident);
+        self.0.store(kept.0.saturating_add(PIN), Ordering::Relaxed);
     }
 
     pub(crate) fn load(&self) -> Seen {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes a step from what was seen; whether the word was that still.
+    /// Replaces the word if it is still `seen`. Returns whether it was.
     fn step(&self, seen: Seen, next: Seen) -> bool {
         self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes the caller the owner of a block that was seen not to be `Busy`.
+    /// Makes the caller the owner of the block, if its word is still `seen`, which is not `Busy`.
     pub(crate) fn try_own(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() != State::Busy);
         self.step(seen, seen.with_state(State::Busy))
     }
 
-    /// Begins to store a block that is in probation. It is nobody's meanwhile.
+    /// Marks a block in probation as being stored. It has no owner in the meantime.
     pub(crate) fn try_begin_evicting(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() == State::Probation);
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of what it began to store, unless someone has touched it.
+    /// Makes the caller the owner of a block that it has stored, unless a touch came first.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {
@@ -132,8 +140,8 @@ impl BlockWord {
         false
     }
 
-    /// Gives the block the state, and the rest that `change` makes of it; wakes who waits. The
-    /// caller owns the block.
+    /// Ends the caller's ownership: sets the state, and what else `change` changes, and wakes
+    /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
         let owned = self.load();
         debug_assert!(owned.state() == State::Busy && state != State::Busy);
@@ -143,7 +151,7 @@ impl BlockWord {
         }
     }
 
-    /// Waits while the block is `Busy`, or for no reason.
+    /// Waits until the block's owner publishes a state. May return early.
     pub(crate) fn wait(&self, seen: Seen) {
         debug_assert!(seen.state() == State::Busy);
         let waited = Seen(seen.0 | WAITED);
@@ -152,30 +160,30 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a block that was seen resident.
+    /// Adds a pin to a resident block, if its word is still `seen`.
     pub(crate) fn try_pin(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() == State::Resident);
         seen.pins() < PINS_MAX && self.step(seen, Seen(seen.0 + PIN))
     }
 
-    /// Takes a pin off.
+    /// Removes a pin.
     pub(crate) fn unpin(&self) {
         let before = Seen(self.0.fetch_sub(PIN, Ordering::AcqRel));
         debug_assert!(before.pins() > 0);
     }
 
-    /// Changes what is beside the state, as long as the word is what was seen.
+    /// Changes what is kept beside the state, if the word is still `seen` and not `Busy`.
     pub(crate) fn try_change(&self, seen: Seen, change: impl FnOnce(Seen) -> Seen) -> bool {
         seen.state() != State::Busy && self.step(seen, change(seen))
     }
 
-    /// Takes note that the device holds nothing of the block any more that nobody reads.
-    pub(crate) fn clear_copy(&self) {
+    /// Records whether the device holds data of the block that nobody reads.
+    pub(crate) fn set_copy(&self, has_copy: bool) {
         loop {
             let seen = self.load();
             match seen.state() {
                 State::Busy => self.wait(seen),
-                _ if self.step(seen, seen.with_copy(false)) => return,
+                _ if self.step(seen, seen.with_copy(has_copy)) => return,
                 _ => {}
             }
         }

@@ -1,12 +1,12 @@
-//! What a region has done, and what it holds.
+//! Statistics of a region: what it has done, and what it holds.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets of a [`Histogram`]: the last one is of half a minute, and all above.
+/// Buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
 const BUCKETS: usize = 36;
 
-/// How often something took how long: each bucket is twice as wide as the one before it.
+/// Counts times by their size: bucket n has those below 2^n ns that are in no earlier bucket.
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS]);
 
@@ -28,23 +28,25 @@ impl Times {
     }
 }
 
-/// How often something took how long.
+/// How many times of each size were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram([u64; BUCKETS]);
 
 impl Histogram {
-    /// How often in all.
+    /// Returns the number of all times.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Times that are each twice the one before, and how often less was taken than that, but not
-    /// less than half of it.
+    /// Returns the buckets: for each its upper bound, which is twice that of the bucket before, and
+    /// the number of times below it that are in no earlier bucket. The last has all longer times
+    /// too.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         (0..).zip(self.0).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
     }
 
-    /// A time that so many of a thousand took at most, up to a factor of two.
+    /// Returns a bound that `share` of a thousand times are below: the upper bound of a bucket, so
+    /// up to twice the exact time.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (self.count() * share).div_ceil(1000);
         let mut below = 0;
@@ -58,13 +60,14 @@ impl Histogram {
     }
 }
 
-/// Counters of a region.
+/// The counters of a region; [`Stats`] says what each counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) first_touches: AtomicU64,
     pub(crate) kept: AtomicU64,
     pub(crate) filled: AtomicU64,
     pub(crate) ahead: AtomicU64,
+    pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
@@ -81,55 +84,58 @@ pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
 
-/// What a region holds and has done.
+/// What a region holds and has done. Counts are since the region was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What answers touches of absent blocks, and why it was chosen.
+    /// The backend that answers touches of absent blocks, and why it was chosen.
     pub backend: &'static str,
-    /// Bytes of a block.
+    /// Bytes that go and come as one: a block of the order that was asked for, or several of them
+    /// where each could be a mapping of its own and there would be too many.
     pub block: usize,
-    /// Bytes that may be held, if there is a limit.
+    /// Most bytes that may be held, if there is a limit.
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables and buffers.
     pub held: u64,
-    /// The most that was held.
+    /// The most bytes that were held at a time.
     pub held_max: u64,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// Bytes of the device, with all its tables and streams.
     pub device: u64,
-    /// Bytes of the device's pool: compressed blocks as they are packed.
+    /// Bytes of the device's pool, which are its pages of compressed blocks.
     pub pool: u64,
     /// Bytes that the device stores, before compression.
     pub stored: u64,
-    /// The same after compression.
+    /// Bytes that the device stores, after compression.
     pub compressed: u64,
-    /// Faults, and how long each took without what the system takes to deliver it.
+    /// The times that faults took, without what the system takes to deliver them.
     pub faults: Histogram,
-    /// Blocks that were touched first.
+    /// Blocks that were touched for the first time, or the first time since they became zeros.
     pub first_touches: u64,
-    /// Blocks that were touched while in probation, which took no codec.
+    /// Blocks that were touched in probation. They needed no codec.
     pub kept: u64,
-    /// Blocks brought back.
+    /// Blocks that were brought back from the device.
     pub filled: u64,
-    /// Those of them that nobody had touched yet.
+    /// Of the filled blocks, those that were brought ahead, with a block that was needed.
     pub ahead: u64,
-    /// Those that had gone a short time ago.
+    /// Of the filled blocks, those that were decompressed in place, as no other thread ran.
+    pub in_place: u64,
+    /// Of the filled blocks, those that had been evicted only a short time before.
     pub refaults: u64,
-    /// Faults that waited for another thread's.
+    /// How often a thread waited for a block that another thread was changing.
     pub waits: u64,
     /// Blocks that were put in probation.
     pub marked: u64,
-    /// Blocks evicted.
+    /// Blocks that were evicted.
     pub evicted: u64,
-    /// Those of them that were zeros, of which nothing is stored.
+    /// Of the evicted blocks, those that were zeros. Nothing is stored of them.
     pub zeros: u64,
-    /// Blocks touched while they were being stored.
+    /// Blocks that were touched while they were being stored.
     pub stolen: u64,
-    /// Blocks that the device had no room for, or failed to compress.
+    /// Blocks that stayed resident because the device refused them, or the system kept their pages.
     pub refused: u64,
-    /// Blocks that would have been no smaller.
+    /// Blocks that stayed resident because compression did not make them smaller.
     pub incompressible: u64,
     /// What the device did with blocks of each order.
     pub orders: Vec<zram::OrderStat>,

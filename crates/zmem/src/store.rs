@@ -1,4 +1,4 @@
-//! The device that blocks lie on while they are evicted.
+//! The device on which evicted blocks are stored.
 
 use crate::in_handler::in_handler;
 use crate::options::Blocks;
@@ -6,7 +6,8 @@ use crate::{Error, Options};
 use std::sync::Arc;
 use zram::{Compaction, Config, Device, Supply};
 
-/// Refuses the heap to who answers a fault (zm-H3): the interrupted thread may be in its allocator.
+/// Refuses heap memory to a thread that answers a fault (zm-H3): the fault may have interrupted the
+/// allocator.
 #[derive(Debug)]
 struct HandlerSupply;
 
@@ -16,7 +17,7 @@ impl Supply for HandlerSupply {
     }
 }
 
-/// A device for `bytes` bytes, that so many threads use at once.
+/// Makes a device of `bytes` bytes, which `seats` threads with seats, and the pager, use at once.
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
@@ -29,9 +30,9 @@ pub(crate) fn device(
         params: options.params.clone(),
         mem_limit: options.store_limit,
         checksums: options.checksums,
-        // Whoever uses it has a seat, so there is always a stream left.
+        // One for each seat and one for the pager, so no thread waits for a stream.
         streams: Some(seats + 1),
-        // Threads of the device's own would be missing in a child.
+        // The device starts no threads of its own, which a child would lack.
         compaction: Compaction::Manual,
         supply: Some(Arc::new(HandlerSupply)),
         ..Config::new(bytes as u64)?
@@ -39,7 +40,7 @@ pub(crate) fn device(
     Ok(Device::new(config)?)
 }
 
-/// Whether bytes are all zero.
+/// Returns whether all bytes are zero.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|words| words == &[0; 64]) && rest.iter().all(|&byte| byte == 0)

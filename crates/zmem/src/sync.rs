@@ -11,13 +11,13 @@ use rustix::thread::futex;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Waits until `word` is woken, or is no longer `seen`; or for no reason.
+/// Waits for a [`wake`] of `word`, if that still has the value `seen`. May return early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
-/// The same, for so long at most.
+/// Does the same, for `time` at most.
 #[cfg(not(loom))]
 pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
     let time = rustix::time::Timespec {
@@ -27,13 +27,13 @@ pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, Some(&time));
 }
 
-/// Wakes all who wait for `word`.
+/// Wakes all threads that wait for `word`.
 #[cfg(not(loom))]
 pub(crate) fn wake(word: &AtomicU32) {
     let _count = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
 }
 
-/// A futex of loom's parts: who looks and waits, and who wakes, does it under one lock.
+/// A futex made of loom's types: one lock is held to compare and wait, and to wake.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU32, Ordering};

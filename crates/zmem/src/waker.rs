@@ -1,24 +1,27 @@
-//! What others tell the thread that evicts, and it tells them.
+//! How other threads wake the pager thread, and learn of its steps.
 
+use crate::process::generation;
 use crate::sync::wake;
-use page::fork::generation;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 
+/// A bit of `word`: the pager thread is to evict.
 pub(crate) const WANTED: u32 = 1;
+/// A bit of `word`: the pager thread is to end.
 pub(crate) const STOPPED: u32 = 2;
 
-/// What others tell the thread, and it tells them.
+/// What the pager thread and other threads tell each other.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
+    /// What the thread is to do.
     pub(crate) word: AtomicU32,
-    /// Steps of eviction that were done.
+    /// How many steps of eviction the thread has done.
     pub(crate) steps: AtomicU32,
-    /// 1 more than the generation of the process that has the thread; 0 if none has.
+    /// The generation of the process that has the thread, plus 1; 0 if there is no thread.
     pub(crate) process: AtomicU32,
 }
 
 impl Waker {
-    /// Has the thread evict, if this process has it; whether it has.
+    /// Makes the pager thread evict. Returns whether this process has that thread.
     pub(crate) fn wake(&self) -> bool {
         if self.process.load(Acquire) != generation().wrapping_add(1) {
             return false;
@@ -29,6 +32,7 @@ impl Waker {
         true
     }
 
+    /// Counts a step of eviction, and wakes threads that wait for one.
     pub(crate) fn step(&self) {
         self.steps.fetch_add(1, AcqRel);
         wake(&self.steps);

@@ -1,14 +1,19 @@
 //! The thread that evicts ahead of need, and who makes room without it.
+//!
+//! # Safety
+//! The thread has a share of its pager until it is stopped; a [`Worker`] stands for both.
+#![allow(unsafe_code)]
 
 use crate::Error;
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
+use crate::process::generation;
 use crate::signals;
 use crate::sync::{wait, wait_for, wake};
+use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
-use page::fork::{Mutex, generation};
-use rustix::io::Errno;
+use page::fork::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -22,6 +27,8 @@ const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
 /// Objects are moved together if that frees this share of the device's pages.
 const FREEABLE_SHARE: u64 = 8;
+/// The bytes of a device's pages that are gone over in one step: some 50 ms.
+const WHOLE_MAX: u64 = 64 << 20;
 /// Between two looks at that so many steps are made.
 const COMPACTED_STEPS: usize = 16;
 /// Bytes that go before a fork that waits is let in, and others may make room.
@@ -53,7 +60,7 @@ impl Workers {
     }
 
     /// Ends the thread, if there is one.
-    pub(crate) fn stop(&self, pager: &Pager) {
+    pub(crate) fn stop(&self, pager: &Arc<Pager>) {
         self.0.lock().take().into_iter().for_each(|worker| worker.stop(pager));
     }
 }
@@ -64,19 +71,16 @@ impl Worker {
         let own = pager.clone();
         let (waker, generation) = (&pager.waker, generation());
         waker.word.store(0, Relaxed);
-        // It begins with all signals blocked.
-        let spawned = signals::without_signals(|| {
+        // It begins with all signals blocked but the C library's, which others may wait for.
+        let spawned = signals::without_programs_signals(|| {
             Builder::new().name("zmem".into()).spawn(move || {
+                let _counted = OwnThread::begin();
                 if catch_unwind(AssertUnwindSafe(|| own.run())).is_err() {
                     fatal("the thread that evicts", &"it panicked");
                 }
             })
         });
-        let refused = |error: std::io::Error| Error::System {
-            what: "a thread",
-            errno: error.raw_os_error().unwrap_or(Errno::AGAIN.raw_os_error()),
-        };
-        let thread = spawned.map_err(refused)?;
+        let thread = spawned.map_err(|error| Error::of_thread(&error))?;
         waker.process.store(generation.wrapping_add(1), Relaxed);
         Ok(Worker { thread, generation })
     }
@@ -87,15 +91,18 @@ impl Worker {
     }
 
     /// Ends the thread and waits for it.
-    fn stop(self, pager: &Pager) {
+    fn stop(self, pager: &Arc<Pager>) {
         if self.is_here() {
             pager.waker.word.fetch_or(STOPPED, AcqRel);
             wake(&pager.waker.word);
             let _panicked = self.thread.join();
             pager.waker.process.store(0, Relaxed);
         } else {
-            // The child has no such thread to wait for.
+            // The child has no such thread to wait for, which had a share of the pager.
             std::mem::forget(self.thread);
+            // SAFETY: `start` gave the thread this share, which it drops when it has been stopped:
+            // that was not before the fork, as this has not been called; and it is not here.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
         }
     }
 }
@@ -110,15 +117,17 @@ impl Pager {
                 0 => wait(&self.waker.word, 0),
                 seen if seen & STOPPED != 0 => return,
                 _ => {
-                    while self.run_step(&mut buf) {
+                    // Before the limit is looked at: who sets it then wakes anew.
+                    self.waker.word.fetch_and(!WANTED, AcqRel);
+                    let mut goes_on = self.limit.is_wanted(self.batch());
+                    while goes_on {
+                        goes_on = self.run_step(&mut buf);
                         evicted += 1;
                     }
                     if evicted >= COMPACTED_STEPS {
-                        self.compact();
+                        self.compact(FREEABLE_SHARE);
                         evicted = 0;
                     }
-                    // Who wants room while there is none looks after itself, and asks again.
-                    self.waker.word.fetch_and(!WANTED, AcqRel);
                 }
             }
         }
@@ -126,23 +135,58 @@ impl Pager {
 
     /// Evicts some blocks; whether to go on.
     fn run_step(&self, buf: &mut [u8]) -> bool {
-        let inside = GATE.enter();
-        let step = STEP_BYTES.div_ceil(self.blocks.unit);
-        let gone = self.evict(&mut self.evictor.lock(), step, buf);
-        drop(inside);
+        let gone = signals::without_signals(|| {
+            let _inside = GATE.enter();
+            self.evict(&mut self.evictor.lock(), self.step_units(), buf)
+        });
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
         gone > 0 && !is_stopped && self.limit.held() > self.limit.enough()
     }
 
-    /// Moves some objects of the device together, if that frees enough.
-    fn compact(&self) {
-        let _inside = GATE.enter();
-        let used = self.device.mm_stat().mem_used_total;
-        if self.device.freeable() as u64 > used / FREEABLE_SHARE {
-            self.device.shrink(STEP_BYTES);
-            self.weigh();
+    /// Blocks that a step is of.
+    pub(crate) fn step_units(&self) -> usize {
+        STEP_BYTES.div_ceil(self.blocks.unit)
+    }
+
+    /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
+    /// there is none, by `evict`, which is told how many blocks are to go, and says how many have.
+    pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
+        self.limit.set_stuck(false);
+        if self.limit.is_wanted(0) && !self.waker.wake() {
+            while self.limit.held() > self.limit.enough() && evict(self.step_units()) > 0 {}
         }
+    }
+
+    /// Moves some objects of the device together, if that frees this share of its pages; whether
+    /// some were freed.
+    pub(crate) fn compact(&self, share: u64) -> bool {
+        self.compact_by(|used| {
+            let is_due = self.device.freeable() as u64 > used / share;
+            is_due && self.device.shrink(STEP_BYTES) > 0
+        })
+    }
+
+    /// Moves all objects of a device together that is small, for which what its last pages lack is
+    /// much, and that has stored as much as it has since the last time.
+    pub(crate) fn compact_whole(&self) {
+        self.compact_by(|used| {
+            let stored = self.counters.evicted.load(Relaxed) * self.blocks.unit as u64;
+            let before = self.compacted.load(Relaxed);
+            if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
+                self.compacted.store(stored, Relaxed);
+                self.device.compact();
+            }
+        });
+    }
+
+    fn compact_by<T>(&self, compact: impl FnOnce(u64) -> T) -> T {
+        signals::without_signals(|| {
+            let _inside = GATE.enter();
+            let compacted = compact(self.device.mm_stat().mem_used_total);
+            self.weigh();
+            compacted
+        })
     }
 
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
@@ -155,15 +199,18 @@ impl Pager {
         if self.waker.wake() {
             self.wait_for_room(units);
         } else if let Some(mut evictor) = self.evictor.try_lock() {
+            evictor.spares_recent = true;
             self.evict(&mut evictor, units.max(self.batch()), buf);
+            evictor.spares_recent = false;
         }
     }
 
-    /// Waits until the thread has made room, finds none, or does nothing for long.
+    /// Waits until the thread has made room, finds none, or does nothing for long; or a fork keeps
+    /// it out, which waits for who waits here.
     fn wait_for_room(&self, units: usize) {
         let began = Instant::now();
         let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));
-        while self.limit.is_full(units) && !self.limit.is_stuck() {
+        while self.limit.is_full(units) && !self.limit.is_stuck() && !GATE.is_closed() {
             wait_for(&self.waker.steps, steps, ROOM_TICK);
             let (now, seen) = (Instant::now(), self.waker.steps.load(Acquire));
             if seen != steps {

@@ -1,6 +1,11 @@
-//! Signals of the program's: its own handlers, stacks and masks, and what is none of ours.
+//! Signals of the program's: its own handlers, stacks and masks, and what is none of ours. Regions
+//! are made in children alone, as a process installs its handlers once.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "backends/kinds.rs"]
+mod kinds;
+
+use kinds::{MIB, PAGE, end_of, for_each_backend};
 use std::ffi::c_void;
 use std::mem::zeroed;
 use std::ptr::null_mut;
@@ -8,10 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use testkit::child::in_child;
-use zmem::{Options, Region};
-
-const MIB: usize = 1 << 20;
-const PAGE: usize = 4096;
+use zmem::{BackendKind, Options, Region};
 
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static STACK: AtomicUsize = AtomicUsize::new(0);
@@ -52,9 +54,9 @@ fn action(flags: i32) -> libc::sigaction {
     }
 }
 
-fn install(action: &libc::sigaction) {
+fn install(signal: i32, action: &libc::sigaction) {
     // SAFETY: `note` may be called anywhere.
-    unsafe { assert_eq!(libc::sigaction(libc::SIGSEGV, action, null_mut()), 0) };
+    unsafe { assert_eq!(libc::sigaction(signal, action, null_mut()), 0) };
 }
 
 /// Memory that nobody can read.
@@ -72,8 +74,9 @@ fn read(address: *const u8) -> u8 {
 }
 
 /// A region with its data on the device.
-fn evicted(bytes: usize) -> Region {
-    let mut region = Region::new(bytes, Options::default()).unwrap();
+fn evicted(backend: BackendKind, bytes: usize) -> Region {
+    let options = Options { backend, ..Options::default() };
+    let mut region = Region::new(bytes, options).unwrap();
     region.fill(5);
     region.reclaim(bytes);
     region
@@ -89,99 +92,175 @@ fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     start..start + bytes
 }
 
+/// Memory behind the end of its file: a touch is a SIGBUS.
+fn page_without_file() -> *mut u8 {
+    // SAFETY: a file of this test's own, mapped where the system likes.
+    let page = unsafe {
+        let file = libc::memfd_create(c"none".as_ptr(), 0);
+        libc::mmap(null_mut(), PAGE, libc::PROT_READ, libc::MAP_SHARED, file, 0)
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    page.cast()
+}
+
 #[test]
 fn a_handler_from_before_is_called_as_it_asked() {
-    in_child(|| {
-        for (nth, flags) in [0, libc::SA_ONSTACK].into_iter().enumerate() {
-            if nth == 0 {
-                install(&action(flags));
+    for_each_backend(|backend| {
+        in_child(|| {
+            for (nth, flags) in [0, libc::SA_ONSTACK].into_iter().enumerate() {
+                if nth == 0 {
+                    install(libc::SIGSEGV, &action(flags));
+                }
+                let alternate = set_alternate_stack(64 << 10);
+                let region = evicted(backend, MIB);
+                if nth > 0 {
+                    // SAFETY: `note` may be called anywhere.
+                    unsafe { zmem::set_next_handler(&action(flags)) };
+                }
+                TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
+                let page = closed_page();
+                assert_eq!(read(page.wrapping_add(77)), 0);
+                assert_eq!(ADDRESS.load(Relaxed), page.addr() + 77);
+                assert_eq!(CALLS.load(Relaxed), nth + 1);
+                assert_eq!(alternate.contains(&STACK.load(Relaxed)), flags != 0, "stack");
+                assert_eq!(IS_BLOCKED.load(Relaxed), 1, "the mask it asked for");
+                assert!(region.iter().all(|&byte| byte == 5));
+                assert_eq!(CALLS.load(Relaxed), nth + 1);
             }
-            let alternate = set_alternate_stack(64 << 10);
-            let region = evicted(MIB);
-            if nth > 0 {
-                // SAFETY: `note` may be called anywhere.
-                unsafe { zmem::set_next_handler(&action(flags)) };
+        });
+    });
+}
+
+/// Has a page be there that was not, and touches absent memory.
+extern "C" fn map(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's, of a fault; the page is this test's own.
+    unsafe {
+        let start = (*info).si_addr().addr() & !(PAGE - 1);
+        assert_eq!((TOUCHED.load(Relaxed) as *const u8).read_volatile(), 5);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        libc::mmap(start as *mut c_void, PAGE, libc::PROT_READ, flags, -1, 0);
+        CALLS.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn a_handler_of_bus_errors_is_called_for_what_is_no_regions() {
+    for_each_backend(|backend| {
+        in_child(|| {
+            let mapping = libc::sigaction { sa_sigaction: map as *const () as usize, ..action(0) };
+            install(libc::SIGBUS, &mapping);
+            for nth in 1..3 {
+                let region = evicted(backend, MIB);
+                TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
+                assert_eq!(read(page_without_file()), 0);
+                assert_eq!(CALLS.load(Relaxed), nth);
+                assert!(region.iter().all(|&byte| byte == 5));
+                assert_eq!(CALLS.load(Relaxed), nth);
+                // SAFETY: `map` may be called anywhere.
+                unsafe { zmem::set_next_bus_handler(&mapping) };
             }
-            TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
-            let page = closed_page();
-            assert_eq!(read(page.wrapping_add(77)), 0);
-            assert_eq!(ADDRESS.load(Relaxed), page.addr() + 77);
-            assert_eq!(CALLS.load(Relaxed), nth + 1);
-            assert_eq!(alternate.contains(&STACK.load(Relaxed)), flags != 0, "stack");
-            assert_eq!(IS_BLOCKED.load(Relaxed), 1, "the mask it asked for");
-            assert!(region.iter().all(|&byte| byte == 5));
-            assert_eq!(CALLS.load(Relaxed), nth + 1);
-        }
+        });
     });
 }
 
 #[test]
 fn a_program_may_protect_what_is_resident_itself() {
-    in_child(|| {
-        install(&action(0));
-        let mut region = Region::new(MIB, Options::default()).unwrap();
-        region[0] = 3;
-        // SAFETY: nothing is evicted meanwhile, and `note` has it be readable again.
-        unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
-        assert_eq!(region[0], 3);
-        assert_eq!((CALLS.load(Relaxed), ADDRESS.load(Relaxed)), (1, region.as_ptr().addr()));
+    for_each_backend(|backend| {
+        in_child(|| {
+            install(libc::SIGSEGV, &action(0));
+            let options = Options { backend, ..Options::default() };
+            let mut region = Region::new(MIB, options).unwrap();
+            region[0] = 3;
+            // SAFETY: nothing is evicted meanwhile, and `note` has it be readable again.
+            unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
+            assert_eq!(region[0], 3);
+            let address = region.as_ptr().addr();
+            assert_eq!((CALLS.load(Relaxed), ADDRESS.load(Relaxed)), (1, address));
+        });
     });
 }
 
-/// What became of a child that does this; it is never to return.
-fn end_of(work: impl FnOnce()) -> i32 {
-    // SAFETY: as of `in_child`.
-    unsafe {
-        let child = libc::fork();
-        assert!(child >= 0);
-        if child == 0 {
-            let default = libc::SIG_DFL;
-            zmem::set_next_handler(&libc::sigaction { sa_sigaction: default, ..action(0) });
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            libc::setrlimit(libc::RLIMIT_CORE, &none);
-            libc::alarm(30);
-            work();
-            libc::_exit(77);
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        assert!(libc::WIFSIGNALED(status), "status {status:#x}");
-        libc::WTERMSIG(status)
-    }
+/// That other blocks are closed meanwhile does not make it the pager's doing.
+#[test]
+fn what_a_program_protected_is_its_own_while_other_blocks_go() {
+    in_child(|| {
+        // SAFETY: `note` may be called anywhere.
+        unsafe { zmem::set_next_handler(&action(0)) };
+        let mut region = Region::new(MIB, Options::default()).unwrap();
+        region[0] = 3;
+        let locked = region.lock(0..PAGE).unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = testkit::load::Stop(&done);
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    read(region[MIB / 2..].as_ptr());
+                    region.advise(MIB / 2..MIB / 2 + PAGE, zmem::Advice::Cold).unwrap();
+                }
+            });
+            for calls in 1..100 {
+                // SAFETY: as above.
+                unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
+                assert_eq!((read(region.as_ptr()), CALLS.load(Relaxed)), (3, calls));
+            }
+        });
+        drop(locked);
+    });
+}
+
+/// The C library has each thread change its user, by a signal that no thread may block for long.
+#[test]
+fn a_program_may_change_its_group_while_a_thread_evicts() {
+    for_each_backend(|backend| {
+        in_child(|| {
+            let options = Options { limit: Some(8 * MIB as u64), backend, ..Options::default() };
+            let mut region = Region::new(MIB, options).unwrap();
+            region.fill(5);
+            // SAFETY: it stays who it is.
+            unsafe { assert_eq!(libc::setgid(libc::getgid()), 0) };
+            assert!(region.iter().all(|&byte| byte == 5));
+        });
+    });
 }
 
 #[test]
-fn a_null_pointer_still_kills() {
-    let ends = end_of(|| {
-        let region = evicted(MIB);
-        assert_eq!(region[5], 5);
-        read(std::hint::black_box(std::ptr::without_provenance(16)));
+fn what_is_no_regions_still_kills() {
+    for_each_backend(|backend| {
+        let with_region = |work: &dyn Fn(&Region)| {
+            end_of(|| {
+                let region = evicted(backend, MIB);
+                assert_eq!(region[5], 5);
+                work(&region);
+            })
+        };
+        let null =
+            with_region(&|_| _ = read(std::hint::black_box(std::ptr::without_provenance(16))));
+        assert_eq!(null, libc::SIGSEGV);
+        // Outside of what is mapped.
+        let behind = with_region(&|region| _ = read(region.as_ptr().wrapping_add(64 * MIB)));
+        assert_eq!(behind, libc::SIGSEGV);
+        assert_eq!(with_region(&|_| _ = read(page_without_file())), libc::SIGBUS);
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            // SAFETY: it ends this process.
+            assert_eq!(with_region(&|_| _ = unsafe { libc::raise(signal) }), signal);
+        }
     });
-    assert_eq!(ends, libc::SIGSEGV);
-    let ends = end_of(|| {
-        let region = evicted(MIB);
-        // SAFETY: outside of what is mapped: it is to fault.
-        read(unsafe { region.as_ptr().add(64 * MIB) });
-    });
-    assert_eq!(ends, libc::SIGSEGV);
-    let ends = end_of(|| {
-        let _region = evicted(MIB);
-        // SAFETY: it ends this process.
-        unsafe { libc::raise(libc::SIGSEGV) };
-    });
-    assert_eq!(ends, libc::SIGSEGV);
 }
 
 /// A debugger, or a core dump, sees the address that was touched.
 #[test]
 fn the_address_of_a_real_fault_is_what_was_touched() {
+    for_each_backend(the_address_is_what_was_touched);
+}
+
+fn the_address_is_what_was_touched(backend: BackendKind) {
     // SAFETY: the child is traced by this thread alone, and ended by it.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
         if child == 0 {
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-            let region = evicted(MIB);
+            let region = evicted(backend, MIB);
             assert_eq!(region[5], 5);
             read(std::ptr::without_provenance(0x1234));
             libc::_exit(0);
@@ -201,13 +280,17 @@ fn the_address_of_a_real_fault_is_what_was_touched() {
 
 #[test]
 fn a_small_alternate_stack_is_enough() {
-    let region = evicted(4 * MIB);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // SAFETY: it asks for a number.
-            let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-            set_alternate_stack(least + 1024);
-            assert!(region.iter().all(|&byte| byte == 5));
+    for_each_backend(|backend| {
+        in_child(|| {
+            let region = evicted(backend, 4 * MIB);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // SAFETY: it asks for a number.
+                    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+                    set_alternate_stack(least + 1024);
+                    assert!(region.iter().all(|&byte| byte == 5));
+                });
+            });
         });
     });
 }
@@ -224,38 +307,40 @@ extern "C" fn tick(_: i32) {
 /// Handlers that touch absent memory interrupt the allocator, and the region's own functions.
 #[test]
 fn a_handler_may_touch_what_is_absent() {
-    in_child(|| {
-        let region = evicted(4 * MIB);
-        TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
-        // SAFETY: `tick` may be called anywhere: what it touches is the region's.
-        unsafe {
-            libc::signal(libc::SIGALRM, tick as *const () as usize);
-            let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
-            let timer = libc::itimerval { it_interval: every, it_value: every };
-            libc::setitimer(libc::ITIMER_REAL, &timer, null_mut());
-        }
-        let until = Instant::now() + Duration::from_secs(if testkit::is_long() { 40 } else { 2 });
-        let is_done = AtomicBool::new(false);
-        let mut kept = Vec::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_done.load(Relaxed) {
-                    region.reclaim(4 * MIB);
-                }
-            });
-            while Instant::now() < until {
-                region.reclaim(MIB);
-                let _locked = region.lock(0..MIB).unwrap();
-                kept.push(vec![5u8; kept.len() * 97 % 5000]);
-                if kept.len() > 500 {
-                    kept.clear();
-                }
+    for_each_backend(|backend| in_child(|| touch_in_handlers(backend)));
+}
+
+fn touch_in_handlers(backend: BackendKind) {
+    let region = evicted(backend, 4 * MIB);
+    TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
+    // SAFETY: `tick` may be called anywhere: what it touches is the region's.
+    unsafe {
+        libc::signal(libc::SIGALRM, tick as *const () as usize);
+        let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
+        libc::setitimer(libc::ITIMER_REAL, &timer, null_mut());
+    }
+    let time = Duration::from_millis(if testkit::is_long() { 20_000 } else { 500 });
+    let until = Instant::now() + time;
+    let is_done = AtomicBool::new(false);
+    let mut kept = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                region.reclaim(4 * MIB);
             }
-            is_done.store(true, Relaxed);
         });
-        // SAFETY: it stops the timer.
-        unsafe { libc::setitimer(libc::ITIMER_REAL, &zeroed(), null_mut()) };
-        assert!(TICKS.load(Relaxed) > 1000, "{TICKS:?}");
-        region.check();
+        while Instant::now() < until || TICKS.load(Relaxed) < 500 {
+            region.reclaim(MIB);
+            let _locked = region.lock(0..MIB).unwrap();
+            kept.push(vec![5u8; kept.len() * 97 % 5000]);
+            if kept.len() > 500 {
+                kept.clear();
+            }
+        }
+        is_done.store(true, Relaxed);
     });
+    // SAFETY: it stops the timer.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &zeroed(), null_mut()) };
+    region.check();
 }

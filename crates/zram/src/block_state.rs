@@ -4,13 +4,13 @@
 #[cfg(test)]
 mod tests;
 
+use crate::Error;
 use crate::block::BlockKind;
 use crate::hook::hook;
 use crate::layout::Item;
 use crate::policy::STATES_PER_LOOK;
 use crate::slot::{Flags, SlotKind};
-use crate::table::{Origin, Table, blocks_from, origin};
-use crate::{Error, clock};
+use crate::table::{Origin, Table, blocks_from, boot_seconds, origin};
 use std::fmt;
 use std::vec;
 use zsmalloc::{Old, Row};
@@ -46,9 +46,9 @@ impl SlotState {
             is_same: kind == SlotKind::Same,
             is_written_back: matches!(kind, SlotKind::Backed(_)),
             is_huge: kind == SlotKind::Raw,
-            is_idle: flags.is_idle(),
+            is_idle: flags.has(Flags::IDLE),
             priority: flags.priority(),
-            is_incompressible: flags.is_incompressible(),
+            is_incompressible: flags.has(Flags::INCOMPRESSIBLE),
         }
     }
 
@@ -178,7 +178,7 @@ pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
         return Err(Error::Untracked);
     }
     // Nothing is older than the machine's start.
-    let before = age.map(|age| u64::from(clock::seconds()).saturating_sub(age));
+    let before = age.map(|age| u64::from(boot_seconds()).saturating_sub(age));
     let is_idle = |row: Row<'_>| match (before, row.access_time()) {
         (Some(before), Some(accessed)) => u64::from(accessed) < before,
         _ => true,
@@ -196,8 +196,8 @@ pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
                 let flags = Flags::from_bits(bits);
                 let chosen = match SlotKind::of_len(len) {
                     SlotKind::Same if is_slot => flags,
-                    _ if is_idle(row) => flags.with_idle(),
-                    _ => flags.without_idle(),
+                    _ if is_idle(row) => flags.with(Flags::IDLE),
+                    _ => flags.without(Flags::IDLE),
                 };
                 chosen.bits()
             });

@@ -1,14 +1,16 @@
-//! A device's table and what belongs to it, made as its `Config` asks.
+//! A device's table and what belongs to it, made as its `Config` asks; the memory that it counts,
+//! and how it goes through a fork.
 
 use crate::backing::Store;
 use crate::block::BlockVersions;
+use crate::counters::Counters;
 use crate::job::Jobs;
-use crate::stats::Counters;
 use crate::streams::Streams;
 use crate::table::Table;
-use crate::total_limit::{TotalLimit, pages_for};
+use crate::total_limit::{Counted, TotalLimit, pages_for};
 use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
-use std::sync::atomic::AtomicBool;
+use page::fork::AtFork;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use zsmalloc::{Columns, EntryPool};
 
@@ -52,4 +54,41 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     page::fork::register(weak.clone());
     total.count_with(weak);
     Ok(table)
+}
+
+impl Counted for Table {
+    fn bytes(&self) -> u64 {
+        let own = size_of_val(self) + self.streams.bytes() + self.counters.bytes();
+        let own = own + self.versions.bytes() + self.store.as_ref().map_or(0, |of| of.bytes());
+        (self.pool.bytes() + own) as u64
+    }
+
+    fn page_limit(&self) -> Option<usize> {
+        self.pool.pages().limit()
+    }
+}
+
+/// While no thread has a stream, no request is under way.
+impl AtFork for Table {
+    fn prepare(&self) {
+        self.jobs.lock_for_fork();
+        self.streams.lock_for_fork();
+        self.pool.prepare();
+        self.store.iter().for_each(|store| store.lock_for_fork());
+    }
+
+    fn in_parent(&self) {
+        self.store.iter().for_each(|store| store.unlock_after_fork());
+        self.pool.in_parent();
+        self.streams.unlock_after_fork();
+        self.jobs.unlock_after_fork();
+    }
+
+    fn in_child(&self) {
+        self.store.iter().for_each(|store| store.unlock_in_child());
+        self.pool.in_child();
+        self.jobs.abandon_in_child();
+        self.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
+        self.streams.unlock_after_fork();
+    }
 }

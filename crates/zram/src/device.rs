@@ -19,7 +19,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use zsmalloc::{Classes, CompactionStat};
+use zsmalloc::{Classes, CompactionStat, EntryPool};
 
 /// Bytes that are read ahead of a saved file.
 const BUFFER: usize = 16 << 10;
@@ -325,24 +325,20 @@ impl Device {
     /// Moves objects together so that pages become free; how many did. Readers never wait for it.
     /// Does nothing where compaction is off, or is under way already.
     pub fn compact(&self) -> usize {
-        if !self.is_compacted() {
-            return 0;
-        }
-        request::rewrite_all(&self.table);
-        self.table.pool.compact()
+        self.compacted(EntryPool::compact)
     }
 
     /// Compacts until `bytes` bytes were freed, and returns the pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
-        if !self.is_compacted() {
+        self.compacted(|pool| pool.shrink(bytes))
+    }
+
+    fn compacted(&self, compact: impl FnOnce(&EntryPool) -> usize) -> usize {
+        if self.compaction == Compaction::Off || self.usable_table().is_err() {
             return 0;
         }
         request::rewrite_all(&self.table);
-        self.table.pool.shrink(bytes)
-    }
-
-    fn is_compacted(&self) -> bool {
-        self.compaction != Compaction::Off && self.table.check_not_left_behind().is_ok()
+        compact(&self.table.pool)
     }
 
     /// Returns the bytes of pages that compaction could free.

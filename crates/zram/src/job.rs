@@ -1,5 +1,4 @@
-//! The one job that may be under way (zr-X2): what it is, how far it came, and whether it is to go
-//! on.
+//! The one job that may be under way (zr-X2): its kind, its progress, and whether it was cancelled.
 
 use crate::Error;
 use page::fork::Mutex;
@@ -10,33 +9,34 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum JobKind {
-    /// Data are compressed again.
+    /// Recompresses data.
     Recompress = 1,
-    /// Data leave memory for the backing store.
+    /// Writes data back to the backing store.
     WriteBack,
-    /// All is saved.
+    /// Saves the device.
     Save,
-    /// What was saved is restored.
+    /// Restores the device from a saved file.
     Restore,
 }
 
-/// A job that is under way, as it is at this moment.
+/// The state of the job under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStat {
-    /// What it does.
+    /// What the job does.
     pub kind: JobKind,
-    /// Slots that are done: of those chosen, or, where `of` is more than 0, all up to this one.
+    /// Slots that are done: a number of selected ones, or, if `of` is more than 0, all slots up to
+    /// this one.
     pub done: u64,
-    /// Slots it goes through; 0 if that is not known before.
+    /// Slots that the job goes through; 0 if that is not known beforehand.
     pub of: u64,
 }
 
-/// How many objects are damaged, and which came first.
+/// The number of damaged objects, and the first one's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DamagedLeft {
-    /// Objects of slots or blocks.
+    /// Damaged objects, of slots or blocks.
     pub count: u64,
-    /// The slot of the first one; of a block its first.
+    /// The slot of the first damaged object; if that is a block, the block's first slot.
     pub first: Option<u64>,
 }
 
@@ -51,31 +51,33 @@ impl fmt::Display for JobKind {
     }
 }
 
-/// Whether a job is under way.
+/// The device's record of its job.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// Held over no I/O, by a job that has data leave memory. Before the other.
+    /// Held by a job while it takes data out of memory, and never during I/O. Comes before the
+    /// other lock.
     leaving: Mutex<()>,
     now: Mutex<CurrentJob>,
 }
 
 #[derive(Debug, Default)]
 struct CurrentJob {
-    /// Of the last job that began.
+    /// The number of the last job that began.
     number: u64,
-    /// That one, if it is under way.
+    /// The state of that job, if it is under way.
     job: Option<JobStat>,
     is_cancelled: bool,
 }
 
-/// The only job there is, but for those that were given up.
+/// The only job under way, except those that were abandoned.
 pub(crate) struct Job<'j> {
     jobs: &'j Jobs,
     number: u64,
 }
 
 impl DamagedLeft {
-    /// Takes note of one, if that is what an error says; else the job ends with it.
+    /// Counts a damaged object, if that is what the error says; returns any other error, which ends
+    /// the job.
     pub(crate) fn note(&mut self, error: Error, slot: u32) -> Result<(), Error> {
         if !error.is_damage() {
             return Err(error);
@@ -85,7 +87,7 @@ impl DamagedLeft {
         Ok(())
     }
 
-    /// Those of two jobs.
+    /// Adds up the damaged objects of two parts of a job.
     pub(crate) fn and(self, other: Self) -> Self {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
@@ -118,21 +120,21 @@ impl Jobs {
         self.now.lock().job
     }
 
-    /// Has the job that is under way give up, and returns whether there is one.
+    /// Cancels the job that is under way, and returns whether there is one.
     pub(crate) fn cancel(&self) -> bool {
         let mut now = self.now.lock();
         now.is_cancelled = now.job.is_some();
         now.is_cancelled
     }
 
-    /// Has another job begin though the one that was cancelled has not ended, and returns whether
-    /// it had.
+    /// Abandons a cancelled job that has not ended, so that another may begin. Returns true if
+    /// there was none to abandon.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // A job that was committing has noted by now what left memory, and no given-up job commits
-        // any more.
+        // A job that was committing has recorded its results by now, and an abandoned job commits
+        // no more.
         drop(self.leaving.lock());
         given_up.is_none()
     }
@@ -147,7 +149,7 @@ impl Jobs {
         self.leaving.unlock_after_fork();
     }
 
-    /// In a child, which has not got the thread that was at it.
+    /// Abandons the job in a child, which does not have the job's thread.
     pub(crate) fn abandon_in_child(&self) {
         self.unlock_after_fork();
         self.now.lock().job = None;
@@ -155,10 +157,10 @@ impl Jobs {
 }
 
 impl<'j> Job<'j> {
-    /// Notes how far it came.
+    /// Records the job's progress.
     ///
     /// # Errors
-    /// [`Error::Cancelled`]: it is to go no further.
+    /// [`Error::Cancelled`]: the job was cancelled, and must end.
     pub(crate) fn report_progress(&self, done: u64) -> Result<(), Error> {
         self.with(|job, is_cancelled| {
             job.done = done;
@@ -166,10 +168,10 @@ impl<'j> Job<'j> {
         })
     }
 
-    /// Whether it is to go on.
+    /// Checks that the job may go on.
     ///
     /// # Errors
-    /// [`Error::Cancelled`]: it is not.
+    /// [`Error::Cancelled`]: the job was cancelled, and must end.
     pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
         self.with(|_, is_cancelled| is_cancelled)
     }
@@ -184,13 +186,13 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns whether another may have begun.
+    /// Returns whether the job was abandoned, so that another may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }
 
-    /// Has data leave memory until this is dropped; `None`, if the job was given up, and nothing
-    /// may any more.
+    /// Permits the job to take data out of memory until the guard is dropped; returns `None` if the
+    /// job was abandoned.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

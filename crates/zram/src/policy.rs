@@ -16,7 +16,7 @@ const REWRITE_AT_DEAD_OF_DEVICE: u64 = 32;
 const RAW_ABOVE: usize = 64;
 
 /// Lengths that differ by so many bytes are mostly of one size class, or of two beside each other.
-const SAME_PLACE_WITHIN: usize = 16;
+pub(crate) const SAME_PLACE_WITHIN: usize = 16;
 
 /// In the native geometry, whose classes are 8 bytes apart, a recompression must save one in so
 /// many bytes.
@@ -74,11 +74,6 @@ pub(crate) fn should_rewrite(dead: u32, members: u32, all_dead: u64, all: u64) -
 /// From how many bytes on the object of `len` bytes is raw.
 pub(crate) fn raw_from(len: usize) -> usize {
     len - len / RAW_ABOVE
-}
-
-/// Returns whether an object of `new` bytes will mostly have gone to the place of one of `old`.
-pub(crate) fn is_same_place(old: usize, new: usize) -> bool {
-    old.abs_diff(new) <= SAME_PLACE_WITHIN
 }
 
 /// Returns whether a recompression from `old` to `new` bytes is kept.

@@ -1,7 +1,12 @@
-//! Counters, kept apart per stream and summed when read.
+//! What a device tells of itself, as the kernel's device does.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// Writes numbers in columns of eight, as the kernel does.
+pub(crate) fn columns(f: &mut fmt::Formatter<'_>, numbers: &[u64]) -> fmt::Result {
+    let columns: Vec<_> = numbers.iter().map(|number| format!("{number:8}")).collect();
+    f.write_str(&columns.join(" "))
+}
 
 /// The kernel's `mm_stat`. [`Display`](fmt::Display) prints its nine columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,19 +36,11 @@ pub struct MmStat {
 
 impl fmt::Display for MmStat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:8} {:8} {:8} {:8} {:8} {:8} {:8} {:8} {:8}",
-            self.orig_data_size,
-            self.compr_data_size,
-            self.mem_used_total,
-            self.mem_limit,
-            self.mem_used_max,
-            self.same_pages,
-            self.pages_compacted,
-            self.huge_pages,
-            self.huge_pages_since
-        )
+        let MmStat { orig_data_size, compr_data_size, mem_used_total, mem_limit, .. } = *self;
+        let MmStat { mem_used_max, same_pages, pages_compacted, .. } = *self;
+        let sizes = [orig_data_size, compr_data_size, mem_used_total, mem_limit, mem_used_max];
+        let counts = [same_pages, pages_compacted, self.huge_pages, self.huge_pages_since];
+        columns(f, &[&sizes[..], &counts].concat())
     }
 }
 
@@ -61,8 +58,7 @@ pub struct IoStat {
 impl fmt::Display for IoStat {
     /// Four columns: the third, `invalid_io`, is always 0, as the kernel's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let IoStat { failed_reads, failed_writes, notify_free } = self;
-        write!(f, "{failed_reads:8} {failed_writes:8} {:8} {notify_free:8}", 0)
+        columns(f, &[self.failed_reads, self.failed_writes, 0, self.notify_free])
     }
 }
 
@@ -102,169 +98,9 @@ pub struct OrderStat {
 impl fmt::Display for OrderStat {
     /// Returns a column each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OrderStat { block, written, read, .. } = self;
-        let OrderStat { partial_reads, partial_writes, splits, rewrites, dead_slots, .. } = self;
-        write!(
-            f,
-            "{block:8} {written:8} {read:8} {partial_reads:8} {partial_writes:8} {splits:8} \
-             {rewrites:8} {dead_slots:8}"
-        )
-    }
-}
-
-/// What an entry adds to the counters by what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weight {
-    /// 1 of a slot that has data of its own; those in a block are counted apart.
-    pub(crate) slots: i64,
-    /// Bytes in memory after compression.
-    pub(crate) bytes: i64,
-    /// 1 of a slot that is one pattern.
-    pub(crate) same: i64,
-    /// Slots stored raw.
-    pub(crate) raw: i64,
-    /// Slots of a block's object, live or dead.
-    pub(crate) in_objects: i64,
-}
-
-/// A number that one thread at a time adds to, and any may look at.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicI64);
-
-impl Counter {
-    /// Adds, without a locked instruction.
-    pub(crate) fn add(&self, more: i64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
-    }
-
-    fn get(&self) -> i64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// The counters of one stream, to which the request that has the stream adds. Only the sums over
-/// all shards mean anything.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Shard {
-    slots: Counter,
-    bytes: Counter,
-    same: Counter,
-    raw: Counter,
-    raw_ever: Counter,
-    /// Slots of blocks' objects, and those of them that are the device's data.
-    in_objects: Counter,
-    in_blocks: Counter,
-    pub(crate) slot_io: OrderCounters,
-    pub(crate) block_io: OrderCounters,
-    pub(crate) failed_reads: Counter,
-    pub(crate) failed_writes: Counter,
-    pub(crate) notify_free: Counter,
-}
-
-/// What was done with blocks of one order: see [`OrderStat`].
-#[derive(Debug, Default)]
-pub(crate) struct OrderCounters {
-    pub(crate) written: Counter,
-    pub(crate) read: Counter,
-    pub(crate) partial_reads: Counter,
-    pub(crate) partial_writes: Counter,
-    pub(crate) splits: Counter,
-    pub(crate) rewrites: Counter,
-}
-
-impl OrderCounters {
-    pub(crate) fn count_read(&self, is_whole: bool) {
-        if is_whole { &self.read } else { &self.partial_reads }.add(1);
-    }
-
-    pub(crate) fn count_write(&self, is_whole: bool) {
-        if is_whole { &self.written } else { &self.partial_writes }.add(1);
-    }
-}
-
-impl Shard {
-    /// Counts an entry that went from `old` to `new`.
-    #[inline]
-    pub(crate) fn changed(&self, old: Weight, new: Weight) {
-        self.slots.add(new.slots - old.slots);
-        self.bytes.add(new.bytes - old.bytes);
-        self.same.add(new.same - old.same);
-        self.raw.add(new.raw - old.raw);
-        self.raw_ever.add(new.raw);
-        self.in_objects.add(new.in_objects - old.in_objects);
-    }
-
-    /// Counts the slots that are in a block's object, before and afterwards.
-    pub(crate) fn changed_live(&self, [before, after]: [u32; 2]) {
-        let more = i64::from(after) - i64::from(before);
-        self.slots.add(more);
-        self.in_blocks.add(more);
-    }
-}
-
-/// The shares of all streams.
-#[derive(Debug)]
-pub(crate) struct Counters(Box<[Shard]>);
-
-impl Counters {
-    pub(crate) fn new(shards: usize) -> Self {
-        Counters((0..shards.max(1)).map(|_| Shard::default()).collect())
-    }
-
-    pub(crate) fn shard(&self, nth: usize) -> &Shard {
-        &self.0[nth % self.0.len()]
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.0)
-    }
-
-    /// Slots of blocks' objects: all, and those that are no more the device's data.
-    pub(crate) fn in_objects(&self) -> (u64, u64) {
-        let all = self.sum(|shard| &shard.in_objects);
-        (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))
-    }
-
-    /// Returns what was done with blocks of `block` bytes.
-    pub(crate) fn order_stat(&self, block: usize, of: fn(&Shard) -> &OrderCounters) -> OrderStat {
-        let sum = |counter: fn(&OrderCounters) -> &Counter| {
-            self.0.iter().map(|shard| counter(of(shard)).get()).sum::<i64>().max(0) as u64
-        };
-        OrderStat {
-            block: block as u64,
-            written: sum(|of| &of.written),
-            read: sum(|of| &of.read),
-            partial_reads: sum(|of| &of.partial_reads),
-            partial_writes: sum(|of| &of.partial_writes),
-            splits: sum(|of| &of.splits),
-            rewrites: sum(|of| &of.rewrites),
-            dead_slots: 0,
-        }
-    }
-
-    /// Returns a sum over all shards. It can be off while they change, but is never below 0.
-    fn sum(&self, of: fn(&Shard) -> &Counter) -> u64 {
-        self.0.iter().map(|shard| of(shard).get()).sum::<i64>().max(0) as u64
-    }
-
-    /// Returns the columns of `mm_stat` that are the device's own.
-    pub(crate) fn mm_stat(&self) -> MmStat {
-        MmStat {
-            orig_data_size: self.sum(|shard| &shard.slots) * crate::SLOT_BYTES as u64,
-            compr_data_size: self.sum(|shard| &shard.bytes),
-            same_pages: self.sum(|shard| &shard.same),
-            huge_pages: self.sum(|shard| &shard.raw),
-            huge_pages_since: self.sum(|shard| &shard.raw_ever),
-            ..MmStat::default()
-        }
-    }
-
-    pub(crate) fn io_stat(&self) -> IoStat {
-        IoStat {
-            failed_reads: self.sum(|shard| &shard.failed_reads),
-            failed_writes: self.sum(|shard| &shard.failed_writes),
-            notify_free: self.sum(|shard| &shard.notify_free),
-        }
+        let OrderStat { block, written, read, partial_reads, partial_writes, .. } = *self;
+        let OrderStat { splits, rewrites, dead_slots, .. } = *self;
+        let others = [partial_reads, partial_writes, splits, rewrites, dead_slots];
+        columns(f, &[&[block, written, read][..], &others].concat())
     }
 }

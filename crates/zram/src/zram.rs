@@ -9,10 +9,8 @@ mod lifecycle;
 
 pub use attributes::{Attribute, attributes};
 
-use crate::{Config, Device, Error, Recompressed, WrittenBack};
-use attributes::Value;
+use crate::{Config, Device, Error};
 use lifecycle::{ForkHook, Instance, Phase};
-use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -191,47 +189,5 @@ impl Zram {
             Phase::Made(instance) => Some(instance.clone()),
             _ => None,
         }
-    }
-
-    /// What an attribute reads as: lines that end with a newline, as the kernel's.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
-    pub fn show(&self, name: &str) -> Result<String, Error> {
-        attributes::show(self, name)
-    }
-
-    /// The same, written as it is made: `block_state` can be long.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show), and [`Error::Output`].
-    pub fn show_to(&self, name: &str, out: &mut dyn fmt::Write) -> Result<(), Error> {
-        attributes::show_to(self, name, out)
-    }
-
-    /// Writes an attribute. As the kernel does, it leaves out one newline at the end of `text`, and
-    /// in words of `key=value` the keys it does not know.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
-    /// errno, and nothing is changed.
-    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
-        attributes::store(self, name, text)
-    }
-
-    /// Writes the attribute `recompress`; what came of it.
-    ///
-    /// # Errors
-    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
-    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
-        attributes::recompress(self, Value { name: "recompress", text: words })
-    }
-
-    /// Writes the attribute `writeback`; what came of it.
-    ///
-    /// # Errors
-    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
-    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
-        attributes::write_back(self, Value { name: "writeback", text: words })
     }
 }

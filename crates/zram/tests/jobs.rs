@@ -2,13 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 use testkit::faulty::Faulty;
-use zcomp::{Codec, Memory, Params, Prepared, Stream};
+use testkit::watched_codec::{Call, WatchedCodec};
 use zram::{
     Algorithm, Config, Damage, Device, Error, JobKind, Recompress, SLOT_BYTES, Selection,
     WritebackLimit,
@@ -19,7 +18,7 @@ const SLOTS: u64 = (BYTES / SLOT_BYTES) as u64;
 
 fn config() -> Config {
     Config {
-        recompression: [Some(Algorithm::new(zstd())), None, None],
+        recompression: [Some(Algorithm::new(zcomp::by_name("zstd").unwrap())), None, None],
         ..Config::new(BYTES as u64).unwrap()
     }
 }
@@ -106,77 +105,25 @@ fn saves_and_restores_are_watched_and_cancelled() {
 }
 
 /// zstd, which cancels the job of a device when it has compressed so often.
-#[derive(Debug)]
-struct CancellingCodec {
-    device: OnceLock<Weak<Device>>,
-    left: AtomicU64,
-}
+static CANCELLING: WatchedCodec = WatchedCodec { of: "zstd", before: cancel_after };
+static CANCELLED: OnceLock<Weak<Device>> = OnceLock::new();
+static LEFT: AtomicU64 = AtomicU64::new(100);
 
-static CANCELLING: CancellingCodec =
-    CancellingCodec { device: OnceLock::new(), left: AtomicU64::new(100) };
-
-fn zstd() -> &'static dyn Codec {
-    zcomp::by_name("zstd").unwrap()
-}
-
-impl Codec for CancellingCodec {
-    fn name(&self) -> &'static str {
-        zstd().name()
+fn cancel_after(call: Call) -> Result<(), zcomp::Error> {
+    if call == Call::Compress && LEFT.fetch_sub(1, Relaxed) == 1 {
+        let device = CANCELLED.get().and_then(Weak::upgrade).unwrap();
+        let job = device.job().unwrap();
+        assert!((job.kind, job.of) == (JobKind::Recompress, 0) && job.done > 0, "{job:?}");
+        device.cancel_job();
     }
-
-    fn levels(&self) -> RangeInclusive<i32> {
-        zstd().levels()
-    }
-
-    fn default_level(&self) -> i32 {
-        zstd().default_level()
-    }
-
-    fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, zcomp::Error> {
-        Ok(Box::new(CancellingPrepared(zstd().prepare(params, block)?)))
-    }
-}
-
-#[derive(Debug)]
-struct CancellingPrepared(Box<dyn Prepared>);
-
-impl Prepared for CancellingPrepared {
-    fn stream_bytes(&self) -> usize {
-        self.0.stream_bytes()
-    }
-
-    fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-
-    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, zcomp::Error> {
-        Ok(Box::new(CancellingStream(self.0.stream(memory)?)))
-    }
-}
-
-struct CancellingStream<'m>(Box<dyn Stream + 'm>);
-
-impl Stream for CancellingStream<'_> {
-    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, zcomp::Error> {
-        if CANCELLING.left.fetch_sub(1, Relaxed) == 1 {
-            let device = CANCELLING.device.get().and_then(Weak::upgrade).unwrap();
-            let job = device.job().unwrap();
-            assert!((job.kind, job.of) == (JobKind::Recompress, 0) && job.done > 0, "{job:?}");
-            device.cancel_job();
-        }
-        self.0.compress(src, dst)
-    }
-
-    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), zcomp::Error> {
-        self.0.decompress(src, dst)
-    }
+    Ok(())
 }
 
 #[test]
 fn what_was_recompressed_when_it_is_cancelled_stays() {
     let recompression = [Some(Algorithm::new(&CANCELLING)), None, None];
     let device = Arc::new(full(Config { recompression, ..config() }));
-    CANCELLING.device.set(Arc::downgrade(&device)).unwrap();
+    CANCELLED.set(Arc::downgrade(&device)).unwrap();
     let before = device.mm_stat().compr_data_size;
     assert_eq!(device.recompress(&Recompress::default()), Err(Error::Cancelled));
     assert!(device.mm_stat().compr_data_size < before, "none became smaller");

@@ -69,7 +69,7 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
 
 /// Compacts every class that is worth it, a little at a time; objects moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
-    let alone = ensure_here(inner).ok().and_then(|()| CompactionScope::begin(inner));
+    let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return 0 };
     if next == Next::Finish || inner.plan.is_too_large(inner.used()) {
         inner.replan(Purpose::Compaction);
@@ -91,10 +91,10 @@ fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
     };
     for class in inner.classes.iter().rev() {
         let aim = &mut Aim { worth, go_on: &mut |_| go_on() };
-        moved += compact_class(inner, &alone, class, grown.is_some(), aim).moved;
+        moved += compact_class(&alone, class, grown.is_some(), aim).moved;
     }
     if next == Next::Finish {
-        compact_meta(inner, &alone, &mut go_on);
+        compact_meta(&alone, &mut go_on);
         purge_all(inner, &inner.retained.wait_to_tend());
         grown.inspect(|grown| inner.refined(grown));
     }

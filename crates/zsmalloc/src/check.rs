@@ -2,18 +2,20 @@
 
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
+use crate::fork::Here;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
 /// Asserts the state of every class, zspage and entry. Nothing else uses the pool meanwhile.
-pub(crate) fn check_pool(inner: &PoolInner) {
+pub(crate) fn check_pool(here: Here<'_>) {
+    let (inner, entries) = (here.inner(), here.entries());
     let (mut retained, mut committed) = (0, 0);
     let mut lens = Vec::new();
     for class in &inner.classes {
         let locked = inner.lock(class);
         check_class(inner, &locked, |offset, index| {
-            let entry = inner.entries.peek(index, |entry, _| entry.peek().decode());
+            let entry = entries.peek(index, |entry, _| entry.peek().decode());
             let Some(Ok(place)) = entry else {
                 panic!("the object at {offset:#x} is of entry {index}, which holds {entry:?}")
             };
@@ -28,8 +30,8 @@ pub(crate) fn check_pool(inner: &PoolInner) {
     assert_eq!(committed, inner.used(), "pages committed");
     check_plan(inner, &lens);
     inner.memory.check();
-    inner.entries.check();
-    inner.handles.iter().for_each(|handles| handles.check(&inner.entries));
+    entries.check();
+    inner.handles.iter().for_each(|handles| handles.check(entries));
 }
 
 /// Asserts the class's whole state. `visit` gets each live object's offset and entry's number.
@@ -59,9 +61,9 @@ fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut
         zspages += 1;
         full += u32::from(locked.class().group(head.inuse()) == FULL);
         inuse += head.inuse();
-        retained += head.residency.retained().len();
+        retained += head.retained().len();
         offer += usize::from(head.has_offer());
-        committed += head.residency.committed().len();
+        committed += head.committed().len();
     }
     assert_eq!(offer, offering, "zspages that offer retained pages");
     let state = &locked.state;
@@ -81,18 +83,7 @@ fn check_zspage(
     let header = locked.header(id);
     assert_eq!(extent.tag(), locked.class().position);
     assert_eq!(extent.pages(), locked.class().pages());
-    let slots = header.entries.len() as u32;
-    let beyond = (slots..header.taken.len() as u32 * 64).find(|&slot| header.is_taken(slot));
-    assert_eq!(beyond, None, "a slot beyond the last of {id:?}");
-    let live = (0..slots).filter(|&slot| header.entry(slot).is_some()).count();
-    assert_eq!(live, header.fixed.inuse() as usize, "live slots of {id:?}");
-    // I5: committed for a live object, or retained; never neither.
-    let residency = &header.fixed.residency;
-    residency.check(|page| page < extent.pages() && header.is_live(page));
-    let has_pages = |slot: &u32| residency.missing(locked.class().pages_for(*slot)) == 0;
-    let mut free = (0..locked.class().objects()).filter(|&slot| !header.is_taken(slot));
-    let lowest = free.find(has_pages);
-    assert_eq!(header.lowest_committed(), lowest, "free slots of {id:?} with pages");
+    header.check();
     for slot in 0..locked.class().objects() {
         if let Some(entry) = header.entry(slot) {
             visit(header.offset(slot), entry);

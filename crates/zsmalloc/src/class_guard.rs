@@ -12,8 +12,7 @@
 
 use crate::Error;
 use crate::class::{Class, ClassState, FULL};
-use crate::header_ptr::HeaderPtr;
-use crate::memory::{Loose, Memory};
+use crate::memory::{HeaderPtr, Loose, Memory};
 use crate::retained::{InFlight, Retained};
 use crate::sync::MutexGuard;
 use crate::zspage::{FixedHeader, Header};
@@ -128,21 +127,8 @@ impl<'p> ClassGuard<'p> {
     /// Returns a zspage's header.
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
         let (extent, header) = self.header_of(id);
-        let objects = self.class.objects() as usize;
-        let words = Header::words(objects);
-        // SAFETY: as for `fixed_header`; `Memory::create` made the header for this many slots, and
-        // the fixed part, bits and entries lie one behind the other in it (`Header::bytes`).
-        unsafe {
-            let taken = header.add(size_of::<FixedHeader>());
-            let entries = taken.add(words * 8);
-            Header {
-                class: self.class,
-                start: extent.start(),
-                fixed: header.cast().as_ref(),
-                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
-                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
-            }
-        }
+        // SAFETY: as for `fixed_header`; `Loose::attach` saw that it was made for this class.
+        unsafe { Header::new(self.class, extent.start(), header) }
     }
 
     /// Returns the zspages of a fullness group; full ones are in no list.
@@ -163,7 +149,8 @@ impl<'p> ClassGuard<'p> {
         entry: u32,
     ) -> Result<NewSlot, Error> {
         let header = self.header(id);
-        assert!(!header.is_taken(slot), "slot {slot} of {id:?} is taken");
+        let is_free = slot < self.class.objects() && !header.is_taken(slot);
+        assert!(is_free, "slot {slot} of {id:?} is taken");
         // SAFETY: it is free, as was seen just now.
         let new = unsafe { self.take(id, header, slot, entry) }?;
         Ok(self.count(new))
@@ -180,14 +167,12 @@ impl<'p> ClassGuard<'p> {
         slot: u32,
         entry: u32,
     ) -> Result<NewSlot, Error> {
-        let (residency, pages) = (&header.fixed.residency, self.class.pages_for(slot));
-        let committed = residency.missing(pages.clone());
+        let committed = header.missing(slot);
         self.memory.space.charge(committed)?;
-        let reused = residency.enter(pages);
         // SAFETY: the class is locked, and the slot is free, as the caller says.
-        let inuse = unsafe { header.take(slot, entry) };
+        let (inuse, reused) = unsafe { header.take(slot, entry) };
         let next = self.class.next_page(slot);
-        let wants_page = next.is_some_and(|page| !residency.committed().contains(page));
+        let wants_page = next.is_some_and(|page| !header.fixed().committed().contains(page));
         let offset = header.offset(slot);
         Ok(NewSlot { id, slot, offset, committed, reused, inuse, wants_page })
     }
@@ -214,12 +199,12 @@ impl<'p> ClassGuard<'p> {
         let header = self.header(id);
         // SAFETY: the class is locked; the rest as the caller says.
         let emptied = unsafe { header.free(slot) };
-        let inuse = header.fixed.inuse();
+        let inuse = header.fixed().inuse();
         self.state.inuse -= 1;
         self.update_group(id, inuse + 1, inuse);
         if emptied > 0 {
             let fixed = self.fixed_header(id);
-            let had_offer = !fixed.is_busy() && fixed.residency.retained().len() > emptied;
+            let had_offer = !fixed.is_busy() && fixed.retained().len() > emptied;
             self.update_offer(id, had_offer);
             self.state.retained += emptied;
             self.retained.add(emptied as usize);
@@ -235,8 +220,8 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Puts a new zspage into the list of empty ones.
-    pub(crate) fn insert(&mut self, zspage: Loose) {
-        let id = self.memory.attach(self.class, zspage);
+    pub(crate) fn insert(&mut self, zspage: Loose<'_>) {
+        let id = zspage.attach(self.memory, self.class);
         self.link_group(id, 0);
         self.state.zspages += 1;
     }
@@ -244,8 +229,8 @@ impl<'p> ClassGuard<'p> {
     /// Takes a zspage into the lists, which are made anew, with all that its header says.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
         let fixed = self.fixed_header(id);
-        let (inuse, residency) = (fixed.inuse(), &fixed.residency);
-        let (committed, retained) = (residency.committed().len(), residency.retained().len());
+        let (inuse, committed, retained) =
+            (fixed.inuse(), fixed.committed().len(), fixed.retained().len());
         self.retained.add(retained as usize);
         self.state.zspages += 1;
         self.state.inuse += inuse;
@@ -256,30 +241,32 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Takes an unused zspage out of the lists; none where it is in use.
-    pub(crate) fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose> {
+    fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose<'p>> {
         if !self.is_unused(id) {
             return None;
         }
         self.unlink_group(id, 0);
         self.state.zspages -= 1;
         let (extent, header) = self.header_of(id);
-        extent.data.detach();
-        // SAFETY: as was seen just now.
-        Some(unsafe { Loose::new(id, header, self.class) })
+        // SAFETY: the class is locked; that the zspage is unused was seen just now, and it is in no
+        // list any more.
+        unsafe {
+            extent.data.detach();
+            Some(Loose::new(self.memory, self.class, id, header))
+        }
     }
 
     /// Returns whether a zspage has neither objects nor pages, and no one is about it.
     pub(crate) fn is_unused(&self, id: ExtentId) -> bool {
         let fixed = self.fixed_header(id);
-        fixed.inuse() == 0 && !fixed.is_busy() && fixed.residency.committed().is_empty()
+        fixed.inuse() == 0 && !fixed.is_busy() && fixed.committed().is_empty()
     }
 
-    /// Gives a zspage back that [`remove_if_unused`](Self::remove_if_unused) would take.
+    /// Gives a zspage back, if it is unused.
     pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
         let unused = self.remove_if_unused(id);
-        let memory = self.memory;
         drop(self);
-        unused.into_iter().for_each(|zspage| memory.destroy(zspage));
+        unused.into_iter().for_each(Loose::destroy);
     }
 
     /// Puts a zspage into the list for `to` objects, which had `from`.
@@ -334,7 +321,8 @@ impl<'p> ClassGuard<'p> {
     /// Begins to give back the retained pages of a zspage, which offers some: withholds the slots
     /// on them.
     pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
-        let going = self.header(id).begin_release();
+        // SAFETY: the class is locked.
+        let going = unsafe { self.header(id).begin_release() };
         self.update_offer(id, true);
         (id, going)
     }
@@ -356,14 +344,15 @@ impl<'p> ClassGuard<'p> {
 
     /// Begins to prefault pages of a zspage, which no one is about: they are charged already.
     pub(crate) fn begin_prefault(&mut self, id: ExtentId, coming: &PageSet) {
+        assert!(coming.runs().all(|pages| pages.end <= self.class.pages()), "{coming:?} of {id:?}");
         let fixed = self.fixed_header(id);
         let had_offer = fixed.has_offer();
-        coming.runs().for_each(|pages| fixed.residency.prefault(pages));
-        fixed.begin_busy();
+        // SAFETY: the class is locked, and has so many pages.
+        let pages = unsafe { fixed.begin_prefault(coming) };
         self.update_offer(id, had_offer);
-        self.state.committed += coming.len();
-        self.state.retained += coming.len();
-        self.retained.add_prefaulted(coming.len() as usize);
+        self.state.committed += pages;
+        self.state.retained += pages;
+        self.retained.add_prefaulted(pages as usize);
     }
 
     /// Pages of a zspage are no longer being given back or prefaulted. Gives the zspage back if

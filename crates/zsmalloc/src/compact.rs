@@ -1,4 +1,4 @@
-//! Compaction: objects move together, so that pages become free.
+//! Compaction: moves objects together, so that pages become free.
 //!
 //! Classes that the plan has closed lose their objects to those that are open; in each open one,
 //! objects of the emptiest zspages move to the fullest. After a pool has grown, objects that were
@@ -8,7 +8,7 @@
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
-use crate::fork::ensure_here;
+use crate::fork::{Here, ensure_here};
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
 use crate::policy::{self, SKIPPED_MAX};
@@ -20,43 +20,25 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// What compaction has done since the pool was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompactionStat {
-    /// Objects moved.
-    pub moved_objects: u64,
-    /// Bytes of them.
-    pub moved_bytes: u64,
-    /// Pages freed, those taken for it left out.
-    pub freed_pages: u64,
-    /// Processor time it took.
-    pub cpu: Duration,
-    /// How often the set of open classes was chosen anew, by any thread.
-    pub plans: u64,
-    /// Background threads that ended by a panic, those that prefault pages too. Another is started
-    /// when there is something to do, a second later, and each time twice as late, up to a minute.
-    pub panics: u64,
-}
-
 /// That one thread compacts, which is this one, and since when.
 pub(crate) struct CompactionScope<'p> {
-    inner: &'p PoolInner,
+    here: Here<'p>,
     begun: Duration,
     _alone: JobGuard<'p>,
 }
 
 impl<'p> CompactionScope<'p> {
     /// Begins, unless another thread compacts.
-    pub(crate) fn begin(inner: &'p PoolInner) -> Option<Self> {
-        let alone = JobGuard::begin(&inner.compaction.is_active)?;
-        Some(CompactionScope { inner, begun: thread_time(), _alone: alone })
+    pub(crate) fn begin(here: Here<'p>) -> Option<Self> {
+        let alone = JobGuard::begin(&here.inner().compaction.is_active)?;
+        Some(CompactionScope { here, begun: thread_time(), _alone: alone })
     }
 }
 
 impl Drop for CompactionScope<'_> {
     fn drop(&mut self) {
         let took = thread_time().saturating_sub(self.begun).as_nanos() as u64;
-        self.inner.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
+        self.here.compaction.cpu_nanoseconds.fetch_add(took, Relaxed);
     }
 }
 
@@ -103,7 +85,7 @@ pub(crate) struct Aim<'a> {
 
 /// Moves objects together until so many pages were gained.
 pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
-    let alone = ensure_here(inner).ok().and_then(|()| CompactionScope::begin(inner));
+    let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
     // A caller that wants a number of pages gets them by packing alone, since refining takes pages
@@ -113,11 +95,11 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     for class in inner.classes.iter().rev() {
         let mut go_on = |done: &Progress| total.and(*done).gained() < wanted;
         let aim = &mut Aim { worth: &|_, _| true, go_on: &mut go_on };
-        let all = compact_class(inner, &alone, class, grown.is_some(), aim);
+        let all = compact_class(&alone, class, grown.is_some(), aim);
         total = total.and(all);
     }
     if total.gained() < wanted {
-        compact_meta(inner, &alone, &mut || true);
+        compact_meta(&alone, &mut || true);
         grown.inspect(|grown| inner.refined(grown));
     }
     total
@@ -126,32 +108,32 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
 /// Empties the class if the plan has closed it, else packs it. Before that, if it is to be
 /// refined, those of its objects leave it that have a finer class now.
 pub(crate) fn compact_class(
-    inner: &PoolInner,
-    _alone: &CompactionScope<'_>,
+    alone: &CompactionScope<'_>,
     class: &Class,
     refine: bool,
     aim: &mut Aim<'_>,
 ) -> Progress {
-    let is_open = inner.is_open(class);
+    let here = alone.here;
+    let is_open = here.is_open(class);
     let done =
-        if refine || !is_open { reclassify_class(inner, class, aim) } else { Progress::default() };
-    if is_open { done.and(pack(inner, class, aim)) } else { done }
+        if refine || !is_open { reclassify_class(here, class, aim) } else { Progress::default() };
+    if is_open { done.and(pack(here, class, aim)) } else { done }
 }
 
 /// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
 /// dropped after each step, for threads that wait. A zspage of which nothing can be moved is passed
 /// over.
-fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
+fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
     while skipped.len() < SKIPPED_MAX && (aim.go_on)(&done) {
-        let mut locked = inner.lock(class);
+        let mut locked = here.lock(class);
         if !(aim.worth)(class, &locked.state) {
             break;
         }
         let Some(ends) = pick_source_and_target(&locked, &skipped) else { break };
-        let moved = migrate(inner, &mut locked, ends, policy::step(class.size()));
-        done = done.and(end_step(inner, locked, ends.0, &moved));
+        let moved = migrate(here, &mut locked, ends, policy::step(class.size()));
+        done = done.and(end_step(&here, locked, ends.0, &moved));
         if moved.objects == 0 {
             skipped.push(ends.0);
         }
@@ -160,20 +142,19 @@ fn pack(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
 }
 
 /// Moves those objects of a class to others that the plan has others for; what is pinned stays.
-fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Progress {
+fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
-    if inner.lock(class).state.inuse == 0 {
+    if here.lock(class).state.inuse == 0 {
         return done;
     }
     // All there are, of whichever class, are walked without the lock; those found are looked at
     // again under it.
     let mut backoff = Backoff::default();
-    for id in inner.memory.space.live().filter(|&id| std::ptr::eq(inner.class_of_zspage(id), class))
-    {
+    for id in here.memory.space.live().filter(|&id| std::ptr::eq(here.class_of_zspage(id), class)) {
         let mut more = true;
         while more && (aim.go_on)(&done) {
             let step;
-            (step, more) = reclassify_some(inner, class, id, &mut backoff);
+            (step, more) = reclassify_some(here, class, id, &mut backoff);
             done = done.and(step);
         }
     }
@@ -182,19 +163,19 @@ fn reclassify_class(inner: &PoolInner, class: &Class, aim: &mut Aim<'_>) -> Prog
 
 /// The same with some objects of a zspage; and whether there may be more that can be moved.
 fn reclassify_some(
-    inner: &PoolInner,
+    here: Here<'_>,
     class: &Class,
     id: ExtentId,
     backoff: &mut Backoff,
 ) -> (Progress, bool) {
-    let mut locked = inner.lock(class);
+    let mut locked = here.lock(class);
     if !locked.contains(id) {
         return (Progress::default(), false);
     }
-    let moved = reclassify(inner, &mut locked, id, policy::step(class.size()));
-    let done = end_step(inner, locked, id, &moved);
+    let moved = reclassify(here, &mut locked, id, policy::step(class.size()));
+    let done = end_step(&here, locked, id, &moved);
     let more = match moved.obstacle {
-        Some(Obstacle::NoRoom(position)) => add_zspage(inner, &inner.classes[position]).is_ok(),
+        Some(Obstacle::NoRoom(position)) => add_zspage(&here, &here.classes[position]).is_ok(),
         Some(Obstacle::Busy) => {
             backoff.wait();
             true
@@ -233,29 +214,12 @@ fn end_step(
 
 /// Moves what manages the pool together: entries, and headers of zspages. `go_on` is asked now
 /// and then.
-pub(crate) fn compact_meta(
-    inner: &PoolInner,
-    _alone: &CompactionScope<'_>,
-    go_on: &mut dyn FnMut() -> bool,
-) {
-    inner.entries.rebalance(go_on);
-    let memory = &inner.memory;
+pub(crate) fn compact_meta(alone: &CompactionScope<'_>, go_on: &mut dyn FnMut() -> bool) {
+    let here = alone.here;
+    here.entries().rebalance(go_on);
+    let memory = &here.memory;
     for id in memory.space.live().take_while(|_| go_on()) {
-        inner.lock(inner.class_of_zspage(id)).relocate_header(id);
+        here.lock(here.class_of_zspage(id)).relocate_header(id);
     }
     memory.shrink();
-}
-
-/// Returns what compaction has done so far, and what it took.
-pub(crate) fn stat(inner: &PoolInner) -> CompactionStat {
-    let PoolInner { compaction, compactor, prefaulter, .. } = inner;
-    let spent = compaction.spent_pages.load(Relaxed);
-    CompactionStat {
-        moved_objects: compaction.moved_objects.load(Relaxed),
-        moved_bytes: compaction.moved_bytes.load(Relaxed),
-        freed_pages: compaction.freed_pages.load(Relaxed).saturating_sub(spent),
-        cpu: Duration::from_nanos(compaction.cpu_nanoseconds.load(Relaxed)),
-        plans: compaction.plans.load(Relaxed),
-        panics: compactor.panics() + prefaulter.panics(),
-    }
 }

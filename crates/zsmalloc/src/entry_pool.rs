@@ -4,15 +4,15 @@
 
 use crate::background::{self, run_compactor};
 use crate::check::check_pool;
-use crate::compact::{self, CompactionStat};
+use crate::compact;
 use crate::entry::Value;
-use crate::fork::{self, ensure_here, expect_here};
+use crate::fork::{ensure_here, expect_here, try_repair};
 use crate::guard::{EntryWriteGuard, StagedObject};
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::prefault::run_prefaulter;
 use crate::read_guard::{EntryIter, EntryReadGuard, Old};
-use crate::stats::{ClassStat, Classes};
+use crate::stats::{ClassStat, Classes, CompactionStat};
 use crate::sync::JobGuard;
 use crate::table::{Columns, LEAF, Row, Table};
 use crate::{ClassTable, Config, Error, purge};
@@ -72,10 +72,6 @@ impl EntryPool {
         &self.0
     }
 
-    pub(crate) fn entries(&self) -> &Table {
-        &self.0.entries
-    }
-
     /// Locks entry `index` for reading. What it holds stays and does not change until the pin is
     /// dropped. An entry has six pins at most at a time: a call for another waits. An entry that
     /// holds nothing may not exist; then it is not locked, and may be given something meanwhile.
@@ -83,8 +79,7 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
-        expect_here(&self.0);
-        EntryReadGuard::new(&self.0, index)
+        EntryReadGuard::new(expect_here(&self.0), index)
     }
 
     /// As [`read`](Self::read), but an entry that holds nothing where `admits` says no of its row:
@@ -94,8 +89,7 @@ impl EntryPool {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Result<EntryReadGuard<'_>, Error> {
-        ensure_here(&self.0)?;
-        Ok(EntryReadGuard::new_if(&self.0, index, admits))
+        Ok(EntryReadGuard::new_if(ensure_here(&self.0)?, index, admits))
     }
 
     /// Locks entries for reading one after the other, each two entries before it is given out, and
@@ -105,17 +99,14 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
-        expect_here(&self.0);
-        EntryIter::new(&self.0, entries)
+        EntryIter::new(expect_here(&self.0), entries)
     }
 
     /// Makes the processor fetch what entry `index` holds, which is to be overwritten soon, while
     /// something else is done.
     pub fn prefetch(&self, index: u32) {
-        if ensure_here(&self.0).is_err() {
-            return;
-        }
-        let value = self.0.entries.peek(index, |entry, _| entry.peek());
+        let Ok(here) = ensure_here(&self.0) else { return };
+        let value = here.entries().peek(index, |entry, _| entry.peek());
         if let Some(Ok(place)) = value.map(Value::decode) {
             self.0.prefetch(place.offset, place.len);
         }
@@ -126,8 +117,7 @@ impl EntryPool {
     /// # Errors
     /// There is no such entry, no memory for it, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
-        ensure_here(&self.0)?;
-        EntryWriteGuard::lock(&self.0, index)
+        EntryWriteGuard::lock(ensure_here(&self.0)?, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does; returns `None` for an entry that does not
@@ -136,27 +126,14 @@ impl EntryPool {
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
-        expect_here(&self.0);
-        EntryWriteGuard::lock_existing(&self.0, index, |_| true)
-    }
-
-    /// As [`lock_existing`](Self::lock_existing), with `admits` as in [`read_if`](Self::read_if).
-    pub(crate) fn lock_if(
-        &self,
-        index: u32,
-        admits: impl Fn(Row<'_>) -> bool,
-    ) -> Result<Option<EntryWriteGuard<'_>>, Error> {
-        ensure_here(&self.0)?;
-        Ok(EntryWriteGuard::lock_existing(&self.0, index, admits))
+        EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
     }
 
     /// Returns the first entry from `index` on that may hold something; those before it hold
     /// nothing.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        // Like all that looks at entries: a thread inside counts as lost while another repairs.
-        fork::try_repair(&self.0);
         // A node may have entries behind the last.
-        let made = self.0.entries.first_made(index)?;
+        let made = try_repair(&self.0).entries().first_made(index)?;
         u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
@@ -164,8 +141,8 @@ impl EntryPool {
     /// beside it; nothing where it was never made. Waits for nothing: what it holds may be changed
     /// or freed meanwhile.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
-        fork::try_repair(&self.0);
-        self.0.entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
+        let entries = try_repair(&self.0).entries();
+        entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
     /// Returns whether entry `index` holds nothing and is not locked by a thread that may be about
@@ -173,8 +150,8 @@ impl EntryPool {
     /// entry, pass a sequentially consistent fence, and then look with this at the other's, or lock
     /// it if it is there, one sees that the other has locked.
     pub fn is_vacant(&self, index: u32) -> bool {
-        fork::try_repair(&self.0);
-        self.0.entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
+        let entries = try_repair(&self.0).entries();
+        entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
     /// Shows `look` entries that hold something, some from `index` on, locked or not; from where to
@@ -182,7 +159,7 @@ impl EntryPool {
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
-        self.0.entries.for_each_of(leaf, |nth, entry, row| {
+        try_repair(&self.0).entries().for_each_of(leaf, |nth, entry, row| {
             let held = Old::from(entry.peek());
             if nth as u64 >= first && held != Old::Inline(0) {
                 look(nth, held, row);
@@ -200,21 +177,21 @@ impl EntryPool {
         index: u32,
         choose: impl Fn(usize, u8, Row<'_>) -> u8,
     ) -> bool {
-        ensure_here(&self.0).is_ok() && self.0.entries.set_flags_if_unlocked(index, choose)
+        ensure_here(&self.0).is_ok_and(|here| here.entries().set_flags_if_unlocked(index, choose))
     }
 
     /// Gives back the memory of entries that hold nothing any more, if enough do; bytes. `go_on` is
     /// asked now and then. Does nothing while another thread does it.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match ensure_here(&self.0) {
-            Ok(()) => self.0.entries.rebalance(go_on),
+            Ok(here) => here.entries().rebalance(go_on),
             Err(_) => 0,
         }
     }
 
     /// Reads that had to wait since an entry was being changed.
     pub fn read_waits(&self) -> u64 {
-        self.0.entries.read_waits()
+        try_repair(&self.0).entries().read_waits()
     }
 
     /// Stores `bytes` for entry `index`, which does not name them yet: see
@@ -223,15 +200,13 @@ impl EntryPool {
     /// # Errors
     /// There is no such entry, no memory or no class for them, or [`Error::LeftBehind`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
-        ensure_here(&self.0)?;
-        self.0.check_index(index)?;
+        ensure_here(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
     }
 
     /// Returns the count of the pool's pages (`mem_used`) and its limit, both in pages.
     pub fn pages(&self) -> &Budget {
-        fork::try_repair(&self.0);
-        self.0.memory.space.budget()
+        try_repair(&self.0).inner().memory.space.budget()
     }
 
     /// Returns all memory of the pool in bytes: pages, their maps and descriptors, headers, classes
@@ -261,22 +236,20 @@ impl EntryPool {
 
     /// Statistics per class.
     pub fn classes(&self) -> Classes {
-        fork::try_repair(&self.0);
-        let table = self.0.table();
-        let shapes = table.classes().iter().zip(&self.0.classes);
-        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &self.0.lock(class))))
+        let here = try_repair(&self.0);
+        let table = here.table();
+        let shapes = table.classes().iter().zip(&here.classes);
+        Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &here.lock(class))))
     }
 
     /// Asserts the state of every class, zspage and entry. No other caller may use the pool
     /// meanwhile; compaction is waited for, and kept away. In a child that is left behind there is
     /// nothing to assert.
     pub fn check(&self) {
-        if ensure_here(&self.0).is_err() {
-            return;
-        }
+        let Ok(here) = ensure_here(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
         let _no_prefault = self.0.retained.wait_to_tend();
-        check_pool(&self.0);
+        check_pool(here);
     }
 
     /// Moves objects together in every class, the largest first, and gives back the pages retained;
@@ -320,7 +293,7 @@ impl EntryPool {
 
     /// Returns what compaction has done so far, and the processor time it took.
     pub fn compaction_stat(&self) -> CompactionStat {
-        compact::stat(&self.0)
+        CompactionStat::of(&self.0)
     }
 
     /// Makes the pool work in the background from now on, whenever it is worth it: two threads, one

@@ -1,4 +1,4 @@
-//! What can go wrong with objects.
+//! Errors of the pool.
 
 use crate::{GeometryError, meta};
 
@@ -6,47 +6,47 @@ use crate::{GeometryError, meta};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Objects have 1 byte up to the largest class.
+    /// The object's size is 0, or above that of the largest class.
     #[error("an object of {size} bytes can't be stored; 1 to {max} bytes are possible")]
     Size {
-        /// Bytes asked for.
+        /// The requested size in bytes.
         size: usize,
-        /// The largest object there is.
+        /// The size of the largest object, in bytes.
         max: usize,
     },
-    /// The size classes asked for can't be.
+    /// The requested size classes are impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The pool's pages are used up, or the system gives no more.
+    /// The pool's limit is reached, or the system refuses more pages.
     #[error(transparent)]
     Pages(#[from] page::Error),
-    /// The memory that manages the objects is used up.
+    /// No memory is left for the pool's metadata.
     #[error(transparent)]
     Meta(#[from] meta::Error),
     /// The entry's number is outside its table.
     #[error("entry {index} is outside the table of {len} entries")]
     Index {
-        /// Number asked for.
+        /// The requested number.
         index: u64,
-        /// Numbers there are.
+        /// The number of entries in the table.
         len: u64,
     },
-    /// More bytes than the object has.
+    /// The write is longer than the object.
     #[error("{len} bytes can't be written to an object of {object} bytes")]
     Length {
-        /// Bytes that were to be written.
+        /// Bytes to be written.
         len: usize,
         /// Bytes of the object.
         object: usize,
     },
-    /// This is a child, and the pool's pages stayed with the parent, as was asked for
-    /// (`in_children`).
+    /// This process is the child of a fork, and the pool's pages stayed with the parent, as the
+    /// configuration says (`in_children`).
     #[error(
         "the pool's pages were left with the parent process; make another pool in the child, or \
          set in_children when the pool is made"
     )]
     LeftBehind,
-    /// The handle was freed already, or never given out by this pool.
+    /// The handle was freed already, or is not of this pool.
     #[error("handle {raw:#x} is stale, or of another pool")]
     Handle {
         /// The handle's raw form.
@@ -55,12 +55,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether it is the pool's limit that refused.
+    /// Returns whether the pool's limit is what refused.
     pub fn is_limit(&self) -> bool {
         matches!(self, Error::Pages(page::Error::Limit { .. }))
     }
 
-    /// Returns whether it is the pool's [`Supply`](page::Supply) that refused.
+    /// Returns whether the pool's [`Supply`](page::Supply) is what refused.
     pub fn is_refused(&self) -> bool {
         matches!(
             self,

@@ -23,9 +23,11 @@
 use crate::class::ClassState;
 use crate::inner::PoolInner;
 use crate::sync::Ordering::{Relaxed, Release};
+use crate::table::Table;
 use crate::{Error, purge};
 use page::ExtentId;
 use page::fork::{AtFork, Step, generation};
+use std::ops::Deref;
 
 impl AtFork for PoolInner {
     fn prepare(&self) {
@@ -49,34 +51,69 @@ fn at_fork(inner: &PoolInner, step: Step) {
     inner.prefaulter.at_fork(step);
     inner.repairing.at_fork(step);
     inner.handles.iter().for_each(|handles| handles.at_fork(step));
-    inner.entries.at_fork(step);
+    // SAFETY: this looks at none.
+    unsafe { inner.entries_as_found().at_fork(step) };
     inner.plan.at_fork(step);
     inner.classes.iter().for_each(|class| class.state.at_fork(step));
     inner.memory.at_fork(step);
 }
 
-/// The first use in a child repairs what lost threads left. Everything that uses the pool begins
-/// here.
+/// A pool in which nothing is left to repair, or that is left behind, where no one repairs. The one
+/// way to its entries. No one keeps it beyond the call that asked for it: a fork may come after.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here<'p>(&'p PoolInner);
+
+impl<'p> Here<'p> {
+    /// Returns the pool, to be kept.
+    #[inline]
+    pub(crate) fn inner(self) -> &'p PoolInner {
+        self.0
+    }
+
+    /// Returns the pool's entries.
+    #[inline]
+    pub(crate) fn entries(self) -> &'p Table {
+        // SAFETY: `ensure_here` or `try_repair` made this, and repaired them if need was.
+        unsafe { self.0.entries_as_found() }
+    }
+}
+
+impl Deref for Here<'_> {
+    type Target = PoolInner;
+
+    #[inline]
+    fn deref(&self) -> &PoolInner {
+        self.0
+    }
+}
+
+/// The first use in a child repairs what lost threads left, without the heap: it may be in what
+/// answers a fault. Everything that uses the pool begins here.
 ///
 /// # Errors
 /// [`Error::LeftBehind`]
 #[inline]
-pub(crate) fn ensure_here(inner: &PoolInner) -> Result<(), Error> {
-    if inner.is_in_child() { repair_in_child(inner) } else { Ok(()) }
+pub(crate) fn ensure_here(inner: &PoolInner) -> Result<Here<'_>, Error> {
+    if inner.is_in_child() {
+        repair_in_child(inner)?;
+    }
+    Ok(Here(inner))
 }
 
 /// The same for those that have no error to return.
 #[inline]
-pub(crate) fn expect_here(inner: &PoolInner) {
-    if let Err(error) = ensure_here(inner) {
-        panic!("{error}");
+pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
+    match ensure_here(inner) {
+        Ok(here) => here,
+        Err(error) => panic!("{error}"),
     }
 }
 
 /// The same for figures: where the pool is left behind, they are as they were.
 #[inline]
-pub(crate) fn try_repair(inner: &PoolInner) {
+pub(crate) fn try_repair(inner: &PoolInner) -> Here<'_> {
     let _left_behind = ensure_here(inner);
+    Here(inner)
 }
 
 #[cold]
@@ -98,11 +135,12 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
 /// This is a child that lost all other threads, and none uses the pool meanwhile.
 unsafe fn repair(inner: &PoolInner) {
     // SAFETY: as the caller says. What this thread had locked before the fork is stale.
-    unsafe {
+    let entries = unsafe {
         inner.memory.repair_arena();
-        inner.entries.repair();
-    }
-    inner.handles.iter().for_each(|handles| handles.repair(&inner.entries));
+        inner.entries_as_found().repair();
+        inner.entries_as_found()
+    };
+    inner.handles.iter().for_each(|handles| handles.repair(entries));
     for class in &inner.classes {
         *class.state.lock() = ClassState::default();
         class.population.store(0, Relaxed);
@@ -112,19 +150,19 @@ unsafe fn repair(inner: &PoolInner) {
     // SAFETY: as the caller says.
     unsafe {
         inner.memory.free_unattached();
-        inner.memory.space.live().for_each(|id| repair_zspage(inner, id));
+        inner.memory.space.live().for_each(|id| repair_zspage(inner, entries, id));
     }
     let committed = inner.classes.iter().map(|class| class.state.lock().committed as usize);
     inner.memory.space.recount(committed.sum());
     for class in &inner.classes {
-        purge::release_unused(inner, inner.lock(class));
+        purge::release_unused(inner, class);
     }
     inner.generation.store(generation(), Release);
 }
 
 /// Length of the object at `offset`, if entry `index` names it.
-fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
-    let place = inner.entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
+fn len_named(entries: &Table, index: u32, offset: u64) -> Option<usize> {
+    let place = entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
     (place.offset == offset).then_some(place.len)
 }
 
@@ -132,11 +170,11 @@ fn len_named(inner: &PoolInner, index: u32, offset: u64) -> Option<usize> {
 ///
 /// # Safety
 /// As for [`repair`].
-unsafe fn repair_zspage(inner: &PoolInner, id: ExtentId) {
+unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
     let mut locked = inner.lock(inner.class_of_zspage(id));
     let header = locked.header(id);
     let named = |slot, index| {
-        let len = len_named(inner, index, header.offset(slot));
+        let len = len_named(entries, index, header.offset(slot));
         inner.count_len(None, len);
         len.is_some()
     };

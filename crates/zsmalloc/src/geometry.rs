@@ -1,4 +1,4 @@
-//! Geometry: which size classes there are, and what a zspage of each looks like.
+//! Geometry: the size classes, and the shape of their zspages.
 //!
 //! Native zspages are long, since only pages that objects touch are committed: what a long one
 //! costs is address space, and what it saves is the tail behind the last object. Waste of a full
@@ -32,74 +32,77 @@ const SMALL: usize = 512;
 /// more.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
-/// How class tables are calculated.
+/// The rule by which class tables are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for what
-    /// the pool holds; zspages of about a hundred objects, committed page by page.
+    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for
+    /// themselves, given the pool's objects; zspages of about a hundred objects, committed page by
+    /// page.
     Native {
-        /// Objects of up to 4096 << order bytes.
+        /// Objects have up to 4096 << order bytes.
         order: u32,
     },
-    /// The kernel's, whole zspages committed.
+    /// The kernel's classes, whose zspages are committed whole.
     Kernel(KernelGeometry),
 }
 
-/// The choices the kernel's geometry leaves.
+/// The parameters of the kernel's geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
     /// Longest zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for classes above a
     /// page).
     pub chain: usize,
-    /// Which of the lengths up to that.
+    /// How a length up to `chain` is chosen.
     pub rule: ChainRule,
-    /// Whether sizes with equal zspages share a class.
+    /// Whether sizes with the same shape of zspages share a class.
     pub merge: bool,
-    /// Objects of up to 4096 << order bytes, and of up to a page.
+    /// Objects have up to 4096 << order bytes, and up to a page at least.
     pub order: u32,
 }
 
-/// How the kernel chose the length of a class's zspages.
+/// The kernel's rules for the length of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainRule {
-    /// The shortest with the most percent used, in whole numbers: until 6.2, and in the document.
+    /// The shortest with the greatest percentage used, in whole numbers: the rule until 6.2, and
+    /// the one that the documentation describes.
     UsedPercent,
-    /// The shortest with the fewest bytes wasted: today's.
+    /// The shortest with the fewest bytes wasted: the rule of today's kernel.
     LeastWaste,
 }
 
-/// A geometry that can't be.
+/// An impossible geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// Chains are bounded by the longest extent.
+    /// The chain is longer than the longest extent, or has no page.
     #[error("chains can't have {chain} pages; 1 to {max} are possible at order {order}")]
     Chain {
-        /// Pages asked for.
+        /// The requested pages of a chain.
         chain: usize,
-        /// The most there are.
+        /// The most pages that a chain may have.
         max: usize,
-        /// The order asked for.
+        /// The requested order.
         order: u32,
     },
-    /// Blocks have 4 to 64 KiB.
+    /// The order is above that of blocks of 64 KiB.
     #[error("the order can't be {order}; 0 to 4 are possible (4 to 64 KiB)")]
     Order {
-        /// The order asked for.
+        /// The requested order.
         order: u32,
     },
-    /// Pages longer than an object may be: headers are not made for as many as would lie in one.
+    /// The system's pages are longer than the largest object: headers have no room for all the
+    /// objects that would lie in one.
     #[error("pages can't have {page} bytes; up to {max} are possible")]
     Page {
         /// Bytes of a page of this system.
         page: usize,
-        /// The most there may be.
+        /// Most bytes that a page may have.
         max: usize,
     },
 }
 
 impl Default for KernelGeometry {
-    /// Today's kernel: chains of up to 8 pages, least waste, merged.
+    /// Returns the geometry of today's kernel: chains of up to 8 pages, least waste, merged.
     fn default() -> Self {
         KernelGeometry { chain: 8, rule: ChainRule::LeastWaste, merge: true, order: 0 }
     }
@@ -157,16 +160,16 @@ impl Geometry {
     }
 }
 
-/// What the zspages of a class look like.
+/// The shape of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassShape {
-    /// Number of the class; merged sizes share the number of the largest.
+    /// The number of the class; merged sizes share the number of the largest.
     pub index: u32,
     /// Bytes from one slot to the next.
     pub size: usize,
-    /// The smallest of the sizes that share the class; `size` if none do.
+    /// The smallest of the sizes that share the class; the same as `size` if only one has it.
     pub size_min: usize,
-    /// The largest object.
+    /// Bytes of the largest object in the class.
     pub capacity: usize,
     /// Pages of a zspage.
     pub pages: usize,
@@ -235,8 +238,8 @@ impl ClassTable {
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
     }
 
-    /// Objects of this length or more, of blocks of `order`, are stored whole: nothing is gained by
-    /// less.
+    /// Returns the length from which on objects, of blocks of `order`, are stored whole, as
+    /// compression would gain nothing.
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
             Geometry::Kernel(_) => (self.watermark(order) + 1).saturating_sub(HEADER),
@@ -285,7 +288,7 @@ fn native_chain(page: usize, size: usize) -> usize {
 }
 
 impl KernelGeometry {
-    /// Classes of up to a page, and behind them those of up to a block of `order`.
+    /// Returns the classes of up to a page, and behind them those of up to a block of `order`.
     fn classes(&self, page: usize) -> Vec<ClassShape> {
         let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
         let block = BLOCK << self.order;
@@ -325,7 +328,7 @@ impl KernelGeometry {
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// Returns what the rule wants little of.
+    /// Returns the score of a shape, of which the rule prefers the lowest.
     fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
             ChainRule::UsedPercent => 100 - shape.used_percent_for(page),

@@ -1,14 +1,14 @@
-//! An entry locked for a change, and what it is given: an object that lies somewhere, or bits of
-//! the user's.
+//! The exclusive lock of an entry, and the changes made under it: the entry is given an object, or
+//! a payload of the user's.
 //!
-//! Storing builds before, swaps under the lock, frees after: a new object is whole before the entry
-//! names it, the old one is freed after it no longer does.
+//! A store builds first, swaps under the lock, and frees last: a new object is whole before the
+//! entry names it, and the old one is freed after the entry no longer does.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
 use crate::class_guard::NewSlot;
 use crate::entry::{Location, Value};
-use crate::fork_stamp::ForkStamp;
+use crate::fork::Here;
 use crate::handle_slots::HandleSlots;
 use crate::inner::PoolInner;
 use crate::plan::Purpose;
@@ -16,8 +16,8 @@ use crate::policy::{self, ASK_EVERY, ATTEMPTS, PURGE_AT_LIMIT, SCAN_FEW, SCAN_MA
 use crate::read_guard::{Content, Old};
 use crate::search::{self, Search};
 use crate::sync::Backoff;
-use crate::table::{Row, WriteLock};
-use crate::{Error, prefault, purge};
+use crate::table::{ForkStamp, Row, WriteLock};
+use crate::{Error, purge};
 use page::ExtentId;
 
 /// Takes a slot for `len` bytes of entry `index`; its offset.
@@ -26,7 +26,7 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     let new = alloc_slot(inner, class, index)?;
     own.grow_population();
     if new.wants_page {
-        prefault::request_page(inner, class);
+        request_page(inner, class);
     }
     if new.committed() > 0 && inner.plan.is_outgrown(inner.used()) {
         inner.replan(Purpose::Growth);
@@ -35,6 +35,15 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
         }
     }
     Ok(new.offset())
+}
+
+/// Takes note that the next object of a class will lie on a page that is not there yet, for the
+/// thread that prefaults.
+fn request_page(inner: &PoolInner, class: &Class) {
+    if inner.prefaulter.is_enabled() && policy::prefaults(inner.used()) {
+        inner.retained.want(class);
+        inner.prefaulter.notify();
+    }
 }
 
 /// At the limit, slots on committed pages are tried, then pages retained are given back, or those
@@ -108,7 +117,7 @@ unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, 
     }
 }
 
-/// An object that is stored though no entry names it yet; freed on drop.
+/// A stored object that no entry names yet; it is freed on drop.
 #[derive(Debug)]
 pub struct StagedObject<'p> {
     inner: &'p PoolInner,
@@ -138,7 +147,7 @@ impl Drop for StagedObject<'_> {
     }
 }
 
-/// An object that a locked entry names: it stays where it is as long as the entry is locked.
+/// An object that a locked entry names: it stays in its place as long as the entry is locked.
 #[derive(Clone, Copy, Debug)]
 struct Object<'p> {
     location: Location,
@@ -153,16 +162,16 @@ impl Object<'_> {
     }
 }
 
-/// Room for bytes that an entry is to hold; given back on drop.
+/// Room for bytes that an entry is to hold; it is released on drop.
 #[derive(Debug)]
 pub struct Reservation<'p> {
     /// What the entry holds.
     held: Option<Object<'p>>,
-    /// The bytes, stored; else they go to the place of what the entry holds.
+    /// The stored bytes; `None` if they go to the place of the object that the entry holds.
     staged: Option<StagedObject<'p>>,
 }
 
-/// An entry locked for a change; unchanged if dropped.
+/// An exclusively locked entry; it is unchanged if this is dropped.
 #[derive(Debug)]
 pub struct EntryWriteGuard<'p> {
     inner: &'p PoolInner,
@@ -173,36 +182,36 @@ pub struct EntryWriteGuard<'p> {
 impl<'p> EntryWriteGuard<'p> {
     /// Locks entry `index`, made if there is none.
     #[inline]
-    pub(crate) fn lock(inner: &'p PoolInner, index: u32) -> Result<Self, Error> {
-        inner.check_index(index)?;
-        Ok(EntryWriteGuard { inner, index, lock: inner.entries.lock(index)? })
+    pub(crate) fn lock(here: Here<'p>, index: u32) -> Result<Self, Error> {
+        here.check_index(index)?;
+        Ok(EntryWriteGuard { inner: here.inner(), index, lock: here.entries().lock(index)? })
     }
 
     /// The same, if there is one and `admits` says so of its row.
     pub(crate) fn lock_existing(
-        inner: &'p PoolInner,
+        here: Here<'p>,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
         // A node may have entries behind the last.
-        inner.check_index(index).ok()?;
-        let lock = inner.entries.lock_existing(index, admits)?;
-        Some(EntryWriteGuard { inner, index, lock })
+        here.check_index(index).ok()?;
+        let lock = here.entries().lock_existing(index, admits)?;
+        Some(EntryWriteGuard { inner: here.inner(), index, lock })
     }
 
     /// Locks the entry of a free handle slot, which is empty; and its number.
-    pub(crate) fn claim(inner: &'p PoolInner, handles: &HandleSlots) -> Result<(u32, Self), Error> {
-        let (index, lock) = handles.claim(&inner.entries)?;
-        Ok((index, EntryWriteGuard { inner, index, lock }))
+    pub(crate) fn claim(here: Here<'p>, handles: &HandleSlots) -> Result<(u32, Self), Error> {
+        let (index, lock) = handles.claim(here.entries())?;
+        Ok((index, EntryWriteGuard { inner: here.inner(), index, lock }))
     }
 
-    /// What lies beside the entry.
+    /// Returns the row beside the entry.
     #[inline]
     pub fn row(&self) -> Row<'_> {
         self.lock.row()
     }
 
-    /// What the entry holds.
+    /// Returns the entry's content.
     pub fn content(&self) -> Content<&[u8]> {
         match self.lock.value().decode() {
             Ok(Location { offset, len, flags }) => {
@@ -229,15 +238,15 @@ impl<'p> EntryWriteGuard<'p> {
     }
 
     /// Makes the entry hold `bytes`, and unlocks it: [`reserve`](Self::reserve) and
-    /// [`store_in`](Self::store_in). On an error nothing has changed.
+    /// [`store_in`](Self::store_in) in one call. On an error nothing has changed.
     pub fn store(self, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         let room = self.reserve(bytes)?;
         Ok(self.store_in(room, bytes, flags))
     }
 
-    /// Finds room for `bytes`, which the entry does not hold yet: the place of what it holds where
-    /// a new object would lie in the same class, which moves nothing else; and where the pool has
-    /// no room for both (I6).
+    /// Finds room for `bytes`, which the entry does not hold yet. The room is the place of the
+    /// object that the entry holds, if a new object would lie in the same class, or if it fits
+    /// there and the pool has no room for both (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
         if held.is_some_and(|object| object.class.takes(bytes.len())) {
@@ -252,10 +261,10 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Makes the entry hold `bytes`, for which `room` was found with this lock, and unlocks it.
+    /// Makes the entry hold `bytes`, for which `room` was reserved under this lock, and unlocks it.
     ///
     /// # Panics
-    /// When `room` is another entry's, or for other bytes.
+    /// If `room` is another entry's, or for other bytes.
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
@@ -269,10 +278,10 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Makes the entry name `staged`, which was staged for it, unlocks it and frees what it held.
+    /// Makes the entry name `staged`, which was staged for it, unlocks it, and frees what it held.
     ///
     /// # Panics
-    /// When `staged` is of another entry or pool.
+    /// If `staged` is of another entry or pool.
     pub fn replace(self, staged: StagedObject<'p>, flags: u8) -> Old {
         let held = self.object();
         self.name_staged(staged, flags, held)
@@ -292,18 +301,18 @@ impl<'p> EntryWriteGuard<'p> {
         unsafe { self.finish(value, held) }
     }
 
-    /// Makes the entry hold `payload` (59 bits), unlocks it and frees what it held.
+    /// Makes the entry hold `payload` (59 bits), unlocks it, and frees what it held.
     ///
     /// # Panics
-    /// When `payload` has more than 59 bits.
+    /// If `payload` has more than 59 bits.
     pub fn set_payload(self, payload: u64) -> Old {
         let (value, held) = (Value::inline(payload), self.object());
         // SAFETY: it names no object.
         unsafe { self.finish(value, held) }
     }
 
-    /// Puts `bytes` in the place of the object the entry holds, if they fit in its slot: what an
-    /// overwrite does when the pool has no room for both (I6). Else the lock comes back, nothing
+    /// Puts `bytes` in the place of the entry's object, if they fit in its slot: an overwrite does
+    /// this if the pool has no room for both (I6). Otherwise returns the lock, with nothing
     /// changed.
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
@@ -332,8 +341,8 @@ impl<'p> EntryWriteGuard<'p> {
         Old::Object { bytes: len, flags: old_flags }
     }
 
-    /// Writes `bytes` over the first of the object the entry holds, which keeps its length, and
-    /// unlocks it.
+    /// Overwrites the first bytes of the entry's object with `bytes`; the object keeps its length.
+    /// Unlocks the entry.
     pub fn patch(self, bytes: &[u8]) -> Result<(), Error> {
         let held = self.object();
         let len = held.map_or(0, |object| object.location.len);
@@ -349,8 +358,7 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Gives the object the entry holds other flags, and unlocks it; nothing else where it holds
-    /// none.
+    /// Sets the flags of the entry's object, if it holds one, and unlocks the entry.
     pub fn set_flags(self, flags: u8) {
         if let Ok(place) = self.lock.value().decode() {
             // SAFETY: it is the object that the entry names.

@@ -47,7 +47,7 @@ pub(crate) struct Grown(usize);
 
 /// All there is of a pool.
 pub(crate) struct PoolInner {
-    pub(crate) entries: Table,
+    entries: Table,
     /// Entries there can be.
     len: u64,
     /// Which of them are free, in a pool that gives out handles.
@@ -119,6 +119,15 @@ impl PoolInner {
         };
         inner.note_plan();
         Ok(inner)
+    }
+
+    /// Returns the entries, whatever lost threads left there: [`crate::fork::Here`] is for others.
+    ///
+    /// # Safety
+    /// That is repaired, or the caller does so and looks at no entry before, or looks at none.
+    #[inline]
+    pub(crate) unsafe fn entries_as_found(&self) -> &Table {
+        &self.entries
     }
 
     /// Returns the size classes: calculated, since they are rarely asked for.

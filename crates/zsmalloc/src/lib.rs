@@ -1,4 +1,4 @@
-//! zsmalloc: a pool of objects of odd sizes, packed as densely as there is.
+//! zsmalloc: a pool that packs objects of arbitrary sizes densely.
 //!
 //! Objects of about one size share *zspages*: extents of consecutive pages of which only those are
 //! committed that an object touches. Every object is one plain slice. Each belongs to an *entry*
@@ -25,11 +25,9 @@ mod entry_pool;
 mod epoch;
 mod error;
 mod fork;
-mod fork_stamp;
 mod geometry;
 mod guard;
 mod handle_slots;
-mod header_ptr;
 mod inner;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -51,7 +49,6 @@ mod worker;
 mod zspage;
 
 pub use crate::entry_pool::EntryPool;
-pub use compact::CompactionStat;
 pub use error::Error;
 pub use geometry::{
     ChainRule, ClassShape, ClassTable, Geometry, GeometryError, KernelGeometry, ORDER_MAX,
@@ -59,13 +56,13 @@ pub use geometry::{
 pub use guard::{EntryWriteGuard, Reservation, StagedObject};
 pub use pool::{Handle, Pool, ReadGuard};
 pub use read_guard::{Content, EntryIter, EntryReadGuard, Old};
-pub use stats::{ClassStat, Classes};
+pub use stats::{ClassStat, Classes, CompactionStat};
 pub use table::{Columns, Row};
 
-/// How a pool is made.
+/// The configuration of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Size classes and zspages.
+    /// The size classes, and the shape of their zspages.
     pub geometry: Geometry,
     /// The pool's pages: their limit, and the supply that may refuse them.
     pub pages: page::Config,

@@ -1,4 +1,5 @@
 //! The memory of a pool: its pages, the headers of its zspages, and the only door to raw bytes.
+//! The extent's descriptor of a zspage, which stays where it is, has the pointer to its header.
 //!
 //! # Safety
 //! Everything here rests on three facts, which the rest of the crate establishes:
@@ -11,41 +12,121 @@
 //!   back only after the entry was made to say something else, under its exclusive lock or, by a
 //!   mover, in one step from its unlocked state: when no one had it locked, and no one reads the
 //!   old place after.
+//!
+//! Null is a valid pointer to a header: there is none.
 #![allow(unsafe_code)]
 
 use crate::Error;
 use crate::class::Class;
 use crate::geometry::OBJECTS_MAX;
-use crate::header_ptr::HeaderPtr;
 use crate::meta::{Arena, Cache};
+use crate::sync::AtomicPtr;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::zspage::Header;
 use page::fork::Step;
 use page::heap::try_boxed;
-use page::{ExtentId, PageSet, Space};
-use std::ptr::NonNull;
+use page::{ExtentId, PageSet, Space, Zeroed};
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 /// Bytes of a line of the processor's cache.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
+/// Bits of a header's address, as of a node's of the table of words; above them is the class.
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
+
+/// Where a zspage's header is, and the zspage's class, in one word. An extent's number is used
+/// again: read one after the other, header and class could be of two lives of it. Null where there
+/// is no zspage, or one that is being made or destroyed. It changes under the class's lock only.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct HeaderPtr(AtomicPtr<u8>);
+
+// SAFETY: an atomic pointer, of which null is valid.
+unsafe impl Zeroed for HeaderPtr {}
+
+impl HeaderPtr {
+    /// Makes it a zspage of `class`, or gives it another header.
+    ///
+    /// # Safety
+    /// The header is one for that class's objects, and stays as long as it is this zspage's.
+    pub(crate) unsafe fn attach(&self, class: u32, header: NonNull<u8>) {
+        let raw = header.as_ptr();
+        assert!(raw.addr() <= ADDRESS && class >> (usize::BITS - ADDRESS_BITS) == 0, "{raw:?}");
+        let raw = raw.map_addr(|address| address | (class as usize) << ADDRESS_BITS);
+        self.0.store(raw, Release);
+    }
+
+    /// Makes it none.
+    ///
+    /// # Safety
+    /// The caller has the class's lock, and the header from then on; no object lies in the zspage.
+    pub(crate) unsafe fn detach(&self) {
+        self.0.store(null_mut(), Relaxed);
+    }
+
+    /// Returns the header, if it is a zspage of `class`. While a caller holds that class's lock the
+    /// answer does not change.
+    #[inline]
+    pub(crate) fn header(&self, class: u32) -> Option<NonNull<u8>> {
+        let raw = self.0.load(Acquire);
+        let header = NonNull::new(raw.map_addr(|address| address & ADDRESS));
+        header.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
+    }
+
+    /// Returns whether it is a zspage, of whichever class.
+    pub(crate) fn is_attached(&self) -> bool {
+        !self.0.load(Acquire).is_null()
+    }
+}
+
 /// A zspage that no one can find: one that is being made, or destroyed. It has neither objects nor
 /// committed pages.
 #[derive(Debug)]
-pub(crate) struct Loose {
+pub(crate) struct Loose<'m> {
+    memory: &'m Memory,
+    class: &'m Class,
     id: ExtentId,
     header: NonNull<u8>,
-    class: u32,
-    objects: u32,
 }
 
-impl Loose {
+impl<'m> Loose<'m> {
     /// Returns a zspage of `class` that was detached from its header.
     ///
     /// # Safety
-    /// It is that, in no list and without objects and pages.
-    pub(crate) unsafe fn new(id: ExtentId, header: NonNull<u8>, class: &Class) -> Self {
-        Loose { id, header, class: class.position, objects: class.objects() }
+    /// It is that, in this memory, in no list and without objects and pages.
+    pub(crate) unsafe fn new(
+        memory: &'m Memory,
+        class: &'m Class,
+        id: ExtentId,
+        header: NonNull<u8>,
+    ) -> Self {
+        Loose { memory, class, id, header }
+    }
+
+    /// Publishes the zspage for holders of the lock of `class`.
+    ///
+    /// # Panics
+    /// If it is in another pool's memory, or was made for another class.
+    pub(crate) fn attach(self, memory: &Memory, class: &Class) -> ExtentId {
+        let is_its = std::ptr::eq(self.memory, memory) && std::ptr::eq(self.class, class);
+        assert!(is_its, "{:?} was made for {:?}", self.id, self.class);
+        // SAFETY: `Memory::create` made the header for this class, or it was this zspage's before
+        // (`new`); it is no other's.
+        unsafe { memory.space.extent(self.id).data.attach(class.position, self.header) };
+        self.id
+    }
+
+    /// Gives the zspage back.
+    pub(crate) fn destroy(self) {
+        // SAFETY: the header was made there for so many objects; it and the zspage are out of
+        // reach, as this is the only one (`create`, `new`), and nothing lies there.
+        unsafe {
+            self.memory.free_header(self.class.objects(), self.header);
+            self.memory.space.free(self.id);
+        }
     }
 }
 
@@ -105,7 +186,7 @@ impl Memory {
     /// # Safety
     /// It is a child that lost all other threads.
     pub(crate) unsafe fn free_unattached(&self) {
-        for id in self.space.live().collect::<Vec<_>>() {
+        for id in self.space.live() {
             if !self.space.extent(id).data.is_attached() {
                 // SAFETY: no object lies there, and no thread that made or destroyed it is left.
                 unsafe { self.space.free(id) };
@@ -129,37 +210,19 @@ impl Memory {
 
     /// Returns a zspage of `class` without objects or committed pages, that no one else can find
     /// yet.
-    pub(crate) fn create(&self, class: &Class) -> Result<Loose, Error> {
+    pub(crate) fn create<'m>(&'m self, class: &'m Class) -> Result<Loose<'m>, Error> {
         let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, this one is ours
         // alone, and zeros are valid for what lies in it.
         unsafe { header.write_bytes(0, Header::bytes(objects as usize)) };
         match self.space.alloc(class.pages(), position) {
-            Ok(id) => Ok(Loose { id, header, class: position, objects }),
+            Ok(id) => Ok(Loose { memory: self, class, id, header }),
             Err(error) => {
                 // SAFETY: it was allocated for as many objects just now, and no one has it.
                 unsafe { self.free_header(objects, header) };
                 Err(error.into())
             }
-        }
-    }
-
-    /// Publishes a zspage for holders of the lock of `class`, which it was made for.
-    pub(crate) fn attach(&self, class: &Class, zspage: Loose) -> ExtentId {
-        assert_eq!(zspage.class, class.position, "{zspage:?} was made for another class");
-        // SAFETY: it was made for a zspage of this class, and is no other's.
-        unsafe { self.space.extent(zspage.id).data.attach(class.position, zspage.header) };
-        zspage.id
-    }
-
-    /// Gives a zspage back.
-    pub(crate) fn destroy(&self, zspage: Loose) {
-        // SAFETY: the header was made for so many objects; it and the zspage are out of reach, and
-        // nothing lies there.
-        unsafe {
-            self.free_header(zspage.objects, zspage.header);
-            self.space.free(zspage.id);
         }
     }
 
@@ -283,6 +346,38 @@ const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MA
 mod tests {
     use super::*;
     use crate::geometry::tests::tables;
+
+    #[test]
+    fn a_header_is_found_by_its_class_alone() {
+        let zspage = HeaderPtr(AtomicPtr::default());
+        let [header, other] = [0x7fff_ffff_fff8, 8]
+            .map(|address| NonNull::new(std::ptr::without_provenance_mut(address)).unwrap());
+        assert!(!zspage.is_attached() && zspage.header(0).is_none());
+        for class in [0, 1, 700, 0xffff] {
+            // SAFETY: no one looks at it.
+            unsafe { zspage.attach(class, header) };
+            assert_eq!((zspage.header(class), zspage.header(class ^ 1)), (Some(header), None));
+            // SAFETY: as above.
+            unsafe { zspage.attach(class, other) };
+            assert_eq!(zspage.header(class), Some(other));
+            // SAFETY: as above.
+            unsafe { zspage.detach() };
+            assert!(!zspage.is_attached() && zspage.header(class).is_none());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "was made for")]
+    fn a_zspage_goes_to_no_other_pool() {
+        let memory = || {
+            let arena = Arena::new(page::Config::default()).unwrap();
+            Memory::new(page::Config::default(), arena).unwrap()
+        };
+        let (one, other) = (memory(), memory());
+        let shape = crate::Geometry::default().table().unwrap().classes()[0];
+        let class = Class::new(0, shape, false);
+        one.create(&class).unwrap().attach(&other, &class);
+    }
 
     #[test]
     fn every_header_has_a_cache() {

@@ -4,18 +4,19 @@
 //!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     n(a) .. n(h): live objects of each size
 //!   open classes                  |     |        |     an object: to the smallest that holds it
 //! ```
-//! A class costs about half a page, that of its last objects; without it, its objects are rounded
-//! up to the next open class. So a small pool wants few classes and a large one many. The cheapest
-//! set of open ones:
+//! An open class costs about half a page, the unused part of its last page. If the class is closed,
+//! its objects are rounded up to the next open class instead. So a small pool wants few open
+//! classes and a large one many. The cost of the cheapest set of open classes up to size j, if j is
+//! open:
 //!
 //! ```text
 //!   cost(j) = min over i < j of
 //!             cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
-//! With N and B the sums of n(b) and of n(b) * size(b) up to b, what depends on i is a line in
-//! size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best i is
-//! found by walking the lower hull of the lines, so that the whole takes time linear in the number
-//! of sizes.
+//! With N(i) and B(i) the sums of n(b) and of n(b) * size(b) up to i, the part that depends on i is
+//! a line in size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall as i grows. The best
+//! i is found by one walk along the lower hull of these lines, so making a plan takes time linear
+//! in the number of sizes.
 
 use crate::Error;
 use crate::policy::{self, CHANGE_MIN};
@@ -25,46 +26,48 @@ use page::heap::boxed;
 use page::{Supply, page_size};
 use std::sync::atomic::AtomicU16;
 
-/// More than there are classes, at any order.
+/// An upper bound of the number of classes, at any order.
 const CLASSES_MAX: usize = 1536;
 
-/// Which class objects of each size are stored in, by position in the table of all classes.
+/// Which class objects of each size are stored in. Sizes and classes are given by their position in
+/// the table of all classes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Position of the open class for objects of the size at each position.
+    /// For the size at each position, the open class for objects of that size.
     pub(crate) class_for: Box<[AtomicU16]>,
-    /// Whether it is ever made anew.
+    /// Whether the plan follows what is stored. If not, all classes stay open.
     is_remade: bool,
+    /// The number of open classes.
     open: AtomicUsize,
-    /// The plan is outdated when more pages than this are in use, or fewer than that.
+    /// The plan is outdated when more pages than `above` are in use, or fewer than `below`.
     above: AtomicUsize,
     below: AtomicUsize,
-    /// Held while a plan is made.
+    /// Locked while a plan is made.
     planning: Mutex<()>,
 }
 
-/// What is to be known of a size.
+/// What a plan depends on, for one size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) bytes: usize,
-    /// Live objects of it.
+    /// The number of live objects of this size.
     pub(crate) population: u32,
-    /// Whether its class has pages.
+    /// Whether the class of this size has committed pages.
     pub(crate) is_used: bool,
 }
 
-/// What a plan is made for.
+/// The reason to make a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Objects that are yet to come; those there are stay where they are.
+    /// The pool has grown. Present objects stay in their classes; the plan is for new ones.
     Growth,
-    /// Objects there are: classes that are closed will be emptied.
+    /// The compactor runs. It will empty the classes that the plan closes.
     Compaction,
 }
 
 impl Plan {
-    /// Returns a plan for `len` classes of `bytes` bytes, smallest first, of whose objects nothing
-    /// is known.
+    /// Returns a plan for a pool without objects. It has `len` classes, smallest first; `bytes`
+    /// returns the size of the class at a position.
     pub(crate) fn new(
         len: usize,
         bytes: impl Fn(usize) -> usize,
@@ -80,7 +83,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns a plan that opens all of `len` classes, for ever.
+    /// Returns a plan in which all of `len` classes are open, and stay so.
     pub(crate) fn of_all(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
         let all = (0..len).map(|position| AtomicU16::new(position as u16));
         Ok(Plan {
@@ -98,34 +101,35 @@ impl Plan {
         self.is_remade
     }
 
-    /// Position of the class for objects of the size at `position`.
+    /// Returns the open class for objects of the size at `position`.
     fn class_for(&self, position: usize) -> usize {
         self.class_for[position].load(Relaxed) as usize
     }
 
-    /// Returns whether objects are stored in the class at `position`.
+    /// Returns whether the class at `position` is open.
     pub(crate) fn is_open(&self, position: usize) -> bool {
         self.class_for(position) == position
     }
 
-    /// Returns how many classes are open.
+    /// Returns the number of open classes.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// Returns whether the plan was made for fewer pages than `used`.
+    /// Returns whether the plan is outdated because the pool has grown to `used` pages.
     pub(crate) fn is_outgrown(&self, used: usize) -> bool {
         used > self.above.load(Relaxed)
     }
 
-    /// Returns whether the plan was made for more pages than `used`.
+    /// Returns whether the plan is outdated because the pool has shrunk to `used` pages.
     pub(crate) fn is_too_large(&self, used: usize) -> bool {
         used < self.below.load(Relaxed)
     }
 
-    /// Plans for `used` pages and the sizes that `size` tells of; false if another thread does, or
-    /// nothing is to be planned.
-    /// `note` is called when the plan is there, before another can be made.
+    /// Makes the plan anew, for a pool of `used` pages; `size` returns the facts about the size at
+    /// a position. `note` is called once the plan is published, before another one can be made.
+    /// Returns false, and does nothing, if another thread is making a plan or all classes stay
+    /// open.
     pub(crate) fn make(
         &self,
         used: usize,
@@ -143,7 +147,8 @@ impl Plan {
         true
     }
 
-    /// Readers may meet a plan half published; any class that is large enough will do for them.
+    /// Publishes a plan, one size at a time. A reader that meets half of it still finds a class
+    /// that is large enough.
     fn publish(&self, draft: &Draft) {
         let mut next_open = self.class_for.len() - 1;
         for position in (0..self.class_for.len()).rev() {
@@ -156,17 +161,17 @@ impl Plan {
         self.open.store(open, Relaxed);
     }
 
-    /// Returns the bytes of memory of the plan's tables.
+    /// Returns the bytes of the plan's table.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.class_for)
     }
 
-    /// Holds the plan still over a fork.
+    /// Makes sure that no plan is being made while the process forks.
     pub(crate) fn at_fork(&self, step: Step) {
         self.planning.at_fork(step);
     }
 
-    /// Asserts that every size has an open class that holds it.
+    /// Asserts that every size has an open class that is large enough.
     pub(crate) fn check(&self) {
         let _planning = self.planning.lock();
         for position in 0..self.class_for.len() {
@@ -176,23 +181,25 @@ impl Plan {
     }
 }
 
-/// The cost of the sizes up to one, as a function of the size of the open class that is next.
+/// The part of cost(j) that depends on i, as a function of size(j): see the head of this file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
+    /// cost(i) + B(i)
     intercept: i64,
-    /// How fast it falls: the objects up to that one.
+    /// N(i): the line falls by this much per byte.
     count: u32,
-    /// The open class before that next one, plus 1; 0 for none.
+    /// i, as a position plus 1; 0 if no class below j is open.
     open: u16,
 }
 
 impl Line {
+    /// Returns the value at size(j) = `bytes`.
     fn at(&self, bytes: i64) -> i64 {
         self.intercept - self.count as i64 * bytes
     }
 
-    /// Returns whether the line `between` is nowhere below both `self` and `after`, which falls
-    /// most.
+    /// Returns whether the line `between` is nowhere below both `self` and `after`. The three are
+    /// in order of slope; `after` falls most.
     fn makes_needless(&self, between: &Line, after: &Line) -> bool {
         let rise = |to: &Line| (to.intercept - self.intercept) as i128;
         let run = |to: &Line| (to.count - self.count) as i128;
@@ -200,8 +207,8 @@ impl Line {
     }
 }
 
-/// The lower hull of the lines so far, in the order in which they fall: those from `first` to
-/// `end`.
+/// The lower hull of the lines that were added, by slope: those from `first` to before `end`. The
+/// ones before `first` are the lowest only at sizes that have been passed.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -209,12 +216,12 @@ struct Hull {
 }
 
 impl Hull {
-    /// To begin with, no class is open and nothing is below.
+    /// Returns a hull of one line, which is 0: that of no open class and no objects below.
     fn new() -> Self {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
 
-    /// Returns the lowest line at `bytes`, which is no less than before.
+    /// Returns the lowest line at `bytes`. From call to call `bytes` must not fall.
     fn lowest(&mut self, bytes: i64) -> Line {
         let is_better = |lines: &[Line]| lines[1].at(bytes) <= lines[0].at(bytes);
         while self.first + 1 < self.end && is_better(&self.lines[self.first..]) {
@@ -223,11 +230,10 @@ impl Hull {
         self.lines[self.first]
     }
 
-    /// Adds a line that falls no less than those there are.
+    /// Adds a line, which must fall at least as fast as the last one.
     fn add(&mut self, line: Line) {
         let last = self.lines[self.end - 1];
-        // Where only empty sizes lie between, the cheaper of the two is as good for all that
-        // follow.
+        // Parallel lines: no size between the two has objects. Only the lower line is needed.
         if last.count == line.count {
             if last.intercept <= line.intercept {
                 return;
@@ -245,18 +251,19 @@ impl Hull {
     }
 }
 
-/// A plan in the making. On the stack: storing must not allocate, and plans are made rarely.
+/// A plan before it is published. It is on the stack, as a store that makes a plan must not
+/// allocate.
 struct Draft {
     open: [bool; CLASSES_MAX],
 }
 
 impl Draft {
-    /// Opens the cheapest set of `len` classes; the largest is always open.
+    /// Finds the cheapest set of open classes among `len`. The largest class is always open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
         let mut hull = Hull::new();
-        // For each class, were it open: the open class before it, plus 1.
+        // For each class, the best open class below it if it were open itself; plus 1, 0 for none.
         let mut before = [0; CLASSES_MAX];
-        // Sizes of which there are objects, and those to open where nothing is known.
+        // Sizes that have objects, and classes to be opened for sizes that have none.
         let (mut populated, mut spread) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
         let (mut count, mut bytes, mut last) = (0, 0, 0);
         for position in 0..len {
@@ -282,8 +289,8 @@ impl Draft {
         draft
     }
 
-    /// Opens classes for sizes of which there is no object, that none of those there are goes to:
-    /// they cost nothing until they are used.
+    /// Opens those classes of `spread` to which no present object would go: they cost nothing until
+    /// they are used, and objects of a new size then find a class that fits.
     fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
         for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
@@ -295,8 +302,8 @@ impl Draft {
     }
 }
 
-/// Returns the bytes that opening a class costs: what one has cost already is not saved by closing
-/// it, unless it is emptied.
+/// Returns the cost of an open class in bytes. On growth a class that has pages costs nothing more:
+/// to close it would save nothing, as its objects would stay.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,
@@ -314,8 +321,8 @@ mod tests {
         *seed >> 33
     }
 
-    /// What a set of open classes costs; the last is always open, and one without objects costs
-    /// nothing.
+    /// Returns the cost of a set of open classes. The last class is always open; a class to which
+    /// no object goes costs nothing.
     fn cost(sizes: &[Size], purpose: Purpose, is_open: impl Fn(usize) -> bool) -> i64 {
         let (mut cost, mut class, mut serves) = (0, sizes.len() - 1, true);
         for (position, size) in sizes.iter().enumerate().rev() {
@@ -341,7 +348,7 @@ mod tests {
         let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
-            // As far apart as each other, or twice as far each time, about as above a page.
+            // Sizes at equal distances, or each twice the one before, about as above a page.
             let bytes =
                 |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)
@@ -368,8 +375,8 @@ mod tests {
             let plan = planned(&sizes, Purpose::Compaction);
             (0..sizes.len()).filter(|&position| plan.is_open(position)).count()
         };
-        // 8 n p^2 / 2 of rounding against n_classes * opening: classes sqrt(2 * opening / (8 n))
-        // apart.
+        // With open classes p sizes apart and n objects of each size, a class costs 8 n p^2 / 2
+        // for rounding, and `opening`. The sum over all is least at p = sqrt(2 * opening / (8 n)).
         assert_eq!(open(10_000), 509);
         assert!((90..140).contains(&open(30)), "{}", open(30));
         assert_eq!(open(0), 38, "for objects yet unknown");

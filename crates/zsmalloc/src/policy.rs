@@ -1,210 +1,214 @@
-//! What the pool decides by: how much it keeps, when it works, how far it looks; each number with
-//! its reason. Numbers go in and come out, so nothing here knows the pool.
+//! The thresholds of the pool's background work: how much it retains, when it works, how far it
+//! searches, each with its reason. The functions here are given numbers and do not know the pool.
 
 use std::time::Duration;
 
-/// Commits are dear, so this share of the pool's pages may be retained for the next objects, of
-/// those that objects have left, until no one has asked for compaction for a moment ...
+/// To commit a page is expensive, so pages that objects have left may be retained for the next
+/// objects, until the pool is idle: this share of the pages in use ...
 const RETAINED_SHARE: usize = 256;
-/// ... and as many at any fill.
+/// ... or this many, if that is more.
 const RETAINED_MIN: usize = 8;
-/// This share more may be prefaulted: with a quarter of it a quarter of the page faults are spared,
-/// with it half of them ...
+/// Prefaulted pages may be this share of the pages in use. That spares half of the page faults; a
+/// quarter of it would spare a quarter of them ...
 const PREFAULT_SHARE: usize = 32;
-/// ... but no more than as many for each open class: about one for each that grows.
+/// ... but at most this many for each open class, so about one for each class that grows.
 const PREFAULT_PER_CLASS: usize = 2;
-/// Below so many pages, a pool has no use for a thread that prefaults.
+/// A pool of fewer pages does not prefault.
 const PREFAULT_POOL_MIN: usize = 256;
-/// Most pages that a class wants at a time.
+/// Most pages that are counted as wanted by a class at a time.
 pub(crate) const WANTED_MAX: u8 = 32;
-/// Pages prefaulted for each that was wanted: as fast as the class grew, it will have grown on.
+/// Pages prefaulted for each wanted page: the class goes on growing in the meantime.
 pub(crate) const PREFAULT_AHEAD: u32 = 2;
-/// Pages that a free gives back at most, where no thread keeps up with that: what it takes is
-/// bounded, whatever the pool's size.
+/// Most pages that a free releases where no background thread does, or it does not keep up: this
+/// bounds the time of a free, whatever the pool's size.
 pub(crate) const PURGE_BY_FREE: usize = 32;
-/// Zspages that are looked at for the emptiest that offers retained pages: what lies in fuller ones
-/// is needed sooner.
+/// Most zspages that are searched for the emptiest that offers retained pages: the pages of fuller
+/// ones are needed sooner.
 pub(crate) const OFFERS_LOOKED_AT: usize = 8;
-/// Zspages without objects that are looked at for one that was made in vain: those come first.
+/// Most zspages without objects that are searched for one that never got any page.
 pub(crate) const UNUSED_LOOKED_AT: usize = 8;
 
-/// Retained pages that may stay of those that objects have left, where `used` are in use.
+/// Returns how many pages that objects have left may be retained, if `used` pages are in use.
 fn left_max(used: usize) -> usize {
     (used / RETAINED_SHARE).max(RETAINED_MIN)
 }
 
-/// Returns the pages that may be retained: those, and the ones that were prefaulted and are not
-/// taken yet.
+/// Returns how many pages may be retained in all: those of [`left_max`], and the prefaulted pages
+/// that no object has taken yet.
 pub(crate) fn retained_max(used: usize, prefaulted: usize) -> usize {
     left_max(used) + prefaulted
 }
 
-/// Returns the pages that are to go, if more are retained than may be: with them half of those that
-/// may stay, since many at once are cheaper than one by one.
+/// Returns how many pages to release, if more are retained than may be. These are the surplus and
+/// half of what may stay, since one release of many pages is cheaper than many of one.
 pub(crate) fn purge_target(used: usize, prefaulted: usize, retained: usize) -> Option<usize> {
     let most = retained_max(used, prefaulted);
     (retained > most).then(|| retained - most + left_max(used) / 2)
 }
 
-/// Returns whether a pool is large enough for a thread that prefaults.
+/// Returns whether a pool of `used` pages is large enough to prefault.
 pub(crate) fn prefaults(used: usize) -> bool {
     used >= PREFAULT_POOL_MIN
 }
 
-/// Returns whether one more page may be prefaulted, where so many are that no object has taken.
+/// Returns whether one more page may be prefaulted, if `prefaulted` pages wait for objects already.
 pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) -> bool {
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
 
-/// The limit is near when so many pages are left: more than a step of a move takes.
+/// The limit is near when this many pages are left: more than one step of compaction commits.
 const NEAR_LIMIT: usize = 64;
-/// Pages given back, or a few more, for a store that meets the limit: enough for some stores, and
-/// it waits for them.
+/// Pages, or a few more, that a store releases when it meets the limit: enough for several stores,
+/// and few enough for the store to wait for.
 pub(crate) const PURGE_AT_LIMIT: usize = 16;
-/// How often a refused slot is tried for again, after pages were given back: others may be faster
-/// each time, but hardly so often.
+/// How often a store that meets the limit tries again after pages were released: other threads may
+/// be faster each time, but hardly this often.
 pub(crate) const ATTEMPTS: usize = 100;
-/// Zspages looked at for a slot on committed pages, at the limit: before pages are given back for
-/// it, which takes longer than this ...
+/// Most zspages that a store at the limit searches for a slot on committed pages before it releases
+/// pages, which takes longer than this search ...
 pub(crate) const SCAN_FEW: usize = 32;
-/// ... and where that helps no more, so that the class's lock is not held for a look at all.
+/// ... and when releasing does not help any more. The bound is there because the search holds the
+/// class's lock.
 pub(crate) const SCAN_MAX: usize = 256;
 
-/// Returns whether so many pages in use are near the limit.
+/// Returns whether the limit is near if `used` pages are in use.
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
 
-/// Frees in a class after which it is asked whether it is worth compacting: a page's worth of
-/// objects makes little difference.
+/// About every how many frees a class is checked for whether it is worth compacting: so few objects
+/// make little difference.
 pub(crate) const ASK_EVERY: u32 = 8;
 /// Compaction begins in a class when moving could free more than this share of its pages ...
 const BEGIN_SHARE: u32 = 32;
-/// ... and more than this many: a move costs as much as it saves where there are fewer ...
+/// ... and more than this many pages: below that, moving costs as much as it saves ...
 const BEGIN_PAGES: u32 = 2;
-/// ... and ends when it could free no more than this share, or one page. Far below where it begins,
-/// so that it does not begin again at once.
+/// ... and ends when it could free no more than this share, or one page. That is far below where it
+/// begins, so that it does not begin again at once.
 const END_SHARE: u32 = 128;
-/// Objects moved at most before the class's lock is dropped ...
+/// Most objects that are moved before the class's lock is dropped ...
 const STEP: usize = 32;
-/// ... and about so many bytes, so that a thread that waits for the lock waits no longer where
-/// objects are large.
+/// ... and about the most bytes, so that large objects do not keep a thread waiting for the lock
+/// any longer.
 const STEP_BYTES: usize = STEP * 4096;
-/// Zspages left alone at most, since all that is left in them is pinned, before a class is.
+/// Most zspages that compaction skips in a class, since all objects left in them are pinned, before
+/// it goes on to the next class.
 pub(crate) const SKIPPED_MAX: usize = 32;
-/// Zspages of a fullness group that are looked at for the one to fill, or to empty: enough to keep
-/// what manages them together.
+/// Most zspages of a fullness group that are searched for the one to fill, or to empty. Enough that
+/// the headers of those that stay lie close together.
 pub(crate) const ALIKE_MAX: usize = 32;
-/// How long no one has asked when the thread finishes the job: a burst of frees is over then.
+/// When the compactor was not asked for this long, it finishes its job: a burst of frees is over
+/// then.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
-/// When the thread has worked so long it sleeps: to be woken costs others time, so that is not done
-/// more often ...
+/// The compactor sleeps after it has worked this long, and not more often, since each wake-up
+/// interrupts other threads. It sleeps ...
 pub(crate) const WORK: Duration = Duration::from_millis(2);
-/// ... this many times as long as it worked: it takes at most half a processor.
+/// ... this many times as long as it has worked, so it takes at most half a processor.
 pub(crate) const REST: u32 = 1;
-/// The shortest and the longest rest after a pass that could move nothing: what hindered it is
-/// pinned, or at a limit, and mostly still is a moment later.
+/// The shortest and the longest rest after a pass that could move nothing. What prevented it (pins,
+/// a limit) mostly still does a moment later.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-/// Objects that lie in too coarse a class are looked for when the pool has grown by this part ...
+/// Objects that lie in too coarse a class are searched for when the pool has grown by this share
+/// ...
 const GROWN_SHARE: usize = 4;
-/// ... and by this many pages: where there are fewer, little is gained.
+/// ... and by this many pages: if it has fewer, little is gained.
 const GROWN_MIN: usize = 64;
 
-/// Returns whether compaction should begin in a class that has so many pages, and could free
-/// `gain`.
+/// Returns whether compaction should begin in a class that has `committed` pages, and could free
+/// `gain` of them.
 pub(crate) fn should_begin(gain: u32, committed: u32) -> bool {
     gain > BEGIN_PAGES && gain > committed / BEGIN_SHARE
 }
 
-/// Returns whether it should go on there.
+/// Returns whether compaction that has begun in such a class should go on.
 pub(crate) fn should_go_on(gain: u32, committed: u32) -> bool {
     gain > 1 && gain > committed / END_SHARE
 }
 
-/// Objects of `size` bytes moved at most before their class's lock is dropped.
+/// Returns how many objects of `size` bytes may be moved before their class's lock is dropped.
 pub(crate) fn step(size: usize) -> usize {
     (STEP_BYTES / size).clamp(1, STEP)
 }
 
-/// Returns the rest after a pass that could move nothing, after one of `last` before it.
+/// Returns the rest after a pass that could move nothing; `last` is the rest before that pass.
 pub(crate) fn rest_after(last: Duration) -> Duration {
     (last * 2).clamp(FRUITLESS.0, FRUITLESS.1)
 }
 
-/// Returns whether a pool of `used` pages has grown so far, since it had `refined`, that its
-/// objects are to be looked at.
+/// Returns whether a pool of `used` pages should search for objects in too coarse a class. It had
+/// `refined` pages when it last did.
 pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
     used - refined > (refined / GROWN_SHARE).max(GROWN_MIN)
 }
 
-/// A plan is outdated when the pool's pages have changed by this share of what they were: what is
-/// stored until then lies in classes that are a little too coarse, or too many ...
+/// A plan is outdated when the number of the pool's pages has changed by this share. Until then
+/// there are a few open classes too many, or they are a little too coarse ...
 const CHANGE_SHARE: usize = 8;
-/// ... and by this many, so that a pool of a few pages does not plan with each of them.
+/// ... and by this many pages, so that a small pool does not make a plan with each page.
 pub(crate) const CHANGE_MIN: usize = 4;
-/// Where nothing is known, open classes are this share of their size apart.
+/// For sizes without objects, open classes are this share of their size apart.
 const SPREAD_SHARE: usize = 8;
-/// Bytes that an open class costs beside half of its last page: half of the header of its last
-/// zspage.
+/// Bytes that an open class costs beside half of its last page: half of its last zspage's header.
 const CLASS_BYTES: usize = 256;
-/// A class without objects is taken for dearer by this share, so that classes do not come and go
+/// A class that has no pages is taken to cost this share more, so that classes do not come and go
 /// for next to nothing.
 const UNUSED_SHARE: i64 = 4;
 
-/// Returns the pages by which a pool that has `used` may change before a plan for it is outdated.
+/// Returns by how many pages a pool of `used` pages may change before its plan is outdated.
 pub(crate) fn plan_change(used: usize) -> usize {
     (used / CHANGE_SHARE).max(CHANGE_MIN)
 }
 
-/// Returns the smallest class that is opened above one of `bytes`, where nothing is known.
+/// Returns the least size of the next open class above one of `bytes`, for sizes without objects.
 pub(crate) fn spread(bytes: usize) -> usize {
     bytes + bytes / SPREAD_SHARE
 }
 
-/// Returns the bytes that a class costs which has objects: half of its last page, and of a header.
+/// Returns the cost in bytes of a class that has pages: half a page, and half a header.
 pub(crate) fn class_cost(page_bytes: usize) -> i64 {
     (page_bytes / 2 + CLASS_BYTES) as i64
 }
 
-/// Returns the bytes that one is taken to cost which has none.
+/// Returns the cost in bytes of a class that has no pages.
 pub(crate) fn unused_class_cost(page_bytes: usize) -> i64 {
     class_cost(page_bytes) + class_cost(page_bytes) / UNUSED_SHARE
 }
 
-/// How soon the thread that prefaults looks again ...
+/// How long the prefault thread sleeps between two looks at what is wanted. The sleep doubles after
+/// each look that finds nothing ...
 const TICK: Duration = Duration::from_micros(500);
-/// ... and twice as late each time that there is nothing to do, until there was nothing this often:
-/// 64 ms.
+/// ... until this many looks in a row found nothing. The last sleep is 64 ms.
 pub(crate) const QUIET_TICKS: u32 = 7;
-/// How long no one has asked, and nothing is left to do, when a thread ends.
+/// A background thread that has nothing to do ends when it was not asked for this long.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// Steps by which a thread is nicer than the one that started it: where all processors are busy, it
-/// interrupts no thread that stores or reads, and still gets a tenth of one.
+/// By how much a background thread is nicer than the thread that started it. With this, if all
+/// processors are busy, it interrupts no thread that stores or reads, and gets a tenth of one.
 pub(crate) const NICENESS: i32 = 10;
-/// After a panic no thread is started for this time, each time twice as long up to the second: what
-/// went wrong goes wrong again, mostly, and is not to take a processor.
+/// After a background thread has panicked, none is started for the first of these times, which
+/// doubles with each panic up to the second: the next one mostly panics too, and must not take up a
+/// processor.
 const RESTART: (Duration, Duration) = if cfg!(test) {
     (Duration::from_millis(20), Duration::from_millis(100))
 } else {
     (Duration::from_secs(1), Duration::from_secs(60))
 };
 
-/// How long the thread that prefaults sleeps, which found nothing to do `quiet` times.
+/// Returns how long the prefault thread sleeps after `quiet` looks in a row found nothing to do.
 pub(crate) fn tick(quiet: u32) -> Duration {
     TICK * (1 << quiet)
 }
 
-/// How long no thread is started after the panic that came after `before` others.
+/// Returns how long no thread is started after a panic, if there were `before` panics before it.
 pub(crate) fn restart_after(before: u32) -> Duration {
     RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1)
 }
 
-/// Entries that are locked beside the one given out, when some are read in a row: while the next
-/// object's bytes are fetched, the page table is walked for the one behind it.
+/// How many entries are locked ahead of the one that is being read: while the bytes of the next
+/// object are fetched, the page table is walked for the one behind it.
 pub(crate) const ENTRIES_AHEAD: usize = 2;
-/// Lines of the next object that are fetched: all of a slot's. (Some processors go on by themselves
-/// once they have seen a few of them read; others do not.)
+/// Most lines of the next object that are prefetched: all that a slot has. (Some processors go on
+/// by themselves once a few lines were read; others do not.)
 pub(crate) const LINES_AHEAD: usize = 64;
-/// Lines that are fetched of an object that is to be overwritten: all of a block's. The copy that
-/// fills them is short, so it would be waited for at the next lock.
+/// Most lines that are prefetched of an object that is to be overwritten: all that a slot has. The
+/// copy that fills them is short, so the next lock would have to wait for lines that are missing.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;

@@ -1,6 +1,6 @@
-//! The pool for everyone: opaque handles to stored bytes.
+//! The pool for general use: opaque handles to stored bytes.
 
-use crate::fork::{ensure_here, try_repair};
+use crate::fork::{Here, ensure_here, try_repair};
 use crate::handle_slots::{HandleSlots, live_slots};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::table::{GENERATION_MAX, Row};
@@ -21,14 +21,15 @@ use std::sync::Arc;
 pub struct Handle(NonZeroU64);
 
 impl Handle {
-    /// Returns the handle as a number, for C or for a table of the caller's. Bring it back with
-    /// [`from_raw`](Self::from_raw), or the object stays until the pool is dropped.
+    /// Returns the handle as a number, for C or for a table of the caller's. Convert it back with
+    /// [`from_raw`](Self::from_raw) to free the object, which otherwise stays until the pool is
+    /// dropped.
     pub fn into_raw(self) -> u64 {
         self.0.get()
     }
 
-    /// Returns a handle from its number. A number that is stale or made up is refused by the pool's
-    /// functions.
+    /// Returns a handle from its number. The pool's functions refuse a number that is stale or made
+    /// up.
     pub fn from_raw(raw: u64) -> Result<Self, Error> {
         NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
     }
@@ -57,9 +58,9 @@ impl Handle {
 
 /// A pool that gives out handles.
 ///
-/// After a fork, parent and child have a pool each, with the same objects; but of one whose pages
-/// are not [`in_children`](page::Config::in_children) the child is refused everything, with
-/// [`Error::LeftBehind`], and figures say how it was.
+/// After a fork, parent and child have a pool each, with the same objects. But if the pages are not
+/// [`in_children`](page::Config::in_children), the child's pool refuses every operation with
+/// [`Error::LeftBehind`], and its statistics stay as they were at the fork.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
@@ -76,7 +77,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns a pool without pages.
+    /// Returns an empty pool, without pages.
     #[doc(alias = "zs_create_pool")]
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
@@ -91,21 +92,21 @@ impl Pool {
         Ok(Pool { core, handles, id })
     }
 
-    /// Makes the pool compact itself in the background from now on, whenever it is worth it, and
-    /// pages prefaulted. The two threads are there only while they have work, and none after the
+    /// Starts background compaction: from now on the pool compacts itself whenever that is worth
+    /// it, and prefaults pages. Its two threads exist only while they have work, and end when the
     /// pool is dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
 
-    /// Stores `bytes`, 1 up to the largest class.
+    /// Stores `bytes`, 1 up to the size of the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
-        ensure_here(self.core.inner())?;
-        let (index, entry) = EntryWriteGuard::claim(self.core.inner(), &self.handles)?;
+        let here = ensure_here(self.core.inner())?;
+        let (index, entry) = EntryWriteGuard::claim(here, &self.handles)?;
         let staged = entry.stage(bytes)?;
         let handle = Handle::new(self.id, index, entry.row().generation());
-        self.handles.mark_used(self.core.entries(), index);
+        self.handles.mark_used(here.entries(), index);
         entry.replace(staged, 0);
         Ok(handle)
     }
@@ -119,17 +120,19 @@ impl Pool {
         }
     }
 
-    /// Writes `bytes` over the first of the object, which keeps its length. Waits for its readers.
+    /// Overwrites the first bytes of the object with `bytes`; the object keeps its length. Waits
+    /// for the object's readers.
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
-        self.lock(handle)?.patch(bytes)
+        self.lock(ensure_here(self.core.inner())?, handle)?.patch(bytes)
     }
 
-    /// Returns the bytes behind `handle`, pinned: they neither move nor go while the guard lives.
+    /// Returns the bytes behind `handle`, pinned: they are neither moved nor freed while the guard
+    /// lives.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so it can't be freed meanwhile (which would wait for
-    /// ever). An object has six guards at most at a time: a call for another waits.
+    /// The guard borrows the handle too, so the handle can't be freed meanwhile (which would wait
+    /// for ever). An object has six guards at most at a time: a call for another waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
@@ -141,16 +144,18 @@ impl Pool {
     /// Frees the object behind `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
-        let entry = self.lock(&handle)?;
+        let here = ensure_here(self.core.inner())?;
+        let entry = self.lock(here, &handle)?;
         let generation = entry.row().generation();
         entry.set_payload(0);
-        self.handles.mark_free(self.core.entries(), handle.index(), generation);
+        self.handles.mark_free(here.entries(), handle.index(), generation);
         Ok(())
     }
 
     /// Locks the entry of the object behind `handle`.
-    fn lock(&self, handle: &Handle) -> Result<EntryWriteGuard<'_>, Error> {
-        let entry = self.core.lock_if(handle.index(), |row| self.names(handle, row))?;
+    fn lock<'p>(&self, here: Here<'p>, handle: &Handle) -> Result<EntryWriteGuard<'p>, Error> {
+        let admits = |row: Row<'_>| self.names(handle, row);
+        let entry = EntryWriteGuard::lock_existing(here, handle.index(), admits);
         let is_live =
             |entry: &EntryWriteGuard<'_>| matches!(entry.content(), Content::Object { .. });
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
@@ -161,10 +166,9 @@ impl Pool {
         handle.pool() == self.id && handle.generation() == row.generation()
     }
 
-    /// Objects stored.
+    /// Returns the number of stored objects.
     pub fn len(&self) -> u64 {
-        try_repair(self.core.inner());
-        self.handles.live(self.core.entries())
+        self.handles.live(try_repair(self.core.inner()).entries())
     }
 
     /// Returns whether the pool holds no object.
@@ -195,24 +199,24 @@ impl Pool {
         self.core.table()
     }
 
-    /// Moves objects together, and gives back pages retained; pages freed. While another thread
-    /// compacts, only the retained pages go.
+    /// Moves objects together, gives retained pages back, and returns the number of pages freed.
+    /// While another thread compacts, this gives back the retained pages only.
     #[doc(alias = "zs_compact")]
     pub fn compact(&self) -> usize {
         self.core.compact()
     }
 
-    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed.
+    /// Compacts as [`compact`](Self::compact) does, until it has freed `bytes` bytes.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.core.shrink(bytes)
     }
 
-    /// Returns the bytes of pages that compaction could free, were nothing pinned.
+    /// Returns the bytes of pages that compaction could free if nothing were pinned.
     pub fn freeable(&self) -> usize {
         self.core.freeable()
     }
 
-    /// Returns the pages that compaction has freed so far.
+    /// Returns the number of pages that compaction has freed so far.
     #[doc(alias = "zs_pool_stats")]
     pub fn pages_compacted(&self) -> u64 {
         self.core.pages_compacted()
@@ -223,12 +227,13 @@ impl Pool {
         self.core.compaction_stat()
     }
 
-    /// Gives back the memory of slots that are free, if enough are; bytes.
+    /// Gives back the memory of free handle slots, if there are enough, and returns the bytes given
+    /// back.
     pub fn tidy(&self) -> usize {
         self.core.tidy(&mut || true)
     }
 
-    /// Reads that had to wait since the object was being written.
+    /// Returns the number of reads that had to wait because the object was being written.
     pub fn read_waits(&self) -> u64 {
         self.core.read_waits()
     }
@@ -238,31 +243,32 @@ impl Pool {
         self.core.trim()
     }
 
-    /// Statistics per class.
+    /// Returns statistics of each class.
     pub fn classes(&self) -> Classes {
         self.core.classes()
     }
 
-    /// Names the objects there are, the first eight by their handles; `None` when there are none. A
-    /// debug build prints it when the pool is dropped.
+    /// Returns a list of the stored objects, the first eight by their handles; `None` if there are
+    /// none. A debug build prints it when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
-        let live = live_slots(self.core.entries(), SHOWN).into_iter();
+        let entries = try_repair(self.core.inner()).entries();
+        let live = live_slots(entries, SHOWN).into_iter();
         let handles = live.map(|(index, generation)| Handle::new(self.id, index, generation));
         let raw: Vec<_> = handles.map(|handle| format!("{:#x}", handle.0)).collect();
         let more = if count > SHOWN as u64 { " ..." } else { "" };
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
 
-    /// Asserts the whole state. Nothing else may use the pool meanwhile.
+    /// Asserts the pool's whole state. Nothing else may use the pool meanwhile.
     pub fn check(&self) {
         self.core.check();
     }
 }
 
-/// Ends the background thread. A debug build names the objects whose handles were never freed;
-/// their memory goes with the pool.
+/// Ends the background threads. A debug build names the objects whose handles were never freed;
+/// their memory is freed with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
@@ -274,10 +280,10 @@ impl Drop for Pool {
     }
 }
 
-/// Stored bytes, pinned.
+/// The pinned bytes of an object.
 ///
-/// In a child of the process that pinned them it can only be dropped, and looking at the bytes
-/// panics; nor are they to be looked at there through a slice from before the fork.
+/// In a child of the process that pinned the bytes, the guard can only be dropped: access through
+/// it panics, and a slice from before the fork must not be used there either.
 #[derive(Debug)]
 pub struct ReadGuard<'p>(EntryReadGuard<'p>);
 

@@ -48,14 +48,6 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
     }
 }
 
-/// Takes note that the next object of a class will lie on a page that is not there yet.
-pub(crate) fn request_page(inner: &PoolInner, class: &Class) {
-    if inner.prefaulter.is_enabled() && policy::prefaults(inner.used()) {
-        inner.retained.want(class);
-        inner.prefaulter.notify();
-    }
-}
-
 /// Gives back what too much is retained, prefaults what is wanted, and returns whether there was
 /// anything to do.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
@@ -87,10 +79,10 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
 fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFlight> {
     let mut locked = inner.lock(class);
     let (id, slot, header) =
-        first_with_room(&locked).filter(|(.., header)| !header.fixed.is_busy())?;
-    let committed = header.fixed.residency.committed();
+        first_with_room(&locked).filter(|(.., header)| !header.fixed().is_busy())?;
+    let committed = header.fixed().committed();
     let pages = class.grid().pages_of(slot).start..class.pages();
-    let coming = PageSet::default();
+    let mut coming = PageSet::default();
     for page in pages.filter(|&page| !committed.contains(page)).take(most as usize) {
         if !inner.may_prefault(coming.len()) || inner.memory.space.charge(1).is_err() {
             break;

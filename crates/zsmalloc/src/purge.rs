@@ -1,10 +1,12 @@
-//! Retained pages are given back, when there are more than the pool may retain, or when they are
-//! needed.
+//! Purging: retained pages are released when there are more than the pool may retain, or when they
+//! are needed elsewhere.
 //!
-//! Giving back is a system call, so it is done with no lock held. Meanwhile no one may be given a
-//! slot on those pages: their slots are withheld, all of them, by one thread per zspage.
+//! A release is a system call, so it is made with no lock held. In the meantime no object may be
+//! given a slot on those pages, so all their slots are withheld. One thread at a time does this to
+//! a zspage.
 #![allow(unsafe_code)]
 
+use crate::class::Class;
 use crate::class_guard::ClassGuard;
 use crate::inner::PoolInner;
 use crate::policy::{self, OFFERS_LOOKED_AT, PURGE_BY_FREE, UNUSED_LOOKED_AT};
@@ -12,8 +14,8 @@ use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
 
-/// Has pages given back if more are retained than may be: by the thread that does such things, if
-/// there is one and it keeps up. Called with no lock held.
+/// Has pages released if more are retained than may be: by the prefault thread, or by this one if
+/// there is no such thread or it does not keep up. Called with no lock held.
 pub(crate) fn relax(inner: &PoolInner) {
     let retained = inner.retained.pages();
     let most = policy::retained_max(inner.used(), inner.retained.prefaulted());
@@ -25,12 +27,12 @@ pub(crate) fn relax(inner: &PoolInner) {
     }
 }
 
-/// Gives pages back if more are retained than may be, no more than `most`, about. Whether any went.
-/// Called with no lock held.
+/// Releases pages if more are retained than may be, about `most` at most. Returns whether it
+/// released any. Called with no lock held.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // A thread that finds another at it leaves the job to that one, which looks once more when it
-    // is done.
+    // If another thread is at this job, it is left to that one, which looks for more pages after it
+    // has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -45,14 +47,14 @@ pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     total > 0
 }
 
-/// Returns the pages that are to go, if more are retained than may be.
+/// Returns how many pages to release, if more are retained than may be.
 fn excess(inner: &PoolInner) -> Option<usize> {
     let retained = inner.retained.pages();
     policy::purge_target(inner.used(), inner.retained.prefaulted(), retained)
 }
 
-/// Gives all retained pages back, and zspages that were made for objects and got none, and returns
-/// how many pages.
+/// Releases all retained pages, and destroys zspages that were made for an object and never got
+/// one. Returns the number of pages.
 pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     inner.retained.forget_wanted();
     let pages = purge(inner, usize::MAX);
@@ -62,14 +64,14 @@ pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     pages
 }
 
-/// Gives back a zspage that was made for an object and has got none, if there is one, and returns
-/// whether there was.
+/// Destroys a zspage of the class that was made for an object and never got one. Returns whether
+/// there was such a zspage.
 pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
     let unused = locked.group(0).take(UNUSED_LOOKED_AT).find(|&id| locked.is_unused(id));
     unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
 }
 
-/// Gives retained pages back, `wanted` or a few more, and returns how many.
+/// Releases `wanted` retained pages, or a few more, and returns how many.
 pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     if inner.retained.pages() == 0 {
         return 0;
@@ -86,7 +88,7 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
             }
             pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
         }
-        // SAFETY: `next_offer` made all of it, just now.
+        // SAFETY: `next_offer` began all of the batch just now, by `begin_release`, in this pool.
         let gone = unsafe { give_back(inner, &batch, &releasing) };
         if gone == 0 {
             break;
@@ -97,7 +99,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     total
 }
 
-/// Begins to give back the pages of a zspage of the first class from `from` on that offers some.
+/// Begins to release the retained pages of one zspage, of the first class from `from` on that has
+/// any. Sets `from` to the class at which to go on.
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
@@ -109,31 +112,34 @@ fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     None
 }
 
-/// Begins to give back the pages of about the emptiest zspage of the class that offers some.
+/// Begins to release the retained pages of about the emptiest zspage of the class that offers some.
 fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     let some = locked.offering().take(OFFERS_LOOKED_AT);
     let emptiest = some.min_by_key(|&id| locked.fixed_header(id).inuse())?;
     Some(locked.begin_release(emptiest))
 }
 
-/// Gives withheld pages back to the system, and zspages that this leaves empty, and returns how
-/// many pages.
+/// Releases pages whose slots are withheld, and destroys zspages that this leaves empty. Returns
+/// the number of pages.
 ///
 /// # Safety
-/// All of the batch is of `ClassGuard::begin_release`, of this pool, and not yet given back.
+/// `ClassGuard::begin_release` of this pool returned all of the batch, and none of it has been
+/// released yet.
 unsafe fn give_back(
     inner: &PoolInner,
     batch: &[Option<InFlight>],
     releasing: &ReleaseScope<'_>,
 ) -> usize {
-    // SAFETY: their slots were withheld when it began, and are until the end below.
+    // SAFETY: `begin_release` withheld all slots on these pages, and they are until `end_release`
+    // below; so no object lies there.
     unsafe { inner.memory.release(pages_of(batch)) };
-    // SAFETY: it was begun as the caller says, and the pages went just now.
+    // SAFETY: `begin_release` returned these, as the caller says, and `release` is done with them.
     for_each_in_flight(inner, batch, |locked, id, gone| unsafe { locked.end_release(id, gone) });
     releasing.note(batch)
 }
 
-/// Calls `end` with the class of each of the zspages, which stay as long as they are busy.
+/// Calls `end` for each zspage of the batch, with its class locked. The zspages still exist, as
+/// they are busy.
 pub(crate) fn for_each_in_flight(
     inner: &PoolInner,
     batch: &[Option<InFlight>],
@@ -144,10 +150,10 @@ pub(crate) fn for_each_in_flight(
     }
 }
 
-/// Has the pages of a zspage on which nothing lives any more given back, soon and with others, if
-/// there are more of them than the pool may retain.
+/// Drops the class's lock after a free has left pages of a zspage without objects. They are
+/// retained; if the pool retains too many now, some are released.
 pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
-    // The kernel gives an empty zspage back at once.
+    // In the kernel's geometry an empty zspage is freed at once, as in the kernel.
     if locked.class().commits_whole {
         release(inner, locked, id);
     } else {
@@ -156,8 +162,8 @@ pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
     }
 }
 
-/// Gives all retained pages of a zspage back to the system, and the zspage if that leaves it empty;
-/// none where another thread does it at the moment.
+/// Releases all retained pages of a zspage, and destroys the zspage if that leaves it empty. Does
+/// nothing if another thread is releasing or prefaulting pages of it.
 pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentId) {
     if !locked.fixed_header(id).has_offer() {
         return locked.destroy_if_unused(id);
@@ -165,15 +171,20 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     let releasing = ReleaseScope::begin(&inner.retained);
     let begun = locked.begin_release(id);
     drop(locked);
-    // SAFETY: it was begun just now.
+    // SAFETY: `begin_release` returned it just now.
     unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
-/// Gives all zspages without objects of the class back, in a child: the threads that worked on them
-/// are lost.
-pub(crate) fn release_unused(inner: &PoolInner, locked: ClassGuard<'_>) {
-    let class = locked.class();
-    let unused: Vec<_> = locked.group(0).collect();
-    drop(locked);
-    unused.into_iter().for_each(|id| release(inner, inner.lock(class), id));
+/// Releases all zspages of a class that have no objects, in the child of a fork, which lacks the
+/// threads that would have done so.
+pub(crate) fn release_unused(inner: &PoolInner, class: &Class) {
+    let mut before = None;
+    loop {
+        let locked = inner.lock(class);
+        // If the same one comes again, it could not be destroyed: the loop ends.
+        let unused = locked.group(0).next().filter(|id| before != Some(*id));
+        let Some(id) = unused else { return };
+        before = unused;
+        release(inner, locked, id);
+    }
 }

@@ -1,5 +1,5 @@
-//! Entries locked for reading; one, or some in a row, locked ahead of need: what is read next comes
-//! from memory while something else is done.
+//! The shared lock of an entry: alone, or for entries in a row, which are locked ahead of need, so
+//! that what is read next comes from memory while the caller does something else.
 //!
 //! ```text
 //!   entry n            | n + 1                         | n + 2                    | n + 3 ...
@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
-use crate::fork::expect_here;
+use crate::fork::{Here, expect_here};
 use crate::inner::PoolInner;
 use crate::memory::prefetch;
 use crate::policy::{ENTRIES_AHEAD, LINES_AHEAD};
@@ -22,23 +22,23 @@ use crate::table::{ReadLock, Row};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// What an entry holds. `B` is what is known of an object's bytes: the bytes themselves, or how
-/// many they are.
+/// The content of an entry. `B` is what is known of an object's bytes: the bytes themselves, or
+/// their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<B> {
-    /// 59 bits of the user's, 0 in a new entry; no object.
+    /// No object, but 59 bits of the user's; 0 in a new entry.
     Inline(u64),
-    /// An object, and four bits of the user's beside it.
+    /// An object, and four bits of the user's.
     Object {
-        /// The object.
+        /// The object's bytes, or their number.
         bytes: B,
         /// The user's bits, 0 to 15.
         flags: u8,
     },
 }
 
-/// What an entry held when it was looked at, or before it was given something else: an object may
-/// be freed meanwhile, so it is known by its length.
+/// The content that an entry had when it was looked at, or before a change. The object may be freed
+/// meanwhile, so only its length is known.
 pub type Old = Content<usize>;
 
 impl From<Value> for Old {
@@ -71,20 +71,16 @@ impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`.
     // Once in all, though it is called at several places.
     #[inline(never)]
-    pub(crate) fn new(inner: &'p PoolInner, index: u32) -> Self {
-        Self::new_if(inner, index, |_| true)
+    pub(crate) fn new(here: Here<'p>, index: u32) -> Self {
+        Self::new_if(here, index, |_| true)
     }
 
     /// Locks entry `index`; not one that holds nothing where `admits` says no of its row.
     #[inline(always)]
-    pub(crate) fn new_if(
-        inner: &'p PoolInner,
-        index: u32,
-        admits: impl Fn(Row<'_>) -> bool,
-    ) -> Self {
-        let lock = inner.entries.lock_shared(index, admits);
+    pub(crate) fn new_if(here: Here<'p>, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
+        let lock = here.entries().lock_shared(index, admits);
         let object = match lock.as_ref().map(|lock| lock.value().decode()) {
-            Some(Ok(Location { offset, .. })) => inner.memory.locked(offset),
+            Some(Ok(Location { offset, .. })) => here.memory.locked(offset),
             _ => NonNull::dangling(),
         };
         EntryReadGuard { lock, object: ObjectStart(object) }
@@ -98,11 +94,11 @@ impl<'p> EntryReadGuard<'p> {
         Ok((NonNull::slice_from_raw_parts(self.object.0, len), flags))
     }
 
-    /// Returns what the entry holds.
+    /// Returns the entry's content.
     ///
     /// # Panics
-    /// In a child of the process that pinned it, as [`row`](Self::row). There a pin can only
-    /// be dropped, which does nothing.
+    /// In a child of the process that pinned the entry, as [`row`](Self::row) does. There a pin can
+    /// only be dropped, which does nothing.
     #[inline]
     pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
@@ -123,8 +119,8 @@ impl<'p> EntryReadGuard<'p> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the object that is pinned, while others read it too; nothing
-    /// where none is. The pin goes on to show the flags that it found.
+    /// Clears bits of the flags of the pinned object, while others may read it too; does nothing if
+    /// the entry holds no object. The pin still returns the flags that it found.
     pub fn clear_flags(&self, bits: u8) {
         if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);
@@ -145,16 +141,16 @@ impl<'p> EntryReadGuard<'p> {
 /// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead).
 pub struct EntryIter<'p, W> {
     inner: &'p PoolInner,
-    /// The next ones, the first of them first.
+    /// The pins taken ahead, in order.
     ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
-    /// Entries that are not pinned yet.
+    /// The entries that are not pinned yet.
     rest: W,
 }
 
 impl<'p, W: Iterator<Item = u32>> EntryIter<'p, W> {
-    pub(crate) fn new(inner: &'p PoolInner, mut rest: W) -> Self {
-        let mut pin = || rest.next().map(|index| EntryReadGuard::new(inner, index));
-        EntryIter { inner, ahead: [pin(), pin()], rest }
+    pub(crate) fn new(here: Here<'p>, mut rest: W) -> Self {
+        let mut pin = || rest.next().map(|index| EntryReadGuard::new(here, index));
+        EntryIter { inner: here.inner(), ahead: [pin(), pin()], rest }
     }
 }
 
@@ -163,8 +159,8 @@ impl<'p, W: Iterator<Item = u32>> Iterator for EntryIter<'p, W> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        expect_here(self.inner);
-        let last = self.rest.next().map(|index| EntryReadGuard::new(self.inner, index));
+        let here = expect_here(self.inner);
+        let last = self.rest.next().map(|index| EntryReadGuard::new(here, index));
         last.iter().for_each(|pin| pin.prefetch(1));
         let [first, second] = &mut self.ahead;
         let next = std::mem::replace(first, std::mem::replace(second, last));

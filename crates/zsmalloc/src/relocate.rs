@@ -13,7 +13,7 @@
 use crate::Error;
 use crate::class_guard::{ClassGuard, NewSlot};
 use crate::entry::{Location, Value};
-use crate::inner::PoolInner;
+use crate::fork::Here;
 use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
 use page::ExtentId;
@@ -47,10 +47,10 @@ struct Movable {
 }
 
 /// The object in a slot of a zspage, if its entry names it and no one has that locked.
-fn movable(inner: &PoolInner, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
+fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
-    let location = inner.entries.peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
+    let location = here.entries().peek(index, |entry, _| entry.unlocked())??.decode().ok()?;
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
@@ -60,12 +60,12 @@ fn movable(inner: &PoolInner, source: &ClassGuard<'_>, id: ExtentId, slot: u32) 
 /// # Safety
 /// `movable` said `from` with the class locked that the object lies in, which is since then. `to`
 /// was taken for it, in this pool.
-unsafe fn move_object(inner: &PoolInner, from: &Movable, to: &NewSlot) -> bool {
+unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
     // SAFETY: the entry named the object in a slot of this class, whose lock is held since before;
     // `to` was taken for an object of this length, by the caller.
-    unsafe { inner.memory.copy(offset, to.offset(), len) };
-    let retargeted = inner.entries.peek(from.index, |entry, _| {
+    unsafe { here.memory.copy(offset, to.offset(), len) };
+    let retargeted = here.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
         // With the flags of now.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
@@ -79,25 +79,25 @@ unsafe fn move_object(inner: &PoolInner, from: &Movable, to: &NewSlot) -> bool {
 /// Moves at most `most` objects of `source`, the highest first, to the lowest free slots of
 /// `target`. Objects whose entries are locked, or do not name them yet, stay.
 pub(crate) fn migrate(
-    inner: &PoolInner,
+    here: Here<'_>,
     locked: &mut ClassGuard<'_>,
     (source, target): (ExtentId, ExtentId),
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &inner.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
     let mut moved = Moved::default();
     for slot in (0..locked.class().objects()).rev() {
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(inner, locked, source, slot) else { continue };
+        let Some(object) = movable(here, locked, source, slot) else { continue };
         let is_below = |free: u32| source != target || free < slot;
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
         let Some(to) = alloc_slot_in(locked, target, lowest, object.index, is_below) else { break };
         // SAFETY: both were found with the class locked; the slot is freed that no entry names.
         unsafe {
-            if move_object(inner, &object, &to) {
+            if move_object(here, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 locked.free_slot(target, to.slot());
@@ -125,12 +125,12 @@ fn alloc_slot_in(
 /// Moves at most `most` objects of `source` to the classes that the plan has for them, where that
 /// is another.
 pub(crate) fn reclassify(
-    inner: &PoolInner,
+    here: Here<'_>,
     locked: &mut ClassGuard<'_>,
     source: ExtentId,
     most: usize,
 ) -> Moved {
-    assert!(std::ptr::eq(locked.memory(), &inner.memory), "{locked:?} is of another pool");
+    assert!(std::ptr::eq(locked.memory(), &here.memory), "{locked:?} is of another pool");
     let class = locked.class();
     let mut moved = Moved::default();
     let mut target: Option<ClassGuard<'_>> = None;
@@ -138,14 +138,14 @@ pub(crate) fn reclassify(
         if moved.objects == most {
             break;
         }
-        let Some(object) = movable(inner, locked, source, slot) else { continue };
-        let Ok((_, wanted)) = inner.classes_of(object.location.len) else { continue };
+        let Some(object) = movable(here, locked, source, slot) else { continue };
+        let Ok((_, wanted)) = here.inner().classes_of(object.location.len) else { continue };
         if wanted.position == class.position {
             continue;
         }
         if target.as_ref().is_none_or(|held| held.class().position != wanted.position) {
             drop(target.take());
-            target = inner.try_lock(wanted);
+            target = here.inner().try_lock(wanted);
         }
         let Some(other) = target.as_mut() else {
             moved.obstacle = Some(Obstacle::Busy);
@@ -161,7 +161,7 @@ pub(crate) fn reclassify(
         };
         // SAFETY: as in `migrate`; `to` is of the other class, which is locked too.
         unsafe {
-            if move_object(inner, &object, &to) {
+            if move_object(here, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
             } else {
                 other.free_slot(to.id(), to.slot());

@@ -1,27 +1,65 @@
-//! Statistics per class, and the table of them with the columns of the kernel's `classes` file.
+//! Statistics: of compaction; and per class, with a table of them that has the columns of the
+//! kernel's `classes` file.
 
 use crate::class::{FULL, GROUPS};
 use crate::class_guard::ClassGuard;
 use crate::geometry::ClassShape;
+use crate::inner::PoolInner;
+use crate::sync::Ordering::Relaxed;
 use page::page_size;
 use std::fmt;
+use std::time::Duration;
 
-/// What a class holds.
+/// What compaction has done since the pool was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionStat {
+    /// Objects moved.
+    pub moved_objects: u64,
+    /// Bytes of them.
+    pub moved_bytes: u64,
+    /// Pages freed, those taken for it left out.
+    pub freed_pages: u64,
+    /// Processor time it took.
+    pub cpu: Duration,
+    /// How often the set of open classes was chosen anew, by any thread.
+    pub plans: u64,
+    /// Background threads that ended by a panic, those that prefault pages too. Another is started
+    /// when there is something to do, a second later, and each time twice as late, up to a minute.
+    pub panics: u64,
+}
+
+impl CompactionStat {
+    /// Returns what compaction has done so far, and what it took.
+    pub(crate) fn of(inner: &PoolInner) -> Self {
+        let PoolInner { compaction, compactor, prefaulter, .. } = inner;
+        let spent = compaction.spent_pages.load(Relaxed);
+        CompactionStat {
+            moved_objects: compaction.moved_objects.load(Relaxed),
+            moved_bytes: compaction.moved_bytes.load(Relaxed),
+            freed_pages: compaction.freed_pages.load(Relaxed).saturating_sub(spent),
+            cpu: Duration::from_nanos(compaction.cpu_nanoseconds.load(Relaxed)),
+            plans: compaction.plans.load(Relaxed),
+            panics: compactor.panics() + prefaulter.panics(),
+        }
+    }
+}
+
+/// The statistics of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassStat {
     /// The class and its zspages.
     pub shape: ClassShape,
     /// Zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
     pub groups: [u32; GROUPS],
-    /// Objects that the zspages there are have room for.
+    /// Slots of the class's zspages, free or in use.
     pub obj_allocated: u64,
     /// Objects in use.
     pub obj_used: u64,
-    /// Pages committed.
+    /// Committed pages.
     pub committed: u64,
-    /// Of them, those that no live object touches.
+    /// Committed pages that no live object touches.
     pub ready: u64,
-    /// Pages that moving objects could free: whole zspages' worth where those are committed whole.
+    /// Pages that compaction could free: those of whole zspages if zspages are committed whole.
     pub gain: u64,
     /// Whether zspages are committed whole.
     pub whole: bool,
@@ -47,20 +85,20 @@ impl ClassStat {
         }
     }
 
-    /// Returns the pages of address space of the class's zspages.
+    /// Returns the number of pages of address space that the class's zspages have.
     pub fn pages_used(&self) -> u64 {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Returns the pages that moving objects together would free: whole zspages' worth of free
-    /// slots, as far as their pages are committed at all.
+    /// Returns the number of pages that compaction could free: those of as many zspages as the free
+    /// slots fill, as far as they are committed.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
         zspages.min(self.slack())
     }
 
-    /// Returns the pages that objects touch, beyond those that they need at least.
+    /// Returns the number of pages that objects touch beyond the fewest that could hold them.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
@@ -87,7 +125,7 @@ const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj
     obj_used pages_used pages_per_zspage freeable committed";
 const WIDTHS: [usize; 19] = [5, 5, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 13, 10, 10, 16, 8, 9];
 
-/// What stands in the columns.
+/// Returns the values of the columns.
 fn numbers(stat: &ClassStat) -> [u64; WIDTHS.len()] {
     let ClassStat { shape, groups, obj_allocated, obj_used, committed, .. } = *stat;
     let class = [shape.index.into(), shape.size as u64];

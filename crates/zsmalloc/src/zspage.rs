@@ -22,13 +22,16 @@
 //! slot or frees it is unsafe, and so is the end of what a thread does with a zspage's pages.
 #![allow(unsafe_code)]
 
+mod release;
+
 use crate::class::Class;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::{Links, PageSet, Residency, bits, page_size};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// Entry of a slot that is withheld for a release. No entry has this number.
-pub(crate) const WITHHELD: u32 = u32::MAX;
+const WITHHELD: u32 = u32::MAX;
 
 /// The fixed part of a header.
 #[derive(Debug, Default)]
@@ -40,7 +43,7 @@ pub(crate) struct FixedHeader {
     pub(crate) offering: Links,
     inuse: AtomicU32,
     busy: AtomicU32,
-    pub(crate) residency: Residency,
+    residency: Residency,
 }
 
 const _: () = assert!(size_of::<FixedHeader>() == 88 && align_of::<FixedHeader>() == 8);
@@ -57,17 +60,16 @@ impl FixedHeader {
         self.busy.load(Relaxed) != 0
     }
 
-    /// Takes note that the caller's thread gives pages back, or prefaults some.
-    pub(crate) fn begin_busy(&self) {
-        self.busy.store(1, Relaxed);
+    /// Returns the pages that are committed.
+    #[inline]
+    pub(crate) fn committed(&self) -> &PageSet {
+        self.residency.committed()
     }
 
-    /// Takes note that it is done with that.
-    ///
-    /// # Safety
-    /// It is, and the zspage was busy for it alone.
-    pub(crate) unsafe fn end_busy(&self) {
-        self.busy.store(0, Relaxed);
+    /// Returns those of them that no live object touches.
+    #[inline]
+    pub(crate) fn retained(&self) -> &PageSet {
+        self.residency.retained()
     }
 
     /// Returns whether retained pages may be given back: there are some, and no one is about it.
@@ -80,17 +82,45 @@ impl FixedHeader {
 /// A header, borrowed under the class's lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header<'a> {
-    pub(crate) class: &'a Class,
+    class: &'a Class,
     /// Offset of the zspage in the pool's space.
-    pub(crate) start: u64,
-    pub(crate) fixed: &'a FixedHeader,
-    pub(crate) taken: &'a [AtomicU64],
-    pub(crate) entries: &'a [AtomicU32],
+    start: u64,
+    fixed: &'a FixedHeader,
+    taken: &'a [AtomicU64],
+    entries: &'a [AtomicU32],
 }
 
-impl Header<'_> {
+impl<'a> Header<'a> {
+    /// Opens the header of the zspage that begins at offset `start`.
+    ///
+    /// # Safety
+    /// It was made of zeros for the objects of `class`, whose lock is held, and stays for `'a`.
+    pub(crate) unsafe fn new(class: &'a Class, start: u64, header: NonNull<u8>) -> Self {
+        let objects = class.objects() as usize;
+        let words = Self::words(objects);
+        // SAFETY: it was made for this many slots, as the caller says, so fixed part, bits and
+        // entries lie one behind the other in it (`bytes`); zeros are valid for all of them.
+        unsafe {
+            let taken = header.add(size_of::<FixedHeader>());
+            let entries = taken.add(words * 8);
+            Header {
+                class,
+                start,
+                fixed: header.cast().as_ref(),
+                taken: std::slice::from_raw_parts(taken.cast().as_ptr(), words),
+                entries: std::slice::from_raw_parts(entries.cast().as_ptr(), objects),
+            }
+        }
+    }
+
+    /// Returns the fixed part.
+    #[inline]
+    pub(crate) fn fixed(&self) -> &'a FixedHeader {
+        self.fixed
+    }
+
     /// Words of the bitmap for `objects` slots.
-    pub(crate) fn words(objects: usize) -> usize {
+    fn words(objects: usize) -> usize {
         objects.div_ceil(64)
     }
 
@@ -118,7 +148,7 @@ impl Header<'_> {
     /// committed pages without free slots, are passed over many at a time: at the limit hundreds of
     /// zspages are looked at.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
-        let (class, committed) = (self.class, self.fixed.residency.committed());
+        let (class, committed) = (self.class, self.fixed.committed());
         let room = committed.len() as usize * page_size();
         if room < (self.fixed.inuse() as usize + 1) * class.size() {
             return None;
@@ -141,15 +171,22 @@ impl Header<'_> {
         (self.is_taken(slot) && entry != WITHHELD).then_some(entry)
     }
 
-    /// Takes a free slot for `entry`. Returns the number of live objects then.
+    /// Returns how many pages are to be committed before `slot` is taken.
+    pub(crate) fn missing(&self, slot: u32) -> u32 {
+        self.fixed.residency.missing(self.class.pages_for(slot))
+    }
+
+    /// Takes a free slot for `entry`, with its pages. Returns the number of live objects then, and
+    /// how many of the pages were retained.
     ///
     /// # Safety
-    /// The class is locked, the slot is free and its pages are committed.
-    pub(crate) unsafe fn take(&self, slot: u32, entry: u32) -> u32 {
+    /// The class is locked, the slot is free, and what is [`missing`](Self::missing) was charged.
+    pub(crate) unsafe fn take(&self, slot: u32, entry: u32) -> (u32, u32) {
+        let reused = self.fixed.residency.enter(self.class.pages_for(slot));
         self.set(slot, entry);
         let inuse = self.fixed.inuse() + 1;
         self.fixed.inuse.store(inuse, Relaxed);
-        inuse
+        (inuse, reused)
     }
 
     /// Takes a free slot for `entry`, which may be `WITHHELD`.
@@ -196,55 +233,6 @@ impl Header<'_> {
             // Slots are withheld only while pages are being given back; else the bits alone tell.
             _ if self.fixed.is_busy() => slots.any(|slot| self.entry(slot).is_some()),
             _ => bits::any(self.taken, slots),
-        }
-    }
-
-    /// Begins to give all retained pages back: withholds the free slots on them. Returns which.
-    pub(crate) fn begin_release(&self) -> PageSet {
-        self.fixed.begin_busy();
-        let going = self.fixed.residency.releasable(u32::MAX);
-        for slot in going.runs().flat_map(|pages| self.class.grid().slots_of(pages)) {
-            if !self.is_taken(slot) {
-                self.set(slot, WITHHELD);
-            }
-        }
-        going
-    }
-
-    /// Takes note that the pages `gone` went, and that no others will: makes the withheld slots
-    /// free.
-    ///
-    /// # Safety
-    /// `begin_release` withheld them, and their pages are no longer being given back.
-    pub(crate) unsafe fn end_release(&self, gone: &PageSet) {
-        let residency = &self.fixed.residency;
-        for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
-        {
-            if self.is_taken(slot) && self.entry(slot).is_none() {
-                self.clear(slot);
-            }
-        }
-        residency.released(gone);
-    }
-
-    /// Frees, in a child, slots that are withheld or that `named` says no of, given their entry's
-    /// number; takes the zspage out of all lists and counts, but for the pages it has.
-    ///
-    /// # Safety
-    /// It is a child that lost all other threads. An entry names each slot that `named` says no of
-    /// no longer, or not yet.
-    pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
-        let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
-        [by_fullness, offering].into_iter().for_each(Links::clear);
-        busy.store(0, Relaxed);
-        residency.clear_retained();
-        let is_live = |slot: &u32| self.entry(*slot).is_some_and(|index| named(*slot, index));
-        let taken = (0..self.entries.len() as u32).filter(|&slot| self.is_taken(slot));
-        let (live, lost): (Vec<u32>, Vec<u32>) = taken.partition(is_live);
-        lost.into_iter().for_each(|slot| self.clear(slot));
-        inuse.store(live.len() as u32, Relaxed);
-        for page in residency.committed().runs().flatten().filter(|&page| !self.is_live(page)) {
-            residency.leave(page);
         }
     }
 }

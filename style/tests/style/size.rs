@@ -13,6 +13,11 @@ const BESIDE: [&str; 2] = ["bench", "crates/measure"];
 /// Memory that compresses itself: above the device, and bounded by itself.
 const PAGER: [&str; 1] = ["crates/zmem"];
 
+/// The table of system calls, a line a call: it grows with the kernel.
+const CALLS: &str = "crates/calls";
+/// What brings every system call of a program to a function: beside the ladder's product as well.
+const DISPATCH: &str = "crates/dispatch";
+
 /// Lines of code by crate.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
@@ -26,13 +31,15 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, `slab`, `bench` and others.
+/// them: the pager, the table of system calls, `dispatch`, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
         let place = match &*dir {
             dir if BESIDE.contains(&dir) => "beside",
             dir if PAGER.contains(&dir) => "pager",
+            CALLS => "calls",
+            DISPATCH => "dispatch",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use measure::clock::{Clock, Stopwatch};
+use serde::{Deserialize, Serialize};
 use zmem::{Advice, Region};
 
 use crate::Error;
@@ -78,7 +79,7 @@ impl Paged for Swapped {
 }
 
 /// What a round takes, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Took {
     pub(super) out: f64,
     pub(super) back: f64,

@@ -1,15 +1,14 @@
 //! Blocks of 16 KiB over blocks of 4 KiB with zstd, as the series has them, beside the raw codec's.
 
 use measure::clock::{Clock, Stopwatch};
-use zmem::BackendKind;
 
-use super::bed::{in_order, round, touch};
+use super::bed::{in_order, touch};
+use super::decoder::Decoder;
+use super::held::Held;
 use super::swap::median;
-use super::{NAME, region};
+use super::{NAME, Scene};
 use crate::Error;
-use crate::experiments::Request;
 use crate::experiments::blocks::ZSTD;
-use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 
 const ROUNDS: u64 = 7;
@@ -21,36 +20,38 @@ const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 
 /// With zstd 3, in order.
-pub(super) fn run(
-    request: &Request,
-    input: Input,
-    pages: &[u8],
-    backend: BackendKind,
-    report: &mut Report<'_>,
-) -> Result<(), Error> {
-    let small = region(pages, ZSTD, SMALL, backend)?;
-    let large = region(pages, ZSTD, LARGE, backend)?;
+pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Error> {
+    let Scene { request, input, pages, backend } = *scene;
+    let mut small = Held::start(pages, ZSTD, SMALL, backend)?;
+    let mut large = Held::start(pages, ZSTD, LARGE, backend)?;
     let words = in_order(pages.len(), PAGE);
     let expected = touch(pages, &words);
     let (mut outs, mut ins, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+    let mut raw_small = Decoder::new(pages, ZSTD, SMALL)?;
+    let mut raw_large = Decoder::new(pages, ZSTD, LARGE)?;
+    let [smalls, larges] = [SMALL, LARGE].map(|block| in_order(pages.len(), block));
+    let mut raw_ins = Vec::new();
     for nth in 0..=request.operations.unwrap_or(ROUNDS) {
-        let [small, large] = [round(&small, &words, expected)?, round(&large, &words, expected)?];
+        let [small, large] = [small.round(&words, expected)?, large.round(&words, expected)?];
         let raw = compress(pages, LARGE)? / compress(pages, SMALL)?;
+        let raw_in = raw_large.seconds(&larges)? / raw_small.seconds(&smalls)?;
         if nth > 0 {
+            raw_ins.push(raw_in);
             outs.push(large.out / small.out);
             ins.push(large.back / small.back);
             raws.push(raw);
         }
     }
     let beyond = median(outs.iter().zip(&raws).map(|(ours, raw)| ours - raw));
-    let what = format!("{}/{}, {ZSTD}, 16 over 4 KiB", input.name(), small.stats().backend);
+    let what = format!("{}/{}, {ZSTD}, 16 over 4 KiB", input.name(), small.backend);
     let raw = median(raws.into_iter());
     let out = Figure::new(NAME, format!("{what}: out"), median(outs.into_iter()), "");
     report.add(out.rival(format!("raw {ZSTD}"), raw))?;
     let figure = Figure::new(NAME, format!("{what}: out, beyond the raw codec's"), beyond, "");
-    report.add(figure.must(Bound::at_most(BEYOND_MAX)))?;
+    report.add(scene.judged(figure, Bound::at_most(BEYOND_MAX)))?;
     let figure = Figure::new(NAME, format!("{what}: in"), median(ins.into_iter()), "");
-    report.add(figure.must(Bound::at_most(IN_MAX)))
+    let figure = figure.rival(format!("raw {ZSTD}"), median(raw_ins.into_iter()));
+    report.add(scene.judged(figure, Bound::at_most(IN_MAX)))
 }
 
 /// Seconds that the raw codec takes for all blocks.

@@ -2,14 +2,13 @@
 //! fault without a codec takes and decoding.
 
 use fastrand::Rng;
-use measure::codec::RawCodec;
-use zmem::BackendKind;
+use zmem::Region;
 
-use super::bed::{Paged, Swapped, Took, in_order, round, touch};
-use super::{LZ4, NAME, region};
+use super::bed::{Swapped, Took, in_order, round, touch};
+use super::decoder::Decoder;
+use super::held::Held;
+use super::{BACKENDS, LZ4, NAME, Scene, region};
 use crate::Error;
-use crate::experiments::Request;
-use crate::inputs::Input;
 use crate::kernel::{KernelSwap, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::summary::Summary;
@@ -20,32 +19,35 @@ const PAGE: usize = 4096;
 const BLOCKS: [usize; 2] = [4 << 10, 16 << 10];
 const OVER_KERNEL_MAX: f64 = 1.0;
 const RANDOM_OVER_KERNEL_MAX: f64 = 1.4;
+const FASTEST_OVER_KERNEL_MAX: f64 = 1.1;
 const OVER_NULL_MAX: f64 = 1.15;
 
 type Part = fn(&Took) -> f64;
 
-/// With lz4, in blocks of 4 and 16 KiB.
+/// With lz4, in blocks of 4 and 16 KiB. Returns what touches at random took over the kernel's,
+/// where there is one, by block.
 pub(super) fn run(
-    request: &Request,
-    input: Input,
-    pages: &[u8],
-    backend: BackendKind,
+    scene: &Scene<'_>,
     report: &mut Report<'_>,
-) -> Result<(), Error> {
+) -> Result<Vec<(usize, Option<f64>)>, Error> {
+    let Scene { request, input, pages, backend } = *scene;
     let rounds = request.operations.unwrap_or(ROUNDS);
+    let mut at_random = Vec::new();
     for block in BLOCKS {
-        let ours = region(pages, LZ4, block, backend)?;
-        let what = format!("{}/{}, {} KiB blocks", input.name(), ours.stats().backend, block >> 10);
+        // First, as the system makes folios of a block's size as long as it lives, for both.
         let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, block)?;
+        let mut ours = Held::start(pages, LZ4, block, backend)?;
+        let what = format!("{}/{}, {} KiB blocks", input.name(), ours.backend, block >> 10);
         let kernel = match swap {
             Rival::Present(swap) => Rival::Present(Swapped::new(swap, pages, block)?),
             Rival::Absent(reason) => Rival::Absent(reason),
         };
         let words = in_order(pages.len(), PAGE);
-        let times = both(&ours, &kernel, &words, touch(pages, &words), rounds)?;
-        let parts: [(&str, Part, Option<f64>); 4] = [
-            ("out", |took| took.out, Some(OVER_KERNEL_MAX)),
-            ("in", |took| took.back, Some(OVER_KERNEL_MAX)),
+        let times = both(&mut ours, &kernel, &words, touch(pages, &words), rounds)?;
+        let over_kernel = scene.bound(Bound::at_most(OVER_KERNEL_MAX));
+        let parts: [(&str, Part, Option<Bound>); 4] = [
+            ("out", |took| took.out, over_kernel),
+            ("in", |took| took.back, over_kernel),
             ("out, processor time", |took| took.out_cpu, None),
             ("in, processor time", |took| took.back_cpu, None),
         ];
@@ -55,18 +57,40 @@ pub(super) fn run(
         }
         let mut shuffled = in_order(pages.len(), block);
         Rng::with_seed(request.seed).shuffle(&mut shuffled);
-        let times = both(&ours, &kernel, &shuffled, touch(pages, &shuffled), rounds)?;
+        let times = both(&mut ours, &kernel, &shuffled, touch(pages, &shuffled), rounds)?;
         let random = format!("{what}, at random: in");
-        let most = Some(RANDOM_OVER_KERNEL_MAX);
+        let most = scene.bound(Bound::at_most(RANDOM_OVER_KERNEL_MAX));
         add(&random, &times, &kernel, |took| took.back, most, shuffled.len(), report)?;
-        over_null(&random, pages, block, backend, &shuffled, rounds, report)?;
+        at_random.push((block, over_kernel_of(&times, |took| took.back)));
+        over_null(scene, &random, block, &shuffled, report)?;
+        let mut beside = region(pages, LZ4, block, BACKENDS[backend])?;
+        let times = both(&mut beside, &kernel, &shuffled, touch(pages, &shuffled), rounds)?;
+        let random = format!("{what}, beside another thread, at random: in");
+        add(&random, &times, &kernel, |took| took.back, None, shuffled.len(), report)?;
     }
-    Ok(())
+    Ok(at_random)
+}
+
+/// A region of ours, here or in a process of its own.
+trait Ours {
+    fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error>;
+}
+
+impl Ours for Region {
+    fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error> {
+        round(self, offsets, expected)
+    }
+}
+
+impl Ours for Held {
+    fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error> {
+        Held::round(self, offsets, expected)
+    }
 }
 
 /// Rounds of both, in turns. One round before warms up.
 fn both(
-    ours: &dyn Paged,
+    ours: &mut dyn Ours,
     kernel: &Rival<Swapped>,
     offsets: &[usize],
     expected: u64,
@@ -79,10 +103,10 @@ fn both(
             Rival::Absent(_) => Ok(None),
         };
         let pair = if nth % 2 == 0 {
-            (round(ours, offsets, expected)?, kernels()?)
+            (ours.round(offsets, expected)?, kernels()?)
         } else {
             let kernels = kernels()?;
-            (round(ours, offsets, expected)?, kernels)
+            (ours.round(offsets, expected)?, kernels)
         };
         if nth > 0 {
             times.push(pair);
@@ -97,7 +121,7 @@ fn add(
     times: &[(Took, Option<Took>)],
     kernel: &Rival<Swapped>,
     of: Part,
-    most: Option<f64>,
+    most: Option<Bound>,
     faults: usize,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
@@ -108,42 +132,72 @@ fn add(
         let theirs =
             median(times.iter().filter_map(|(_, theirs)| Some(micros(of(theirs.as_ref()?)))));
         report.add(told.rival("the kernel's swap", theirs))?;
-        let ratios =
-            times.iter().filter_map(|(ours, theirs)| Some(of(ours) / of(theirs.as_ref()?)));
-        let figure = Figure::new(NAME, format!("{what}, over the kernel's"), median(ratios), "");
+        let ratio = over_kernel_of(times, of).unwrap_or(f64::NAN);
+        let figure = Figure::new(NAME, format!("{what}, over the kernel's"), ratio, "");
         return report.add(match most {
-            Some(most) => figure.must(Bound::at_most(most)),
+            Some(most) => figure.must(most),
             None => figure,
         });
     };
     report.add(told.rival_absent(reason))
 }
 
-/// A fault at random over one of a block of one word, which takes no codec, and decoding a block.
-fn over_null(
-    what: &str,
-    pages: &[u8],
-    block: usize,
-    backend: BackendKind,
-    offsets: &[usize],
-    rounds: u64,
+/// Returns what a part of the rounds takes over the kernel's, if there is one.
+fn over_kernel_of(times: &[(Took, Option<Took>)], of: Part) -> Option<f64> {
+    let ratio = |(ours, theirs): &(Took, Option<Took>)| Some(of(ours) / of(theirs.as_ref()?));
+    let ratios = times.iter().map(ratio).collect::<Option<Vec<_>>>()?;
+    Some(median(ratios.into_iter()))
+}
+
+/// Adds what the fastest backend takes for touches at random, over the kernel's.
+pub(super) fn add_best(
+    input: &str,
+    at_random: &[(usize, Option<f64>)],
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
+    for block in BLOCKS {
+        let what =
+            format!("{input}/the fastest backend, {} KiB blocks, at random: in", block >> 10);
+        let of_block = at_random.iter().filter(|(of, _)| *of == block);
+        let ratios: Option<Vec<f64>> = of_block.map(|(_, ratio)| *ratio).collect();
+        let what = format!("{what}, over the kernel's");
+        let figure = match ratios {
+            Some(ratios) => {
+                Figure::new(NAME, what, ratios.into_iter().fold(f64::INFINITY, f64::min), "")
+            }
+            None => {
+                Figure::missing(NAME, what, "").rival_absent("there is no swap of the kernel's")
+            }
+        };
+        report.add(figure.must(Bound::at_most(FASTEST_OVER_KERNEL_MAX)))?;
+    }
+    Ok(())
+}
+
+/// A fault at random over one of a block of one word, which takes no codec, and decoding a block.
+fn over_null(
+    scene: &Scene<'_>,
+    what: &str,
+    block: usize,
+    offsets: &[usize],
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let Scene { request, pages, backend, .. } = *scene;
     let mut of_a_word = pages.to_vec();
     for (nth, block) in of_a_word.chunks_mut(block).enumerate() {
         let word = (nth as u64 + 1).to_ne_bytes();
         block.chunks_exact_mut(word.len()).for_each(|place| place.copy_from_slice(&word));
     }
-    let null = region(&of_a_word, LZ4, block, backend)?;
+    let mut null = Held::start(&of_a_word, LZ4, block, backend)?;
     let expected = touch(&of_a_word, offsets);
     drop(of_a_word);
-    let ours = region(pages, LZ4, block, backend)?;
+    let mut ours = Held::start(pages, LZ4, block, backend)?;
     let own = touch(pages, offsets);
-    let mut raw = Decoder::new(pages, block)?;
+    let mut raw = Decoder::new(pages, LZ4, block)?;
     let mut ratios = Vec::new();
-    for nth in 0..=rounds {
-        let faults = round(&ours, offsets, own)?.back;
-        let bare = round(&null, offsets, expected)?.back;
+    for nth in 0..=request.operations.unwrap_or(ROUNDS) {
+        let faults = ours.round(offsets, own)?.back;
+        let bare = null.round(offsets, expected)?.back;
         let decoded = raw.seconds(offsets)?;
         if nth > 0 {
             ratios.push(faults / (bare + decoded));
@@ -155,37 +209,7 @@ fn over_null(
         median(ratios.into_iter()),
         "",
     );
-    report.add(figure.must(Bound::at_most(OVER_NULL_MAX)))
-}
-
-/// The raw codec, and what it made of all blocks.
-pub(super) struct Decoder {
-    codec: RawCodec,
-    compressed: Vec<Vec<u8>>,
-    block: Vec<u8>,
-}
-
-impl Decoder {
-    fn new(pages: &[u8], block: usize) -> Result<Decoder, Error> {
-        let mut codec = LZ4.raw(block)?;
-        let compressed = pages
-            .chunks_exact(block)
-            .map(|block| Ok(codec.compress(block)?.to_vec()))
-            .collect::<Result<_, Error>>()?;
-        Ok(Decoder { codec, compressed, block: vec![0; block] })
-    }
-
-    /// What it takes to decode the blocks at these offsets.
-    fn seconds(&mut self, offsets: &[usize]) -> Result<f64, Error> {
-        let mut watch = measure::clock::Stopwatch::new(measure::clock::Clock::Wall);
-        watch.time(|| {
-            offsets.iter().try_for_each(|offset| {
-                let compressed = &self.compressed[offset / self.block.len()];
-                self.codec.decompress(compressed, &mut self.block)
-            })
-        })?;
-        Ok(watch.seconds())
-    }
+    report.add(scene.judged(figure, Bound::at_most(OVER_NULL_MAX)))
 }
 
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -3,14 +3,11 @@
 use std::thread::available_parallelism;
 
 use fastrand::Rng;
-use zmem::BackendKind;
 
 use super::bed::{Paged, Swapped, in_order, touch};
 use super::swap::median;
-use super::{LZ4, NAME, region};
+use super::{BACKENDS, LZ4, NAME, Scene, region};
 use crate::Error;
-use crate::experiments::Request;
-use crate::inputs::Input;
 use crate::kernel::{KernelSwap, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::threads::together;
@@ -21,17 +18,12 @@ const BLOCK: usize = 4 << 10;
 const SCALING_MIN: f64 = 0.8;
 
 /// With lz4, pages in an order of chance.
-pub(super) fn run(
-    request: &Request,
-    input: Input,
-    pages: &[u8],
-    backend: BackendKind,
-    report: &mut Report<'_>,
-) -> Result<(), Error> {
+pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Error> {
+    let Scene { request, input, pages, backend } = *scene;
     let mut offsets = in_order(pages.len(), BLOCK);
     Rng::with_seed(request.seed).shuffle(&mut offsets);
     let rounds = request.operations.unwrap_or(ROUNDS);
-    let ours = region(pages, LZ4, BLOCK, backend)?;
+    let ours = region(pages, LZ4, BLOCK, BACKENDS[backend])?;
     let name = ours.stats().backend;
     let own = scaling(&ours, pages, &offsets, rounds)?;
     drop(ours);
@@ -39,7 +31,7 @@ pub(super) fn run(
         "{}/{name}: {THREADS} threads at once, over one thread's rate times processors",
         input.name()
     );
-    let figure = Figure::new(NAME, what, own, "").must(Bound::at_least(SCALING_MIN));
+    let figure = scene.judged(Figure::new(NAME, what, own, ""), Bound::at_least(SCALING_MIN));
     let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, BLOCK)?;
     report.add(match swap {
         Rival::Present(swap) => {

@@ -1,4 +1,4 @@
-//! Places that a server is given and that can't be together.
+//! Finds paths among a server's arguments that conflict with each other.
 
 use super::headroom::STACK;
 use super::save_file::resolved;
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long it is looked for where the mount is to be.
+/// How long the search for the mount's directory may take.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
-/// Checks that nothing the server needs is to be in its own mount, which hides it, and that its
-/// sockets are two.
+/// Checks that no path that the server needs lies below its mount, which would hide it, and that
+/// its two sockets have different paths.
 pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let usual = |name| socket_dir::directory().join(name);
     let nbd = match &args.nbd {
@@ -52,14 +52,15 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns where the directory is. One below the mount of a server that is stuck is found by
-/// nobody.
+/// Returns the canonical path of the mount's directory, or `None` if it is not found in time: the
+/// search hangs below the mount of a server that is stuck.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let dir = dir.to_owned();
     spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
-/// Returns where a path leads, if its directory is there; by whatever path it is given.
+/// Returns the canonical path of a file that need not exist, if its directory does. It is the same
+/// by whatever path the file is given.
 fn place(path: &Path) -> Option<PathBuf> {
     let path = resolved(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! The device that is served: made as the arguments say, or as it was saved.
+//! Makes the device that is served, as the arguments say, and restores a saved one.
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -9,12 +9,12 @@ use measure::memory::{self, MemLimit};
 use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// What a server takes beside the pool's pages: the entry of each slot, with all columns ...
+/// Bytes that a server takes beside the pool's pages: for each slot its entry, with all columns ...
 const ENTRY_BYTES: u64 = 22;
 /// ... and buffers.
 const BUFFERS: u64 = 64 << 20;
 
-/// Makes it. What is restored is on it then.
+/// Makes the device, and restores the saved file onto it, if one is given.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     let header = |path| {
         SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage(), None))
@@ -32,7 +32,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     if let Some(path) = &args.restore {
         let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
-        // One of all memory that was asked for names itself.
+        // If the arguments limit all memory, the error names that limit, not this one.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
         let restored = restored.map_err(|error| not_restored(error, path, args.damage(), limit))?;
         lost_lines(&restored.lost).lines().for_each(|line| log!("{line}; it reads as zeros"));
@@ -48,12 +48,12 @@ fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
             "--size: {size} bytes are too few: the saved disk has {needed}; give at least as many, \
              or leave out --size"
         ))),
-        // Without a saved file there is a size.
+        // Without a saved file the arguments have a size.
         size => Ok(size.unwrap_or(needed)),
     }
 }
 
-/// No device has this size, or this machine none.
+/// Returns the error for a disk size that no device may have, or that this machine can't provide.
 fn not_of_size(error: zram::Error) -> Error {
     let message = format!("--size: {error}");
     match error {
@@ -82,7 +82,7 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     };
     settings.limit_tables = true;
     if let Some(path) = &args.backing {
-        // Before a file is made for it.
+        // An invalid size is refused before a backing file is made.
         let of_size = Config { disksize: size, ..settings.clone() };
         of_size.check_size().map_err(not_of_size)?;
         settings.backing = Some(backing_store(path, size)?);

@@ -1,11 +1,11 @@
-//! What a server keeps from the start, so that it can refuse clients, tell how it is, and save,
-//! when there is no memory, or no address space (`ulimit -v`), for anything else.
+//! Memory that a server keeps free from its start, so that it can refuse clients, answer `stat` and
+//! save the disk when there is no memory, or no address space (`ulimit -v`), for anything else.
 //!
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
-//! The pool's mappings leave both that are kept, connections only the last. What is small, and
-//! can't fail without ending the process, comes from the reserve if it must.
+//! The pool leaves the last two parts free, connections only the last. Small allocations, which end
+//! the process if they fail, come from the reserve where the system refuses them.
 
 use crate::MEMORY;
 use crate::args::ServeArgs;
@@ -14,27 +14,27 @@ use crate::reserve::SHARE;
 use serve::{control, nbd};
 use zram::room;
 
-/// Bytes of the stack of each thread that ends the server.
+/// Bytes of the stack of each thread that takes part in the server's end.
 pub(super) const STACK: usize = 512 << 10;
 
-/// Threads that may begin at any time: the pool's two, and at the end the one that saves, the one
-/// that reads the backing store for it, and one that waits for the mount.
+/// Threads that may start at any time: two of the pool, and at the end one that saves, one that
+/// reads the backing store for it, and one that unmounts the disk.
 const THREADS: usize = 5;
 
-/// Bytes that the allocator takes at a time, and what guards stacks.
+/// Bytes by which the allocator grows at a time, and those of the stacks' guards.
 const SLACK: usize = 2 << 20;
 
-/// Bytes of address space kept for the end, and for clients of the control socket.
+/// Bytes of address space that are kept for the end, and for clients of the control socket.
 const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
 
-/// Connections for which the pool leaves room.
+/// How many connections the pool leaves room for.
 const CONNECTIONS: usize = 2;
 
-/// Bytes of the reserve that all that there is once may have in use at a time: lines that are said,
-/// a save's paths, jobs.
+/// Most bytes of the reserve that the parts that exist once have in use at a time: log lines, the
+/// paths of a save, jobs.
 const OF_SERVER: usize = 512 << 10;
 
-/// Keeps all that, before the device is made.
+/// Keeps the reserve and the address space free. Called before the device is made.
 pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
     MEMORY.keep(reserve(args)).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
@@ -49,11 +49,11 @@ fn reserve(args: &ServeArgs) -> usize {
         + control::CLIENTS * control::RESERVE
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + workers.saturating_mul(nbd::WORKER_RESERVE);
-    // A share may be in use, for good, when work is let in.
+    // A client is admitted while up to this share of the reserve is in use, perhaps for good.
     worst.saturating_add(worst / (SHARE - 1))
 }
 
-/// Whether there is what is kept, now that all is started.
+/// Returns an error if less than that is free once the server has started.
 pub(super) fn check() -> Result<(), Error> {
     if room::is_left(0) { Ok(()) } else { Err(no_room()) }
 }

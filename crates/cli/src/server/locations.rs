@@ -1,5 +1,6 @@
-//! Where a disk is saved when its server ends: to its file; else beside it; else where a user's
-//! state is kept. No file that is there is replaced but the first.
+//! Where a disk can be saved when its server ends: to the file that was given; else to a new file
+//! beside it; else to a new file in the directory of the user's state. Only the first replaces a
+//! file.
 
 use super::lock::{Lock, is_taken};
 use super::save_file::SaveFile;
@@ -12,25 +13,30 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names beside a file that are tried.
+/// The largest number that is appended to a name to find a new one.
 const NAMES: u32 = 99;
 
-/// A location, and why the disk can't go there if that is known before.
+/// A location to which a disk can be saved.
 pub(super) struct SaveLocation {
-    /// The file, or a directory for one that is not there yet.
+    /// The file, or the path from which the names of new files are made.
     path: PathBuf,
     pub(super) directory: PathBuf,
     kind: Kind,
+    /// The reason why the disk can't be saved here, if it was known from the start.
     refusal: Option<String>,
 }
 
 enum Kind {
+    /// The file that was given.
     File(Arc<SaveFile>),
+    /// A new file beside it.
     Beside,
+    /// A new file in the directory of the user's state.
     State,
 }
 
-/// Returns all there are, for a disk that is still where it can be found.
+/// Returns all locations. Called while the disk is still served: later a location that lies on the
+/// disk itself can't be recognised.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     let file = save_file.path();
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -47,7 +53,7 @@ pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     locations
 }
 
-/// Returns where a user's state is kept.
+/// Returns the directory of the user's state for this program.
 fn state() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
@@ -55,17 +61,17 @@ fn state() -> Option<PathBuf> {
 }
 
 impl SaveLocation {
-    /// Returns the file to save to, and the lock by which it is no other server's until it is
-    /// there. The save file has its own.
+    /// Returns the file to save to, and a lock that keeps other servers off it until the file is
+    /// there. The file that was given has had its lock from the start.
     ///
     /// # Errors
-    /// There can be none, in words.
+    /// A message says why nothing can be saved here.
     pub(super) fn file(&self) -> Result<(PathBuf, Option<Lock>), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
         if let Kind::File(save_file) = &self.kind {
-            if save_file.is_left() {
+            if save_file.is_protected() {
                 let why = "the file was created or changed since this server started, or a restore \
                     was interrupted, so it is not replaced";
                 return Err(format!("'{}': {why}", escaped(&self.path)));
@@ -86,7 +92,8 @@ impl SaveLocation {
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(error) if is_taken(&error) => None,
-            // Where no lock can be, it is seen to what was there at the start.
+            // Looked at again with the lock held. Without a lock, where none can be made, a server
+            // may come in between; the save looks once more before its rename.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
@@ -96,23 +103,23 @@ impl SaveLocation {
         })
     }
 
-    /// Returns whether a file that [`file`](Self::file) named may still be put there: to be asked
-    /// right before.
+    /// Returns a function that tells whether the file that [`file`](Self::file) returned may be put
+    /// in place. The save calls it right before it does that.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
-        // A save that hangs does not hold the save file's lock.
+        // A weak reference, so that a save that hangs does not keep the save file locked.
         let save_file = match &self.kind {
             Kind::File(save_file) => Some(Arc::downgrade(save_file)),
             Kind::Beside | Kind::State => None,
         };
         move || match &save_file {
-            Some(save_file) => save_file.upgrade().is_some_and(|save_file| !save_file.is_left()),
+            Some(save_file) => save_file.upgrade().is_some_and(|file| !file.is_protected()),
             None => is_free(&path),
         }
     }
 }
 
-/// Returns whether nothing is there.
+/// Returns whether nothing is at `path`.
 fn is_free(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

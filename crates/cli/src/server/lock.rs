@@ -1,5 +1,5 @@
-//! Files that a process alone saves to when it ends: a lock lies beside each, where processes of
-//! all users and environments find it.
+//! Locks on the files that servers save to when they end, so that no two servers have the same one.
+//! A lock is a file beside the file, where processes of all users and environments find it.
 
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zram::{OpenLocked, open_locked};
 
-/// What its name ends in: longer than what a save makes of a file's name, so that one that is too
-/// long for that is found out before there is anything to save.
+/// The end of a lock file's name. It is longer than what a save adds to a file's name, so that a
+/// name that is too long for a save is refused when the server starts.
 const ENDING: &str = ".save-on-exit";
 
-/// A lock, and its file, which goes with it.
+/// A lock. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Returns the one of a file, beside it.
+    /// Locks `file`, by a lock file beside it.
     pub(super) fn beside(file: &Path) -> io::Result<Self> {
         let mut name = OsString::from(".");
         name.push(file.file_name().ok_or(Errno::INVAL)?);
@@ -28,21 +28,22 @@ impl Lock {
         Lock::at(file.with_file_name(name))
     }
 
-    /// Returns what someone else put there is no lock, and not waited for.
+    /// Makes and locks the lock file at `path`. A file that another user has put there is refused,
+    /// and never waited for.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let locked = open_locked(&path, OpenLocked::Lock)?;
         Ok(Lock { path, _locked: locked })
     }
 }
 
-/// Returns whether there is no lock since another has it.
+/// Returns whether a lock was refused because another process holds it.
 pub(super) fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Held still.
+        // The file is still locked, so it is not another process's.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The file that a disk is saved to when its server ends.
+//! The file to which a disk is saved when its server ends.
 
 use super::lock::{Lock, is_taken};
 use crate::error::{Error, long_name, out_path};
@@ -15,19 +15,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Links one behind the other, at most.
+/// Most symbolic links that are followed in a row.
 const LINKS: usize = 40;
 
-/// It is this process's alone, and known as it was found.
+/// The save file, locked against other servers.
 #[derive(Debug)]
 pub(super) struct SaveFile {
     path: PathBuf,
+    /// The file as it was at the start, or as this process has saved it since.
     found: Mutex<Option<FileStamp>>,
-    is_left: AtomicBool,
+    /// Whether the file must not be replaced, whatever its stamp.
+    is_protected: AtomicBool,
+    /// `None` if no lock could be made.
     _lock: Option<Lock>,
 }
 
-/// What tells that a file is another, or another's.
+/// Properties that differ if a file was replaced or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
     file: (u64, u64),
@@ -43,7 +46,8 @@ impl From<Metadata> for FileStamp {
 }
 
 impl SaveFile {
-    /// Takes it, when it can be made there.
+    /// Locks the file at the path `given`, and notes what is there. Checks that a file can be
+    /// written there.
     pub(super) fn new(given: &Path) -> Result<Self, Error> {
         let path = resolved(given).map_err(|why| out_path(given, why))?;
         output::check(&path)?;
@@ -72,26 +76,27 @@ impl SaveFile {
             }
         };
         let found = Mutex::new(there(&path));
-        Ok(SaveFile { path, found, is_left: AtomicBool::new(false), _lock: lock })
+        Ok(SaveFile { path, found, is_protected: AtomicBool::new(false), _lock: lock })
     }
 
-    /// Returns where links led at the start.
+    /// Returns the path of the file. Symbolic links were followed when the server started.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether it is left as it is: what is there is not what was found, and would be lost.
-    pub(super) fn is_left(&self) -> bool {
-        self.is_left.load(SeqCst)
+    /// Returns whether the file must not be replaced: it is not the file that was there at the
+    /// start, or that this process saved, or [`protect`](Self::protect) was called.
+    pub(super) fn is_protected(&self) -> bool {
+        self.is_protected.load(SeqCst)
             || there(&self.path).is_some_and(|there| *self.found() != Some(there))
     }
 
-    /// Has it be left from now on, whatever is there.
-    pub(super) fn leave(&self) {
-        self.is_left.store(true, SeqCst);
+    /// From now on, the file must not be replaced.
+    pub(super) fn protect(&self) {
+        self.is_protected.store(true, SeqCst);
     }
 
-    /// Takes note that this process saved to a path, which may be this.
+    /// Records that this process has saved the disk to `path`, which may lead to this file.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {
@@ -104,32 +109,33 @@ impl SaveFile {
     }
 }
 
+/// Returns the stamp of what is at `path`, if anything.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-/// Returns where a path leads, its last link and those behind it followed, though nothing may be
-/// there yet.
+/// Follows the symbolic link that a path ends in, and further ones that this leads to. The last
+/// target need not exist.
 pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
         match fs::read_link(&path) {
             Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
-            // No link, or nothing, or what is told of when it is used.
+            // No link, nothing, or an error that the use of the path will report.
             Err(_) => return Ok(path),
         }
     }
     Err(Errno::LOOP.into())
 }
 
-/// Returns where no lock can lie beside the file: one that those with the same directory of sockets
-/// find.
+/// Locks a file by a lock file in the directory of sockets, as none can be made beside it. Only
+/// servers with the same directory of sockets find it.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))
 }
 
-/// Returns what it is called, whatever leads to the file.
+/// Returns the name of that lock file. It is the same for all paths to `file`.
 fn lock_name(file: &Path) -> io::Result<String> {
     let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());

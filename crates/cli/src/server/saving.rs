@@ -1,5 +1,5 @@
-//! Saving the device when its server ends, to one location or another, until it is done or another
-//! signal gives it up.
+//! Saves the device when its server ends: to one location or another, again and again, until it is
+//! saved or another signal cancels the save.
 
 use super::headroom::STACK;
 use super::locations::SaveLocation;
@@ -20,39 +20,41 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use zram::{JobKind, JobStat, Open, Saved};
 
-/// How often it is looked for signals, and told how far it is.
+/// How often the server checks for signals.
 const TICK: Duration = Duration::from_millis(20);
+/// How often it logs the progress of a save.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
-/// How long it is waited for a save that is given up.
+/// How long the server waits for the end of a save that was cancelled.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long it is waited for a job that is to give up, as one that waits for the backing store may
-/// not.
+/// How long the server waits for the end of a job that it has cancelled. A job that waits for the
+/// backing store may never end.
 const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// A save that comes no further in this time is stuck; so long may it take to bring a file to a
-/// slow disk.
+/// A save that makes no progress for this time is stuck. To sync a file to a slow disk may take
+/// about as long.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// How long it is waited before all locations are tried again: so long at first, twice as long each
-/// time, up to this.
+/// The first pause before all locations are tried again; each further one is twice as long ...
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// ... up to this.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Why it is not at a location.
+/// Why the disk was not saved to a location.
 enum NotSaved {
+    /// Another signal cancelled the save.
     GivenUp,
-    /// In words, and whether what comes to the same file system would fail as well.
     Failed {
         why: String,
-        is_of_all: bool,
+        /// Whether other locations in the same directory would fail too.
+        is_of_dir: bool,
     },
 }
 
-/// Saves, when no client can be told any more that something is stored, and it is the server's
-/// turn: to `save_file`, the first of `locations`, if that can be. One of `signals` gives
-/// it up; until then it is tried.
+/// Saves the device to `save_file`, the first of `locations`, or else to another of them. Tries
+/// until one succeeds, or one of `signals` cancels the save. Called when no write is acknowledged
+/// any more and it is the server's turn to save.
 pub(super) fn save(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -64,11 +66,11 @@ pub(super) fn save(
         "saving to '{}'; another SIGTERM, SIGINT or SIGQUIT ends the save, and the disk is lost",
         escaped(file)
     );
-    if !end_others(device, signals, turn) {
+    if !end_client_jobs(device, signals, turn) {
         return Err(given_up(file));
     }
-    if turn.cuts_a_restore_off() {
-        save_file.leave();
+    if turn.interrupted_restore() {
+        save_file.protect();
         log!(
             "a restore was interrupted, so the disk is incomplete; '{}' is not replaced",
             escaped(file)
@@ -81,14 +83,14 @@ pub(super) fn save(
             if full.contains(&&location.directory) {
                 continue;
             }
-            let saved = location.file().map_err(|why| NotSaved::Failed { why, is_of_all: false });
+            let saved = location.file().map_err(|why| NotSaved::Failed { why, is_of_dir: false });
             match saved.and_then(|(to, _lock)| {
                 Ok((save_to(device, &to, location.is_free(&to), signals)?, to))
             }) {
                 Ok((saved, to)) => return end(file, &saved, to, &failures),
                 Err(NotSaved::GivenUp) => return Err(given_up(file)),
-                Err(NotSaved::Failed { why, is_of_all }) => {
-                    full.extend(is_of_all.then_some(&location.directory));
+                Err(NotSaved::Failed { why, is_of_dir }) => {
+                    full.extend(is_of_dir.then_some(&location.directory));
                     failures.push(why);
                 }
             }
@@ -111,7 +113,7 @@ pub(super) fn save(
     }
 }
 
-/// Another signal came.
+/// Returns the error for a save that another signal has cancelled.
 fn given_up(file: &Path) -> Error {
     Error::Failed(format!(
         "the disk was not saved to '{}' and is lost, because another signal ended the save; a file \
@@ -120,11 +122,11 @@ fn given_up(file: &Path) -> Error {
     ))
 }
 
-/// Ends what was asked for while the disk was served, or gives it up; false if that is given up
-/// itself.
-fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
+/// Cancels the jobs that clients began while the disk was served, and waits for their ends;
+/// abandons them if that takes too long. Returns false if a signal has cancelled the save by then.
+fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     let begun = Instant::now();
-    while turn.has_others() {
+    while turn.has_client_jobs() {
         device.cancel_job();
         if signals.is_given_up_within(TICK) {
             return false;
@@ -137,24 +139,27 @@ fn end_others(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     true
 }
 
+/// Cancels the job that is under way, and abandons it if it does not end `within` that time.
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
         log!("a job that was under way does not end, and is abandoned");
     }
 }
 
-/// What ends the wait for another try.
+/// Why a pause between two tries has ended.
 enum Wait {
+    /// It is time to try again.
     Over,
-    /// Someone had it saved there, whole.
+    /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
+    /// Another signal cancelled the save.
     GivenUp,
 }
 
-/// Waits for `pause`, and for a save by a client until it has ended.
+/// Waits for `pause`, and longer if a client is saving the disk then, unless its save is stuck.
 fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait {
-    let (begun, mut told, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
-    turn.leave();
+    let (begun, mut logged, mut watch) = (Instant::now(), Instant::now(), Watch::new(device));
+    turn.offer();
     loop {
         let gives_up = signals.is_given_up_within(TICK);
         if let Some((to, saved)) = turn.saved() {
@@ -168,12 +173,12 @@ fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait 
             return Wait::Over;
         }
         if device.job().is_some() {
-            log_progress(device, &mut told);
+            log_progress(device, &mut logged);
         }
     }
 }
 
-/// How far the job under way is, and since when.
+/// How far the job under way has come, and since when it has not come further.
 struct Watch {
     reached: Option<JobStat>,
     since: Instant,
@@ -184,7 +189,7 @@ impl Watch {
         Watch { reached: device.job(), since: Instant::now() }
     }
 
-    /// Returns whether it came no further for long.
+    /// Returns whether the job has made no progress for too long.
     fn is_stuck(&mut self, device: &Open) -> bool {
         let now = device.job();
         if now != self.reached {
@@ -194,8 +199,8 @@ impl Watch {
     }
 }
 
-/// What is told of a disk that is saved: that something is missing, or that it is not where it was
-/// to be, is no success.
+/// Logs the result of a save. Returns an error if data are missing, or if the disk was not saved to
+/// `file`, so that the server's exit status shows it.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
     log!("saved {} in {}", counted(saved.slots, "page"), human(saved.bytes));
     lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));
@@ -222,7 +227,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     number(one).is_some() && number(one) == number(other)
 }
 
-/// Saves to a file.
+/// Saves to the file at `path`, on a thread of its own, which can be abandoned.
 fn save_to(
     device: &Arc<Open>,
     path: &Path,
@@ -230,39 +235,39 @@ fn save_to(
     signals: &Signals,
 ) -> Result<Saved, NotSaved> {
     let is_free = Arc::new(is_free);
-    let (tell, ended) = mpsc::channel();
+    let (sender, ended) = mpsc::channel();
     let saves = {
         let (device, path) = (device.clone(), path.to_owned());
         let is_free = is_free.clone();
-        move || drop(tell.send(save_alone(&device, &path, &*is_free)))
+        move || drop(sender.send(save_alone(&device, &path, &*is_free)))
     };
     if spawn("save", STACK, saves).is_err() {
-        // Nobody is there to give it up then.
+        // Saved by this thread, no signal cancels it.
         return done(save_alone(device, path, &*is_free));
     }
-    let (mut told, mut given_up) = (Instant::now(), None);
+    let (mut logged, mut given_up) = (Instant::now(), None);
     let mut watch = Watch::new(device);
     loop {
         match ended.recv_timeout(TICK) {
             Ok(Err(zram::Error::Cancelled)) if given_up.is_some() => break,
             Ok(saved) => return done(saved),
-            Err(RecvTimeoutError::Timeout) => log_progress(device, &mut told),
+            Err(RecvTimeoutError::Timeout) => log_progress(device, &mut logged),
             Err(RecvTimeoutError::Disconnected) => {
                 let why = format!("'{}': {}", escaped(path), Error::worker());
-                return Err(NotSaved::Failed { why, is_of_all: false });
+                return Err(NotSaved::Failed { why, is_of_dir: false });
             }
         }
         if watch.is_stuck(device) {
             device.give_up_job(GIVEN_UP_WITHIN);
             let why = format!("'{}': writing there has made no progress for 300 s", escaped(path));
-            return Err(NotSaved::Failed { why, is_of_all: true });
+            return Err(NotSaved::Failed { why, is_of_dir: true });
         }
         if signals.is_given_up() {
             given_up.get_or_insert_with(Instant::now);
         }
         if let Some(since) = given_up {
             device.cancel_job();
-            // What the system or a backing store keeps waiting ends with the process.
+            // A save that hangs in a system call ends with the process.
             if since.elapsed() > GIVEN_UP_WITHIN {
                 break;
             }
@@ -271,16 +276,17 @@ fn save_to(
     Err(NotSaved::GivenUp)
 }
 
+/// Converts the result of a save to one location.
 fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     done.map_err(|error| {
-        let of_all = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
-        let is_of_all = of_all.contains(&Errno::from_raw_os_error(error.errno()));
-        NotSaved::Failed { why: error.to_string(), is_of_all }
+        let of_dir = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
+        let is_of_dir = of_dir.contains(&Errno::from_raw_os_error(error.errno()));
+        NotSaved::Failed { why: error.to_string(), is_of_dir }
     })
 }
 
-/// Saves when no other job is under way any more, or it is given up: there will be none that
-/// begins.
+/// Saves once no other job is under way; abandons one that does not end. During the server's turn
+/// no client begins another.
 fn save_alone(
     device: &Open,
     path: &Path,
@@ -295,12 +301,12 @@ fn save_alone(
     }
 }
 
-/// Tells people now and then, and systemd that it must wait.
-fn log_progress(device: &Open, told: &mut Instant) {
-    if told.elapsed() < LOGGED_EVERY {
+/// From time to time, logs the progress of the job, and makes systemd wait longer.
+fn log_progress(device: &Open, logged: &mut Instant) {
+    if logged.elapsed() < LOGGED_EVERY {
         return;
     }
-    *told = Instant::now();
+    *logged = Instant::now();
     extend_timeout(3 * LOGGED_EVERY);
     match device.job() {
         Some(job) if job.kind == JobKind::Save && job.done < job.of => {
@@ -311,8 +317,9 @@ fn log_progress(device: &Open, told: &mut Instant) {
     }
 }
 
+/// Asks systemd to wait for so long before it ends the server by force.
 fn extend_timeout(by: Duration) {
     let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-    // Nobody may be waiting for it.
+    // An error means that no service manager waits.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
 }

@@ -1,4 +1,4 @@
-//! What a server is steered by: over its control socket, and through its mount.
+//! What clients of the control socket and of the mount may do to a served disk.
 
 use super::save_file::SaveFile;
 use super::turn::Turn;
@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::Arc;
 use zram::{Damage, Open, Restored, Saved, Zram};
 
-/// The disk that is served, and who serves it.
+/// A disk that is served, with its NBD server.
 pub(super) struct Served {
     pub(super) status: ServerStatus,
     pub(super) zram: Arc<Zram>,
     pub(super) disk: Arc<Open>,
     pub(super) nbd: Server,
-    /// What the disk is saved to at the end, and whose turn that is.
+    /// The file to which the disk is saved at the end.
     pub(super) save_file: Option<Arc<SaveFile>>,
+    /// Whose turn it is to save the disk at the end.
     pub(super) turn: Arc<Turn>,
 }
 

@@ -1,5 +1,5 @@
-//! The signals of a server: what ends it, what gives a save up, and what it passes over. None that
-//! can be handled ends it without saving.
+//! The signals of a server: those that end it, those that cancel a save, and those that it ignores.
+//! With `--save-on-exit`, no single signal that can be handled ends the server without a save.
 
 use super::headroom::STACK;
 use crate::error::{Error, no_handler, no_thread};
@@ -21,38 +21,42 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A second one of these is meant to end the server at once.
+/// Signals that end the server. A second one of these means that it is to end at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// What else ends it. Some come more than once of themselves: to those of a session SIGHUP comes
-/// from its shell, from the terminal, and from systemd behind SIGTERM; SIGXCPU every second.
+/// Other signals that end the server. A second one has no effect, as some come repeatedly: the
+/// processes of a session get SIGHUP from its shell, from the terminal, and from systemd after
+/// SIGTERM; SIGXCPU comes every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// What would end a process, and means nothing here, as all real-time signals. To write past the
-/// longest file there may be is an error then.
+/// Signals that would end a process by default, and are ignored, as are all real-time signals.
+/// Without SIGXFSZ a write past the file size limit returns an error.
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// What comes within so many looks after the first signal is of the same end, whichever it is: a
-/// terminal and a program that forwards its signals send it each, and so does `timeout` to a
-/// process and to its group; a program that the terminal's SIGINT interrupts sends SIGTERM to its
-/// children; and of SIGTERM and SIGHUP at once the system gives SIGHUP first. What came while this
-/// process did not run is found by the next look, however late that is.
+/// All signals within this many checks after the first one belong to the same request to end, which
+/// often arrives as several: a terminal and a program that forwards its signals both send it;
+/// `timeout` sends it to the process and to its group; a program that the terminal's SIGINT
+/// interrupts sends SIGTERM to its children; and of a SIGTERM and a SIGHUP sent at once the system
+/// delivers SIGHUP first. Checks, not a time: the first check after the process was stopped finds
+/// what came in the meantime.
 const LOOKS: u32 = 15;
+/// The time between two of these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Signals that come from now on.
+/// The signals that have come since this was made.
 pub(super) struct Signals {
     came: Receiver<c_int>,
-    /// The one that ended the server.
+    /// The signal that ended the server.
     first: OnceCell<c_int>,
 }
 
 impl Signals {
+    /// Installs the handlers.
     pub(super) fn new() -> Result<Self, Error> {
-        let nobody_looks = Arc::new(AtomicBool::new(false));
+        let unread = Arc::new(AtomicBool::new(false));
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
-            flag::register(signal, nobody_looks.clone()).map_err(no_handler)?;
+            flag::register(signal, unread.clone()).map_err(no_handler)?;
         }
         let ignored = ignored();
         let is_handled = |signal: &c_int| {
@@ -61,32 +65,32 @@ impl Signals {
         };
         let mut signals = Handled::new(EXPLICIT.into_iter().chain(IMPLICIT).filter(is_handled))
             .map_err(no_handler)?;
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let forward = move || {
             let Some(first) = signals.forever().next() else { return };
-            let told = tell.send(first);
+            let sent = sender.send(first);
             for _ in 0..LOOKS {
                 thread::sleep(LOOK_EVERY);
                 signals.pending().for_each(drop);
             }
-            let _ = told.and_then(|()| signals.forever().try_for_each(|came| tell.send(came)));
+            let _ = sent.and_then(|()| signals.forever().try_for_each(|came| sender.send(came)));
         };
         spawn("signals", STACK, forward).map_err(no_thread)?;
-        Ok(Signals { came: told, first: OnceCell::new() })
+        Ok(Signals { came: receiver, first: OnceCell::new() })
     }
 
-    /// Waits for one that ends the server; its name.
+    /// Waits for a signal that ends the server, and returns its name.
     pub(super) fn end(&self) -> &'static str {
         if !self.is_end()
             && let Ok(came) = self.came.recv()
         {
             self.first.get_or_init(|| came);
         }
-        // Where no more can come it is time to end, too.
+        // If the thread that forwards signals has ended, none can come: then the server ends, too.
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
-    /// Returns whether one came that ends the server.
+    /// Returns whether a signal has come that ends the server.
     pub(super) fn is_end(&self) -> bool {
         if self.first.get().is_none()
             && let Ok(came) = self.came.try_recv()
@@ -96,13 +100,13 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets those that came by now, but that one did.
+    /// Forgets all signals that have come, but not that there was a first one.
     pub(super) fn forget(&self) {
         self.is_end();
         self.came.try_iter().for_each(drop);
     }
 
-    /// Has one that would give a save up end the process at once from now on.
+    /// From now on, a signal that would cancel a save ends the process at once.
     pub(super) fn end_at_once(self) {
         let ends = move || {
             while let Ok(came) = self.came.recv() {
@@ -111,22 +115,22 @@ impl Signals {
                 }
             }
         };
-        // Without a thread it takes a few seconds.
+        // Without this thread the process ends a few seconds later.
         let _ = spawn("end", STACK, ends);
     }
 
-    /// Returns whether one came that gives a save up.
+    /// Returns whether a signal has come that cancels the save.
     pub(super) fn is_given_up(&self) -> bool {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
-    /// Returns whether this signal gives up the save. The first never does, also where the server
-    /// ends without a signal: its sender may not have known.
+    /// Returns whether this signal cancels the save. The first one never does, not even if the
+    /// server was ending already without a signal: its sender may not have known that.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
 
-    /// Waits for so long, unless one gives a save up.
+    /// Waits for `time`, or until a signal cancels the save. Returns whether one did.
     pub(super) fn is_given_up_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -144,7 +148,7 @@ impl Signals {
     }
 }
 
-/// Signals that were ignored when the process began, as `nohup` has it: a bit for each.
+/// Returns the signals that were ignored when the process began, as `nohup` does: a bit for each.
 fn ignored() -> u64 {
     process_status("SigIgn:", 16).unwrap_or(0)
 }

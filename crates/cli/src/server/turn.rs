@@ -1,6 +1,6 @@
-//! Whose turn it is to save the disk when its server ends: the server's, or, while it waits to try
-//! again, that of a client that asks for it. The server waits for a client's job that began before,
-//! to know its result.
+//! Whose turn it is to save the disk when its server ends: the server's, or, while the server
+//! pauses between two tries, the first client's that asks for a save. The server waits for jobs
+//! that clients began before its end, to know their results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -15,29 +15,29 @@ pub(super) struct Turn(Mutex<Now>);
 #[derive(Debug, Default)]
 struct Now {
     state: State,
-    /// Saves and restores that began while the disk was served, and are not over.
-    others: usize,
-    /// Whether one of them restores, or did until the end cut it off.
+    /// How many saves and restores of clients are under way that began while the disk was served.
+    client_jobs: usize,
+    /// Whether one of them is a restore, or was one that the server's end interrupted.
     restores: bool,
-    /// Saves that were asked for while the server waited.
+    /// How many saves clients have begun while the server paused.
     asked: u64,
 }
 
-/// One that began while the disk was served, until this goes.
-struct Other<'t>(&'t Turn);
+/// A client's job that began while the disk was served. It is under way until this is dropped.
+struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The server does not end: any client may save.
+    /// The server is not ending. Any client may save.
     #[default]
     Served,
-    /// The server saves, and gives up any other job before.
+    /// It is the server's turn.
     Own,
-    /// It waits to try again.
+    /// The server pauses between two tries: it is the turn of the first client that asks.
     Waits,
-    /// It waits, and the disk is being saved for the client with this number.
+    /// The server pauses, and a client saves the disk. The number tells this save from others.
     Asked(u64),
-    /// So it was saved, whole.
+    /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
 }
 
@@ -45,13 +45,13 @@ impl Turn {
     /// Saves to `path` for a client.
     ///
     /// # Errors
-    /// Those of `save`, and that the server saves the disk itself.
+    /// Returns those of `save`, and an error if it is not a client's turn.
     pub(super) fn save(
         &self,
         path: &Path,
         save: impl FnOnce() -> Result<Saved, Refusal>,
     ) -> Result<Saved, Refusal> {
-        if let Some(_other) = self.begin() {
+        if let Some(_job) = self.begin() {
             return save();
         }
         let number = self.ask().ok_or_else(|| {
@@ -61,8 +61,8 @@ impl Turn {
         })?;
         let saved = save();
         let mut now = self.now();
-        // The server may have taken its turn back, as it came no further, and someone else may have
-        // asked since.
+        // If this save was stuck, the server has taken its turn back, and another client may be
+        // saving by now.
         if matches!(now.state, State::Asked(asked) if asked == number) {
             now.state = match &saved {
                 Ok(saved) if saved.is_whole() => State::Saved(path.to_owned(), saved.clone()),
@@ -72,15 +72,15 @@ impl Turn {
         saved
     }
 
-    /// Restores for a client; there is one such job at a time.
+    /// Restores for a client. One restore is under way at a time.
     ///
     /// # Errors
-    /// Those of `restore`, and that the server ends.
+    /// Returns those of `restore`, and an error if the server is ending.
     pub(super) fn restore<T>(
         &self,
         restore: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let _other = self.begin().ok_or_else(|| {
+        let _job = self.begin().ok_or_else(|| {
             Refusal::new(
                 Errno::SHUTDOWN,
                 "the server is shutting down and does not restore any more",
@@ -96,25 +96,26 @@ impl Turn {
     }
 
     /// Returns whether a client's job that began while the disk was served is still under way.
-    pub(super) fn has_others(&self) -> bool {
-        self.now().others > 0
+    pub(super) fn has_client_jobs(&self) -> bool {
+        self.now().client_jobs > 0
     }
 
-    /// Returns whether the end cut a restore off: the disk has less than its file.
-    pub(super) fn cuts_a_restore_off(&self) -> bool {
+    /// Returns whether the server's end has interrupted a restore. The disk then holds less than
+    /// the file that was being restored.
+    pub(super) fn interrupted_restore(&self) -> bool {
         self.now().restores
     }
 
-    /// Begins something, if the disk is served.
-    fn begin(&self) -> Option<Other<'_>> {
+    /// Begins a client's job, if the server is not ending.
+    fn begin(&self) -> Option<ClientJob<'_>> {
         let mut now = self.now();
         matches!(now.state, State::Served).then(|| {
-            now.others += 1;
-            Other(self)
+            now.client_jobs += 1;
+            ClientJob(self)
         })
     }
 
-    /// Asks for the turn while the server waits.
+    /// Gives a client the turn, if the server pauses, and returns the number of the client's save.
     fn ask(&self) -> Option<u64> {
         let mut now = self.now();
         matches!(now.state, State::Waits).then(|| {
@@ -124,8 +125,8 @@ impl Turn {
         })
     }
 
-    /// Makes it the turn of the server, which ends, or has waited, unless a client saves or has
-    /// saved; also then, if that save `hangs`. Returns whether it is the server's turn.
+    /// Makes it the server's turn, unless a client is saving the disk or has saved all of it. A
+    /// client's save that `hangs` does not count. Returns whether it is the server's turn now.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {
@@ -139,12 +140,12 @@ impl Turn {
         is_free
     }
 
-    /// Lets others save while the server waits.
-    pub(super) fn leave(&self) {
+    /// Offers the turn to clients, while the server pauses.
+    pub(super) fn offer(&self) {
         self.now().state = State::Waits;
     }
 
-    /// Returns where a client has saved all of it.
+    /// Returns the file to which a client has saved the whole disk, and the result of that save.
     pub(super) fn saved(&self) -> Option<(PathBuf, Saved)> {
         match &self.now().state {
             State::Saved(path, saved) => Some((path.clone(), saved.clone())),
@@ -157,9 +158,9 @@ impl Turn {
     }
 }
 
-impl Drop for Other<'_> {
+impl Drop for ClientJob<'_> {
     fn drop(&mut self) {
-        self.0.now().others -= 1;
+        self.0.now().client_jobs -= 1;
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
         let turn = Turn::default();
         assert!(turn.save(Path::new(FILE), whole).is_ok() && turn.saved().is_none(), "it serves");
         assert!(turn.take(false) && is_refused(&turn));
-        turn.leave();
+        turn.offer();
         let failed = turn.save(Path::new(FILE), || Err(Refusal::new(Errno::NOSPC, "full")));
         assert_eq!(failed.unwrap_err().message, "full");
         let in_part = || Ok(Saved { lost_slots: 1, ..Saved::default() });
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn one_that_hangs_is_passed_over() {
         let turn = Turn::default();
-        turn.leave();
+        turn.offer();
         let saved = turn.save(Path::new(FILE), || {
             assert!(turn.take(true));
             whole()
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn one_that_hung_says_nothing_of_the_next() {
         let turn = Turn::default();
-        turn.leave();
+        turn.offer();
         let [hangs, begins, ends] = [(); 3].map(|()| mpsc::sync_channel(1));
         thread::scope(|scope| {
             let (turn, hangs_on, goes_on, is_over) = (&turn, hangs.0, begins.1, ends.0);
@@ -227,7 +228,7 @@ mod tests {
             });
             hangs.1.recv().unwrap();
             assert!(turn.take(true));
-            turn.leave();
+            turn.offer();
             let next = turn.save(Path::new("/next"), || {
                 begins.0.send(()).unwrap();
                 ends.1.recv().unwrap();
@@ -243,22 +244,22 @@ mod tests {
     fn who_began_before_the_end_is_known_until_it_is_over() {
         let cancelled = || Err::<(), _>(Refusal::new(Errno::CANCELED, "cancelled"));
         let turn = Turn::default();
-        assert!(turn.restore(cancelled).is_err() && !turn.cuts_a_restore_off(), "it serves on");
+        assert!(turn.restore(cancelled).is_err() && !turn.interrupted_restore(), "it serves on");
         let saved = turn.save(Path::new(FILE), || {
-            assert!(turn.has_others() && turn.take(false));
+            assert!(turn.has_client_jobs() && turn.take(false));
             whole()
         });
-        assert!(saved.is_ok() && turn.saved().is_none() && !turn.has_others());
+        assert!(saved.is_ok() && turn.saved().is_none() && !turn.has_client_jobs());
         assert!(turn.restore(|| -> Result<(), _> { panic!("it ends") }).is_err());
         for (restored, is_cut_off) in [(Ok(()), false), (cancelled(), true)] {
             let turn = Turn::default();
             let is_ok = restored.is_ok();
             let restored = turn.restore(|| {
-                assert!(turn.take(false) && turn.has_others() && turn.cuts_a_restore_off());
+                assert!(turn.take(false) && turn.has_client_jobs() && turn.interrupted_restore());
                 restored
             });
             assert_eq!(restored.is_ok(), is_ok);
-            assert!(!turn.has_others() && turn.cuts_a_restore_off() == is_cut_off);
+            assert!(!turn.has_client_jobs() && turn.interrupted_restore() == is_cut_off);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The control socket: attributes of a device that is served are read and written here.
+//! The control socket, by which clients read and write the attributes of a served device.
 //!
-//! A request is a line, and what follows it up to a byte of zero: one that was cut off before is
-//! not done. It is text in UTF-8. The answer is a line `ok` and text behind it, or a line
-//! `error NUMBER MESSAGE`, with Linux's errno.
+//! A request is a line, and what follows it up to a zero byte: a request without the zero byte was
+//! cut off, and is not carried out. It is text in UTF-8. The answer is a line `ok` and text behind
+//! it, or a line `error NUMBER MESSAGE`, with Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
@@ -14,9 +14,9 @@
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has a thread, so others are answered while a job is under way. It goes on when its
-//! client leaves; what came of it is logged then. A server that is ending tells how it is, and
-//! saves, until it has saved its disk itself.
+//! Each request has a thread, so others are answered while a job is under way. A job goes on when
+//! its client leaves; the server then logs its result. A server that is ending answers `stat` and
+//! saves the disk for clients, until it has saved the disk itself.
 
 mod request;
 
@@ -40,33 +40,34 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Most bytes of a request, and of those that are received at a time.
+/// Most bytes of a request, and most bytes received at a time.
 const REQUEST_MAX: usize = 64 << 10;
 const RECEIVED: usize = 4 << 10;
 
-/// A client has to go on within this time.
+/// A client has to send or take more bytes within this time.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Clients at a time. If another comes, the first that has not sent its request whole goes; if all
-/// have, it is refused.
+/// Most clients at a time. If another comes, the first whose request is incomplete is disconnected;
+/// if there is none, the new client is refused.
 pub const CLIENTS: usize = 16;
 
-/// Bytes of their threads' stacks.
+/// Bytes of a client thread's stack.
 const STACK: usize = 256 << 10;
 
-/// Bytes of address space that all clients take, with what guards the stacks.
+/// Bytes of address space that all clients take, including the stacks' guard pages.
 pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
 
-/// Most bytes that a client has in use at a time of what is small: its request, which grows to 64
-/// KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's text.
+/// Most bytes of small allocations that a client has in use at a time: its request, which grows to
+/// 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's
+/// text.
 pub const RESERVE: usize = 128 << 10;
 
-/// Bytes of a request that needs no room asked for.
+/// Most bytes of a request that is admitted without a check for room.
 const SHORT: usize = 8 << 10;
 
 const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
 
-/// The socket's server.
+/// The server of the control socket.
 pub struct Control {
     acceptor: Acceptor,
     clients: Arc<ClientSet>,
@@ -74,10 +75,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Answers all clients, on threads of its own.
+    /// Starts the server, which answers clients on threads of its own.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The system refuses a thread.
     pub fn start(listening: Listening, steered: Arc<dyn Steered>, log: Log) -> io::Result<Self> {
         let clients = Arc::new(ClientSet::new(CLIENTS));
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -85,27 +86,28 @@ impl Control {
         let told = log.clone();
         let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
             let (socket, steered, ends) = (Arc::new(socket), steered.clone(), ends.clone());
-            // There is always room for so few.
+            // There is always room for so few clients.
             let Some((permit, _)) = set.enter_or_evict(&socket, |_| true) else {
                 return told
                     .line("control: refused a client: too many requests are being answered");
             };
             let log = told.clone();
             spawn_for_client("control", STACK, &told, move || {
-                // Who sends no request wants no answer.
+                // A client that sends no request expects no answer.
                 let _ = answer(&socket, &permit, (&*steered, &ends), &log);
             });
         })?;
         Ok(Control { acceptor, clients, is_ending })
     }
 
-    /// Refuses all requests from now on but those that report on the disk and save it.
+    /// Refuses all requests from now on, except those that read attributes or the server's state,
+    /// save the disk, or cancel a job.
     pub fn only_save(&self) {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Ends all connections, those that asked for something when they have their answer, and
-    /// returns whether they ended in time.
+    /// Closes all connections, those with a request once they have their answer, and returns
+    /// whether all were closed in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();
@@ -128,7 +130,7 @@ fn answer(
     }
     let text = receive(socket)?;
     if !permit.establish() {
-        // What ended is not the request, but the connection.
+        // The connection failed, not the request.
         return Ok(());
     }
     let request = match text.and_then(|text| admit(&text, is_ending.load(SeqCst))) {
@@ -146,7 +148,7 @@ fn answer(
     told
 }
 
-/// Returns the text of a request, when it is here whole.
+/// Returns the text of a request, once it is complete.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
@@ -186,7 +188,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// Returns what is asked for, if it is done now.
+/// Parses the request, and returns it if the server carries it out at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
@@ -202,7 +204,7 @@ fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Logs the end of a job whose client did not wait for it.
+/// Logs the result of a job whose client did not wait for it.
 fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     match done {
         Ok(()) => {
@@ -217,7 +219,7 @@ fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     }
 }
 
-/// Does what is asked for. Whether the text was written is known in the end.
+/// Carries out a request. Whether the answer was written is known only at the end.
 fn carry_out(
     steered: &dyn Steered,
     request: &Request,
@@ -236,7 +238,7 @@ fn carry_out(
     Ok(())
 }
 
-/// An answer as it is written: `ok` stands before what comes first.
+/// An answer that is being written: it begins with `ok`.
 struct Answer<'s> {
     out: BufWriter<&'s Socket>,
     has_begun: bool,
@@ -271,7 +273,7 @@ impl fmt::Write for Answer<'_> {
     }
 }
 
-/// Listens where only this user may ask.
+/// Listens at a path that only this user can connect to.
 ///
 /// # Errors
 /// As [`Address::listen`].

@@ -1,4 +1,4 @@
-//! What is asked for, as it goes over the socket, and asking it.
+//! Requests of the control socket: their text, and how a client sends one.
 
 use crate::address::PATH_MAX;
 use crate::steered::Refusal;
@@ -14,57 +14,57 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
-/// What a request ends with. One without it is not whole, and is not done: its client may have
-/// died.
+/// The byte that ends a request. A request without it is incomplete and is not carried out, as its
+/// client may have died.
 pub(super) const END: u8 = 0;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The text of an attribute.
+    /// Asks for the text of an attribute.
     Show(String),
-    /// An attribute is to have a value.
+    /// Sets an attribute to a value.
     Store(String, String),
-    /// What is served.
+    /// Asks for the server's state.
     Stat,
-    /// A job is to be done, with a path or words.
+    /// Starts a job, with a path or words.
     Job(JobKind, String),
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// No server listens there.
+    /// No server listens at the path.
     #[error(
         "no server answers at '{path}': {source}; start one with 'uzram serve', or give its --control"
     )]
     Unreached {
-        /// Where it was to be.
+        /// The path of the socket.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No socket can have such a name.
+    /// The path can't be a socket's name.
     #[error(
         "no server can be at '{0}': a socket's path has at most {PATH_MAX} bytes; give a shorter --control"
     )]
     TooLong(String),
-    /// Someone else listens there.
+    /// Another user's server listens at the path.
     #[error(
         "the server at '{path}' belongs to user {uid} and is not trusted; run this as that user, \
          or give --control of a server of your own"
     )]
     Stranger {
-        /// Where that is.
+        /// The path of the socket.
         path: String,
-        /// The user that owns it.
+        /// The user that owns the server.
         uid: u32,
     },
-    /// The connection broke, or the answer is none.
+    /// The connection broke, or the answer is incomplete.
     #[error("the server's answer is incomplete: {0}; see the server's log")]
     Broken(io::Error),
-    /// The server refuses.
+    /// The server refused the request.
     #[error("{}", .0.message)]
     Refused(Refusal),
 }
@@ -84,7 +84,8 @@ impl Request {
         }
     }
 
-    /// Returns whether a server that is ending still does it: nothing of the disk is changed by it.
+    /// Returns whether a server that is ending still carries the request out: it changes no data of
+    /// the disk.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
@@ -93,7 +94,7 @@ impl Request {
         }
     }
 
-    /// Asks the server at `path`, and writes its answer to `out`.
+    /// Sends the request to the server at `path`, and writes its answer to `out`.
     ///
     /// # Errors
     /// [`AskError`]
@@ -136,12 +137,12 @@ impl Request {
     }
 }
 
-/// Returns whether a user at the other end is this one, or the system.
+/// Returns whether the user at the other end is this user or root.
 pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
 }
 
-/// What is told behind `error`.
+/// Parses the text behind `error`.
 fn refusal(text: &str) -> Refusal {
     let (errno, message) = text.split_once(' ').unwrap_or(("", text));
     let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());

@@ -1,4 +1,4 @@
-//! What is in the files, and what writing them does.
+//! The contents of the mount's files, and the effects of writes to them.
 
 use super::node::Node;
 use crate::disk::Disk;
@@ -20,13 +20,13 @@ const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 const KEEP_SIZE: i32 = 1;
 
-/// The files, and what was read of those that are open.
+/// The files of the mount, and the texts of those that are open.
 pub(super) struct Files {
     pub(super) steered: Arc<dyn Steered>,
     pub(super) disk: Arc<dyn Disk>,
     mode: Mode,
     made: SystemTime,
-    /// Of files that are open but the disk: as they were then.
+    /// Texts of open files other than `disk`, as they were when opened.
     texts: Mutex<HashMap<u64, Arc<String>>>,
     next: AtomicU64,
     has_ended: Arc<AtomicBool>,
@@ -43,8 +43,8 @@ impl Files {
         Files { steered, disk, mode, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// Returns what was done, unless the mount has ended: after that nothing is acknowledged, as it
-    /// may be missing from what is saved.
+    /// Returns the result of an operation, or an error if the mount has ended: after that no write
+    /// is acknowledged, as it may be missing from the saved file.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),
@@ -52,7 +52,7 @@ impl Files {
         }
     }
 
-    /// Returns a handle for a text that is read from now on.
+    /// Returns a handle for a text, for the reads that follow.
     pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
         let mut texts = self.texts.lock();
@@ -65,7 +65,7 @@ impl Files {
         self.texts.lock().remove(&handle);
     }
 
-    /// Returns the text as it was opened.
+    /// Returns the text as it was when the file was opened.
     pub(super) fn opened(&self, handle: u64) -> Arc<String> {
         self.texts.lock().get(&handle).cloned().unwrap_or_default()
     }
@@ -140,8 +140,8 @@ impl Files {
         }
     }
 
-    /// Returns where the next byte is that is stored, or is not; the end of the disk counts as a
-    /// hole.
+    /// Returns the offset of the next byte that is stored, or that is not; the end of the disk
+    /// counts as a hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {
@@ -159,7 +159,7 @@ impl Files {
     }
 }
 
-/// What an attribute is to be.
+/// A write of a value to an attribute.
 pub(super) struct AttributeWrite {
     name: &'static str,
     text: String,

@@ -15,13 +15,14 @@ use std::time::Duration;
 
 const PROGRAM: &str = "fusermount3";
 
-/// It tells by a descriptor of this number, over which it sends the connection.
+/// The environment variable that tells `fusermount3` the number of the descriptor over which it
+/// sends the connection.
 const VARIABLE: &str = "_FUSE_COMMFD";
 
-/// How long it may take.
+/// How long `fusermount3` may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Has a directory mounted; the connection.
+/// Makes `fusermount3` mount at a directory, and returns the connection.
 pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -50,7 +51,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the descriptor that is sent, if there is one.
+/// Returns the descriptor that `fusermount3` sent, if there is one.
 fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -62,7 +63,7 @@ fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }))
 }
 
-/// Has it unmounted, though programs may use it.
+/// Makes `fusermount3` unmount a directory, even if programs use it.
 pub(super) fn unmount(dir: &Path) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
     let output = command.args(["-u", "-z", "--"]).arg(dir).stdin(Stdio::null()).output()?;

@@ -1,9 +1,9 @@
 //! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
 //! classes.
 //!
-//! All files are read and written past the page cache: of the disk it would keep uncompressed
-//! copies, and attributes have no length before they are read. What is in them is known in `files`,
-//! which are there in `node`, and how the kernel asks in `calls`.
+//! All files are read and written past the page cache: it would keep uncompressed copies of the
+//! disk's data, and attributes have no length before they are read. The module `files` has the
+//! contents of files, `node` the files there are, and `calls` the kernel's requests.
 
 mod calls;
 mod files;
@@ -27,17 +27,17 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use zram::room;
 
-/// Bytes of the stack of a thread of ours here.
+/// Bytes of the stack of a thread that this module starts.
 pub(super) const STACK: usize = 256 << 10;
 
-/// Bytes of address space that the library takes for each of its threads: a buffer, and the usual
-/// stack.
+/// Bytes of address space that the FUSE library takes for each of its threads: a buffer, and a
+/// stack of the default size.
 const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
-/// Threads at least: one that waits for the backing store does not stop the disk.
+/// Fewest threads, so that one that waits for the backing store does not stop the disk.
 const THREADS_MIN: usize = 2;
 
-/// Where a device is mounted, until it is stopped.
+/// A mounted device; it stays mounted until `stop`.
 #[derive(Debug)]
 pub struct Mounted {
     session: BackgroundSession,
@@ -47,8 +47,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts at a directory, of which what is in it can't be seen meanwhile. What a server that
-    /// was killed left there is taken off before, and told to `log`.
+    /// Mounts the device at a directory, and so hides the directory's contents. A dead mount that a
+    /// killed server left there is unmounted first, and `log` gets a line about it.
     ///
     /// # Errors
     /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or
@@ -77,9 +77,9 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Unmounts, and returns whether all users were gone in time. No write is acknowledged from now
-    /// on; users that stay get errors. What else was mounted at its directory since stays, and with
-    /// it this mount, which is dead then.
+    /// Unmounts the device, and returns whether all users were gone in time. From now on no write
+    /// is acknowledged; users that stay get errors. If something else has been mounted at the
+    /// directory since, it stays, and so does this mount, dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;

@@ -21,14 +21,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the system calls file systems of ours.
+/// The type of uzram's file systems, as the system names them.
 const NAME: &str = "uzram";
 const TYPE: &str = "fuse.uzram";
 
-/// Dead mounts one above the other, at most.
+/// Most dead mounts, one above the other, that are unmounted.
 const DEAD_MAX: usize = 16;
 
-/// A server that does not answer in this time is alive all the same: it is stuck.
+/// A server that does not answer in this time counts as alive: it is stuck.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A mount of this process.
@@ -41,8 +41,8 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// Mounts at a directory; and the connection, by which the system asks. Dead mounts of servers
-    /// that were killed are taken off before.
+    /// Mounts at a directory, and returns the connection by which the kernel sends requests. Dead
+    /// mounts of killed servers are unmounted first.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
         detach_dead(dir, log)?;
         // The system would mount there, and nobody could go in.
@@ -61,15 +61,15 @@ impl Mount {
         Ok((mount, connection))
     }
 
-    /// Its directory, as people are told.
+    /// Returns the directory, escaped for messages.
     pub(super) fn name(&self) -> String {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Takes the mount off, though programs may use it, unless that was done already.
+    /// Unmounts the file system, even if programs use it, unless that was done already.
     ///
     /// # Errors
-    /// Something else is mounted over it or in it: that would go, too.
+    /// Something else is mounted over it or inside it, and would be unmounted too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {
@@ -90,7 +90,8 @@ impl Drop for Mount {
     }
 }
 
-/// Mounts, if this process has the right to: the connection, and the number of the file system.
+/// Mounts at a directory, if this process has the privilege, and returns the connection and the
+/// number of the file system.
 fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     let connection = fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -115,7 +116,7 @@ fn mount_directly(dir: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     Ok((connection, device))
 }
 
-/// Returns the number of the file system that was mounted a moment ago.
+/// Returns the number of the file system that was just mounted.
 fn mounted_at(dir: &Path) -> io::Result<u64> {
     let root = mountinfo::open(dir)?;
     if is_uzram(&mountinfo::of(&root)?) {
@@ -125,7 +126,7 @@ fn mounted_at(dir: &Path) -> io::Result<u64> {
     }
 }
 
-/// Returns what the kernel knows of a file without asking its file system's server.
+/// Returns what the kernel knows of a file without a request to the file system's server.
 fn stat_of(file: &OwnedFd) -> rustix::io::Result<Statx> {
     fs::statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
 }
@@ -136,20 +137,20 @@ fn device_of(file: &OwnedFd) -> rustix::io::Result<u64> {
     Ok(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Returns whether a connection is not broken off yet.
+/// Returns whether a connection is still alive.
 fn is_alive(connection: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::empty())];
     let told = poll(&mut polled, Some(&Timespec::default()));
     told.is_err() || !polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Returns whether a server such as this one mounted it.
+/// Returns whether a uzram server made the mount.
 fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
 
-/// Takes off what servers that were killed left at a directory; what is dead there of others is
-/// not, nor what one that lives has there: that is an error.
+/// Unmounts what killed uzram servers left at a directory. A dead mount of another program, or a
+/// live mount of uzram, is an error.
 fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let root = mountinfo::open(dir)?;
@@ -179,7 +180,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
 /// Returns whether the server of the file system that a file lies in has ended.
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
-    // Who is stuck never answers.
+    // A stuck server never answers.
     let asked = spawn_within("is it dead", super::STACK, ANSWERS_WITHIN, move || {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         let asked = fs::statx(&file, "", flags, StatxFlags::BASIC_STATS);
@@ -189,7 +190,7 @@ fn is_dead(file: &OwnedFd) -> bool {
     asked == Some(Some(Errno::NOTCONN))
 }
 
-/// Takes off the mount whose root is open, which is at `dir`.
+/// Unmounts the mount at `dir` whose root is open.
 fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     let id = mountinfo::of(root)?.id;
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {

@@ -1,4 +1,4 @@
-//! Which files there are, by number and by name.
+//! The files of the mount, by number and by name.
 
 use zram::{Attribute, attributes};
 
@@ -56,7 +56,7 @@ impl Node {
         matches!(self, Node::Root | Node::Attributes)
     }
 
-    /// Returns what is in a directory.
+    /// Returns the entries of a directory.
     pub(super) fn children(self) -> Vec<Self> {
         match self {
             Node::Root => vec![Node::Disk, Node::Attributes, Node::Classes],

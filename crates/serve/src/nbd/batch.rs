@@ -1,4 +1,4 @@
-//! Requests that a worker takes together: received by one call, answered by one.
+//! Batches: requests that a worker takes, serves and answers together.
 
 use super::bounds::{DONE_MAX, HEAVY_BYTES, READ_PART, REQUESTS, SHORT_MAX, WORKER_BUFFER};
 use super::buffer::Buffer;
@@ -14,64 +14,66 @@ use super::wire::*;
 use std::io;
 use std::ops::Range;
 
-/// What a worker takes requests into.
+/// A worker's memory for one batch at a time: tasks, payloads and replies.
 pub(crate) struct WorkerBuffer {
     tasks: Vec<Task>,
     buffer: Buffer,
 }
 
-/// What a worker took, all of which it answers: one long request, or short ones. So there are none
-/// beside a long one.
+/// Requests that a worker took and has to answer: short ones, or a single long one. As the two are
+/// different variants, no short request can be forgotten beside a long one.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {
         request: Request,
-        /// For a part.
+        /// The buffer for one part of the reply at a time.
         room: &'r mut [u8],
     },
     LongWrite {
         request: Request,
         payload: LargeWrite<'l>,
-        /// For the reply.
+        /// The buffer for the reply.
         room: &'r mut [u8],
     },
 }
 
-/// Requests that are answered by one call.
+/// Short requests, whose replies are sent by one call.
 pub(crate) struct Short<'r> {
     tasks: &'r mut Vec<Task>,
     buffer: &'r mut [u8],
-    /// Bytes of the buffer that are payloads.
+    /// Bytes of payloads, which lie at the front of the buffer.
     payloads: usize,
-    /// Bytes that replies will take at most.
+    /// Most bytes that all replies can take.
     replies: usize,
+    /// The sum of the tasks' weights.
     weight: usize,
-    /// Whether it is one request that may have to wait for what lies elsewhere.
+    /// Whether this is a single request that may have to wait for the backing store.
     may_wait: bool,
 }
 
-/// A request, what is to be done, and what that takes.
+/// A request, with the command for it and what that command needs.
 struct Task {
     request: Request,
     command: Result<Command, ErrorCode>,
-    /// Where its payload lies.
+    /// Where the payload lies in the buffer.
     payload: Range<usize>,
-    /// What it costs, in bytes to be compressed.
+    /// The cost of the request, as the number of bytes whose compression costs about as much.
     weight: usize,
-    /// Bytes that the answer takes at most.
+    /// Most bytes that the reply can take.
     reply_max: usize,
-    /// Whether it may have to wait for what lies elsewhere. What is freed whole needs not.
+    /// Whether the request may have to wait for the backing store.
     may_wait: bool,
 }
 
 impl Task {
-    /// One whose payload is not taken yet.
+    /// Makes a task whose payload is still to be received.
     fn new(request: Request, command: Result<Command, ErrorCode>, terms: &Terms) -> Self {
         let len = request.len as usize;
         let (needs_data, weight, reply_max) = match command {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
-            // Of many blocks something is to be done, or looked at.
+            // Commands without a payload cost something too, for each block of their range. Zeroing
+            // may have to read what a block at either end keeps.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::Trim) => (false, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
@@ -83,9 +85,9 @@ impl Task {
     }
 }
 
-/// How a request is to be served.
+/// The kind of batch that a request belongs to.
 enum Class {
-    /// Among others, with the error it is answered with if it can't be.
+    /// Short requests. One that is refused is answered with its error.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,
@@ -120,8 +122,9 @@ impl WorkerBuffer {
         })
     }
 
-    /// Waits for requests and takes one of `workers` parts of those that are here. That the client
-    /// is to send no more is an end, met when all it sent before was taken.
+    /// Waits for a request, and takes it with some of those that have arrived: one `workers`th of
+    /// them, so that the other workers have as many. Returns [`End::Left`] once the client's DISC
+    /// is the next request, so all requests before it have been taken by then.
     pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
@@ -151,7 +154,8 @@ impl WorkerBuffer {
                         let room = &mut self.buffer;
                         return Ok(Batch::LongWrite { request: first, payload, room });
                     }
-                    // Others may be answered all the same.
+                    // A write without memory for its payload is answered with an error; the
+                    // connection goes on.
                     Err(_) => Err(ErrorCode::Nomem),
                 }
             }
@@ -166,7 +170,7 @@ impl WorkerBuffer {
 }
 
 impl Batch<'_, '_> {
-    /// Returns whether it takes long enough that another worker should receive meanwhile.
+    /// Returns whether the batch takes so long that another worker should receive in the meantime.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
@@ -182,13 +186,13 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// The next request, if it is here whole, there is room for it beside the others, and it does
-    /// not make them wait.
+    /// Returns the next request, if it belongs into this batch: it has arrived whole, there is room
+    /// for its payload and reply, and it delays none of the others.
     fn next(&self, input: &Input, share: usize, terms: &Terms) -> Option<Task> {
         if self.tasks.len() >= share || self.may_wait {
             return None;
         }
-        // What can't be is found again when it comes first, and so is a client's end.
+        // An invalid header, or DISC, is left for the next batch, whose first request it is.
         let request = input.header()?.ok().filter(|request| request.kind != Some(Kind::Disc))?;
         let Class::Short(command) = Class::of(&request, terms) else { return None };
         let task = Task::new(request, command, terms);
@@ -199,6 +203,8 @@ impl<'r> Short<'r> {
         fits.then_some(task)
     }
 
+    /// Adds a task to the batch, and receives its payload. The payload of a request that is refused
+    /// is skipped.
     fn take(&mut self, task: Task, input: &mut Input, stream: &impl Stream) -> Result<(), End> {
         input.consume(REQUEST_HEADER);
         let (start, len) = (self.payloads, task.request.payload() as usize);
@@ -216,7 +222,7 @@ impl<'r> Short<'r> {
         Ok(())
     }
 
-    /// Serves all, and returns the answers.
+    /// Serves all requests, and returns the replies.
     pub(crate) fn execute(self, executor: Executor<'_>) -> &'r [u8] {
         let Short { tasks, buffer, payloads, .. } = self;
         let (payloads, room) = buffer.split_at_mut(payloads);

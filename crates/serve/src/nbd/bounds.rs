@@ -1,10 +1,10 @@
-//! What bounds something in the server: the numbers, and how they hang together. Tests go to each.
+//! The server's limits, and assertions on how they depend on each other. Tests use all of them.
 
 use super::wire::{CHUNK_HEADER, OPTION_HEADER, REQUEST_HEADER};
 pub use super::wire::{OPTION_DATA_MAX, OPTIONS_MAX, PAYLOAD_MAX, STRING_MAX};
 
-/// The longest read that is answered at once, and write that is received without memory shared with
-/// others.
+/// The longest read that is answered by one call, and the longest write that is received into a
+/// worker's own buffer; longer writes use memory that all connections share.
 pub const READ_PART: usize = 256 << 10;
 
 /// Bytes of a worker's buffer: payloads in front, replies behind them.
@@ -13,32 +13,33 @@ pub const WORKER_BUFFER: usize = READ_PART + 2 * SHORT_MAX;
 /// Most requests that a worker takes together.
 pub const REQUESTS: usize = 64;
 
-/// From so many bytes to be compressed on, another worker receives meanwhile. Those to be
-/// decompressed count a quarter, those to be freed a 64th.
+/// A batch that compresses this many bytes is heavy: while it is served, another worker receives.
+/// A byte that is decompressed counts a quarter, a byte that is freed or looked at a 64th.
 pub const HEAVY_BYTES: usize = 32 << 10;
 
 /// Most extents in a reply.
 pub const EXTENTS_MAX: usize = 1024;
 
-/// The longest reply that is no read's.
+/// The longest reply to a request other than a read.
 pub const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 
-/// The longest reply that tells no more than that a request is done, or why not.
+/// The longest reply that has no data: success, or an error.
 pub const DONE_MAX: usize = CHUNK_HEADER + 6;
 
-/// Bytes received at once, and the longest option. Requests' payloads beyond go straight to where
-/// they are needed.
+/// Bytes of a connection's input buffer. An option has to fit in it. What a payload has beyond the
+/// bytes in it is received straight into the payload's own buffer.
 pub const INPUT_BUFFER: usize = 128 << 10;
 
-/// Memory for all long writes: one write of the longest.
+/// Bytes of memory that all long writes share: enough for one write of the greatest length.
 pub const LARGE_BYTES: usize = PAYLOAD_MAX as usize;
 
-/// Most connections that have chosen no export yet; if another comes, the first of them goes.
+/// Most connections that have not chosen an export yet; if another client comes, the oldest of them
+/// is closed.
 pub const HALF_OPEN_MAX: usize = 128;
 
-/// Each request that is short has room, whatever it is.
+/// Any short request fits in a worker's buffer.
 const _: () = assert!(READ_PART + CHUNK_HEADER + size_of::<u64>() <= WORKER_BUFFER);
 const _: () = assert!(DONE_MAX <= SHORT_MAX);
-/// Each option, and each request's header, is received whole.
+/// Any option, and any request's header, fits in the input buffer.
 const _: () = assert!(INPUT_BUFFER >= OPTION_HEADER + OPTION_DATA_MAX);
 const _: () = assert!(INPUT_BUFFER >= REQUEST_HEADER);

@@ -1,14 +1,14 @@
 //! One client's connection: negotiation on one thread, requests on several.
 //!
 //! ```text
-//!   receiving: one worker waits for requests and takes some of them; if these take long, or more
-//!              are here, another one receives meanwhile
-//!   serving:   each worker serves its own, in any order
-//!   replying:  one worker at a time sends the answers to all of its own
+//!   receiving: one worker waits for requests and takes a batch; if the batch takes long, or more
+//!              requests have arrived, another worker receives while the batch is served
+//!   serving:   the workers serve their batches side by side
+//!   replying:  one worker at a time sends the replies to its batch
 //! ```
 //!
-//! Lock order: input, then output. A client that takes no replies stops the worker that replies,
-//! then those that wait to reply, then the one that receives.
+//! Lock order: input, then output. A client that takes no replies blocks the worker that sends to
+//! it, then the workers that wait to send, and at last no worker is left to receive.
 
 #[cfg(test)]
 mod tests;
@@ -37,44 +37,47 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// Most bytes that a worker has in use at a time of what is small, so is not asked for in a way
-/// that can fail: its list of tasks (4 KiB), the states that are looked at together for the extents
-/// of a disk (1.5 KiB), its thread, and words of a block. Extents take none: they are told where
-/// they are sent from.
+/// Most bytes that a worker's small allocations have in use at a time. These end the process if
+/// they fail, so the reserve has to have room for them: the list of tasks (4 KiB), the states of
+/// slots that are looked at together for extents (1.5 KiB), the thread, and the entries of a block.
+/// Extents take nothing, as they are written straight into the reply.
 pub const WORKER_RESERVE: usize = 20 << 10;
 
-/// Bytes of address space that a worker takes, with what guards its stack.
+/// Bytes of address space that a worker takes, including the guard of its stack.
 pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
 
-/// What all connections share.
+/// The part of the server that all connections share.
 pub(crate) struct Service {
     pub(crate) exports: Exports,
     pub(crate) large: LargeWrites,
+    /// Set when the server ends.
     pub(crate) stop: AtomicBool,
-    /// Threads that serve a connection's requests.
+    /// Threads that serve the requests of one connection.
     pub(crate) workers: usize,
 }
 
-/// What is sent.
+/// The state of a connection's sending side.
 #[derive(Default)]
 struct Output {
-    /// A reply has begun, and its rest is to come next, or never: nothing else is sent.
-    is_amid: bool,
+    /// Whether a reply was sent in part. Only its rest may follow; if that can't be sent, nothing
+    /// is.
+    is_in_reply: bool,
 }
 
-/// A connection on which requests come.
+/// A connection whose client has chosen an export, and now sends requests.
 struct Connection<'c, S> {
     service: &'c Service,
     stream: &'c S,
     terms: &'c Terms,
-    /// `None` when no more is to be received.
+    /// `None` once a worker has met the end of the input, or an error in it.
     input: Mutex<Option<Input>>,
     output: Mutex<Output>,
+    /// The first reason to end the connection, if any.
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until it leaves or is left. `chosen` is called when it has its export, and says
-/// whether it is let in.
+/// Serves a client until its connection ends, and returns how it ended. `chosen` is called once the
+/// client has chosen an export, and returns whether the client is admitted.
 pub(crate) fn serve(
     service: &Service,
     stream: &impl Stream,
@@ -90,7 +93,7 @@ pub(crate) fn serve(
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
-    // What lies in the input already is not served then.
+    // Requests of a refused client may have arrived already; they are not served.
     if !chosen(&terms) {
         return End::Left;
     }
@@ -104,7 +107,7 @@ pub(crate) fn serve(
     };
     thread::scope(|scope| {
         for _ in 1..service.workers {
-            // With fewer it goes slower.
+            // Fewer workers serve the connection too, only more slowly.
             if !room::is_left(WORKER_BYTES) {
                 break;
             }
@@ -120,14 +123,15 @@ pub(crate) fn serve(
     connection.end.into_inner().unwrap_or(End::Left)
 }
 
-/// Haggles until an export is chosen. Requests may lie in the input already.
+/// Does the handshake, until the client has chosen an export. Its first requests may have arrived
+/// in `input` by then.
 fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<Terms, End> {
     let begun = Instant::now();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(exports, &mut out);
     loop {
         let advanced = handshake.advance(input.bytes(), &mut out);
-        // What is answered is sent, whether the connection goes on or not.
+        // Answers are sent even if the connection ends here.
         stream.send_all(&out, HANDSHAKE_WITHIN)?;
         out.clear();
         let (taken, step) = advanced?;
@@ -135,7 +139,7 @@ fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Resu
         if let Step::Requests(terms) = step {
             return Ok(terms);
         }
-        // There may be more of them here.
+        // More options may have arrived already.
         if taken > 0 {
             continue;
         }
@@ -147,21 +151,24 @@ fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Resu
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until there are no more. Without room for them there is no connection.
+    /// Serves requests until the connection ends. An error in place of a buffer ends it at once.
     fn work(&self, room: io::Result<WorkerBuffer>) {
         let _guard = HangUpOnPanic(self.stream);
         let served = room.map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
         if let Err(end) = served {
             let has_left = matches!(end, End::Left);
-            // Before others find that the connection has ended, which would be told in its place.
+            // The reason is recorded before the socket is shut down, which makes the other workers
+            // fail for another reason.
             self.end.lock().get_or_insert(end);
             if !has_left {
-                // They may be waiting for the client.
+                // Other workers may be waiting for the client. (After DISC they still have replies
+                // to send.)
                 self.stream.hang_up();
             }
         }
     }
 
+    /// Takes and answers batches until no more requests come.
     fn serve_all(&self, room: &mut WorkerBuffer) -> Result<(), End> {
         loop {
             let mut input = self.input.lock();
@@ -182,7 +189,7 @@ impl<S: Stream> Connection<'_, S> {
                 if batch.is_heavy() || has_more {
                     break batch;
                 }
-                // So short a batch is not worth waking another worker.
+                // The input stays locked: to wake another worker would cost more than this batch.
                 self.answer(batch)?;
             };
             drop(input);
@@ -190,7 +197,7 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    /// Serves a batch.
+    /// Serves a batch, and sends the replies.
     fn answer(&self, batch: Batch<'_, '_>) -> Result<(), End> {
         let executor = Executor { terms: self.terms, stop: &self.service.stop };
         let replies = match batch {
@@ -201,7 +208,7 @@ impl<S: Stream> Connection<'_, S> {
             Batch::LongWrite { request, payload, room } => {
                 let mut replies = Replies::new(room);
                 executor.execute(&request, Ok(Command::Write), payload.bytes(), &mut replies);
-                // Its memory is for others while this client takes the reply.
+                // Other writes can have the memory while this client takes its reply.
                 drop(payload);
                 replies.into_bytes(1)
             }
@@ -212,22 +219,24 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    /// What is to be sent to; none once a reply was broken off, as the connection ends then.
+    /// Locks the sending side. Returns `None` once a reply was broken off: the connection is ending
+    /// then, and nothing may be sent.
     fn output(&self) -> Option<MutexGuard<'_, Output>> {
-        Some(self.output.lock()).filter(|output| !output.is_amid)
+        Some(self.output.lock()).filter(|output| !output.is_in_reply)
     }
 
-    /// Sends replies, or the part of one that is its last or not. Where that fails nothing else is
-    /// sent any more: the client would take it for the rest.
+    /// Sends `bytes`. `is_last` says whether they end where a simple reply, or a chunk of a
+    /// structured one, ends. After an error nothing else is sent: the client would take it for the
+    /// rest of this reply.
     fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
-        output.is_amid = true;
+        output.is_in_reply = true;
         self.stream.send_all(bytes, TAKEN_WITHIN)?;
-        output.is_amid = !is_last;
+        output.is_in_reply = !is_last;
         Ok(())
     }
 
-    /// Reads part by part. The parts of a simple reply belong together; others may be sent between
-    /// those of a structured one.
+    /// Serves a long read part by part. The output stays locked from the first part of a simple
+    /// reply to its last; between the chunks of a structured one, other replies may be sent.
     fn read_in_parts(
         &self,
         executor: Executor<'_>,
@@ -239,7 +248,7 @@ impl<S: Stream> Connection<'_, S> {
         let mut at = request.offset;
         let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
-            // Parts end between blocks, so that none is decompressed for two.
+            // Parts end at block boundaries, so that no block is decompressed for two of them.
             let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
             let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);
@@ -266,7 +275,8 @@ impl<S: Stream> Connection<'_, S> {
     }
 }
 
-/// A worker that panics takes its connection with it, and nothing else.
+/// Shuts the stream down if its worker panics, so that the connection's other workers end too. No
+/// other connection is affected.
 struct HangUpOnPanic<'s, S: Stream>(&'s S);
 
 impl<S: Stream> Drop for HangUpOnPanic<'_, S> {

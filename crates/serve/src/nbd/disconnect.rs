@@ -1,9 +1,10 @@
-//! Why a connection ends.
+//! Reasons for the end of a connection.
 
 use std::io;
 
-/// What a client did that ends its connection. It is told in the log, not to the client: it can't
-/// be relied on to know where a reply begins.
+/// A fault for which the server ends a connection. All but [`Unreadable`](Fault::Unreadable) are
+/// the client's. The server logs it and does not send it, as the client may not know where a reply
+/// begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("unknown client flags")]
@@ -30,14 +31,15 @@ pub(crate) enum Fault {
     Unreadable,
 }
 
-/// The end of a connection.
+/// How a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client said so, or left between requests.
+    /// The client sent DISC or ABORT, or closed the connection between requests.
     Left,
-    /// The connection broke, or the client left amid a request.
+    /// The connection broke, the client closed it within a request, or the server had no memory for
+    /// its buffers.
     Broken(io::Error),
-    /// The server ended it.
+    /// The server ended it for a fault.
     Fault(Fault),
 }
 

@@ -1,4 +1,4 @@
-//! What a request does to the disk.
+//! Carries out requests on a disk.
 
 use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
@@ -7,22 +7,22 @@ use crate::nbd::handshake::Terms;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A long request is done in steps of so many bytes, between which the server may end.
+/// Bytes of a step of a long write; before each step the worker checks whether the server ends.
 const STEP: u64 = 1 << 20;
 
-/// What is written where zeros are to be stored.
+/// The data of requests that store zeros, step by step.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Serves requests of one connection.
+/// Carries out the requests of one connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Executor<'c> {
     pub(crate) terms: &'c Terms,
-    /// Whether the server is to end.
+    /// Set when the server ends.
     pub(crate) stop: &'c AtomicBool,
 }
 
 impl Executor<'_> {
-    /// Does what is asked for, and puts the answer to the others.
+    /// Carries out a request, and appends its reply.
     pub(crate) fn execute(
         &self,
         request: &Request,
@@ -62,7 +62,8 @@ impl Executor<'_> {
         self.read_part(request, part, replies)
     }
 
-    /// Reads a part of what is asked for, and puts it to the replies.
+    /// Reads a part of the requested range, and appends it to the replies. After an error nothing
+    /// is appended.
     pub(crate) fn read_part(
         &self,
         request: &Request,
@@ -79,8 +80,8 @@ impl Executor<'_> {
     fn write(&self, offset: u64, mut payload: &[u8]) -> Result<(), Errno> {
         let mut at = offset;
         while !payload.is_empty() {
-            self.go_on()?;
-            // Steps end between blocks, so that none is written in two parts.
+            self.check_stop()?;
+            // Steps end at block boundaries, so that no block is written in two parts.
             let step = (STEP - at % STEP).min(payload.len() as u64);
             let (now, rest) = payload.split_at(step as usize);
             self.terms.export.disk.write(at, now)?;
@@ -92,7 +93,7 @@ impl Executor<'_> {
     fn store_zeros(&self, offset: u64, len: u64) -> Result<(), Errno> {
         let (mut at, end) = (offset, offset + len);
         while at < end {
-            self.go_on()?;
+            self.check_stop()?;
             let step = (ZEROS.len() as u64 - at % ZEROS.len() as u64).min(end - at);
             self.terms.export.disk.write(at, &ZEROS[..step as usize])?;
             at += step;
@@ -100,12 +101,13 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn go_on(&self) -> Result<(), Errno> {
+    /// Returns an error once the server is ending.
+    fn check_stop(&self) -> Result<(), Errno> {
         if self.stop.load(Relaxed) { Err(Errno::SHUTDOWN) } else { Ok(()) }
     }
 }
 
-/// Returns the protocol's error for one of the disk's.
+/// Returns the protocol's error for a disk's errno.
 fn code(errno: Errno) -> ErrorCode {
     match errno {
         Errno::PERM => ErrorCode::Perm,

@@ -1,33 +1,33 @@
-//! What clients can ask for: disks under names.
+//! Exports: disks under the names by which clients ask for them.
 
 use super::wire::*;
 use crate::disk::Disk;
 use std::sync::Arc;
 
-/// Whether clients may change a disk.
+/// Whether clients may write to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They may.
+    /// Clients may read and write.
     ReadWrite,
-    /// They only read.
+    /// Clients may only read.
     ReadOnly,
 }
 
 /// A disk under a name.
 #[derive(Clone)]
 pub struct Export {
-    /// What clients call it: up to 4096 bytes.
+    /// The export's name, of up to 4096 bytes.
     pub name: String,
-    /// A line for people.
+    /// A line that clients show to their users.
     pub description: String,
-    /// What it is.
+    /// The disk.
     pub disk: Arc<dyn Disk>,
-    /// What clients may do with it.
+    /// Whether clients may write to the disk.
     pub mode: Mode,
 }
 
 impl Export {
-    /// Returns the flags a client gets with it.
+    /// Returns the transmission flags that a client of this export gets.
     pub(crate) fn transmission_flags(&self, replies: ReplyStyle) -> u16 {
         let all = FLAG_HAS_FLAGS
             | FLAG_SEND_FLUSH
@@ -46,19 +46,20 @@ impl Export {
     }
 }
 
-/// How reads are answered.
+/// The style of replies to reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyStyle {
     Simple,
     Structured,
 }
 
-/// All there is to ask for. An empty name is the first one's.
+/// All exports of a server. A client that asks for the empty name gets the export of that name, or
+/// else the first one.
 #[derive(Clone)]
 pub struct Exports(Arc<[Export]>);
 
 impl Exports {
-    /// Returns the exports. There has to be at least one, or no client gets anything.
+    /// Makes a list of exports. A server without any refuses every client.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         Exports(exports.into())
     }
@@ -67,6 +68,7 @@ impl Exports {
         &self.0
     }
 
+    /// Returns the export that a client means by `name`.
     pub(crate) fn find(&self, name: &[u8]) -> Option<&Export> {
         let named = self.0.iter().find(|export| export.name.as_bytes() == name);
         named.or_else(|| self.0.first().filter(|_| name.is_empty()))

@@ -1,5 +1,5 @@
-//! Haggling: from the greeting to the export a client chose. Bytes in, bytes out; what carries them
-//! is not known here.
+//! The handshake (the protocol's haggling phase): from the greeting to the client's choice of an
+//! export. Bytes go in and out; this module does no I/O.
 //!
 //! ```text
 //!   greeting -> client flags -> option -> ... -> GO or EXPORT_NAME -> requests
@@ -12,27 +12,27 @@ use super::meta_context::Context;
 use super::option_reply::OptionReply;
 use super::wire::*;
 
-/// What a client got by haggling.
+/// The result of a handshake.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) export: Export,
     pub(crate) replies: ReplyStyle,
-    /// Whether `base:allocation` may be asked for.
+    /// Whether the client has chosen the context `base:allocation`, so may send BLOCK_STATUS.
     pub(crate) allocation: bool,
 }
 
-/// What comes next.
+/// What the client sends next.
 pub(crate) enum Step {
-    /// More bytes of the client's.
+    /// More of the handshake.
     More,
-    /// Requests.
+    /// Requests, on these terms.
     Requests(Terms),
 }
 
-/// Bytes that are answered before they are sent, but for the last answer.
+/// Answers are sent once they have this many bytes, so they take one answer more at most.
 const ANSWERED_MAX: usize = 4096;
 
-/// The state of haggling.
+/// The state of a handshake.
 pub(crate) struct Handshake<'e> {
     exports: &'e Exports,
     stage: Stage,
@@ -48,7 +48,7 @@ enum Stage {
 }
 
 impl<'e> Handshake<'e> {
-    /// The greeting goes to `out`.
+    /// Begins a handshake, and appends the greeting to `out`.
     pub(crate) fn new(exports: &'e Exports, out: &mut Vec<u8>) -> Self {
         out.extend(NBDMAGIC.to_be_bytes());
         out.extend(IHAVEOPT.to_be_bytes());
@@ -57,8 +57,8 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Takes what is whole of `bytes`, answers into `out`, and returns how many bytes it took, and
-    /// what is next.
+    /// Takes all complete messages from `bytes`, unless there is much to send before, and appends
+    /// the answers to `out`. Returns how many bytes it took, and what comes next.
     pub(crate) fn advance(
         &mut self,
         bytes: &[u8],
@@ -72,7 +72,7 @@ impl<'e> Handshake<'e> {
                 Stage::Options { no_zeroes } => self.option(&mut rest, no_zeroes, out)?,
             };
             match step {
-                // What is answered goes out before it is much.
+                // Answers are sent before they take much memory.
                 Some(Step::More) if out.len() < ANSWERED_MAX => {}
                 Some(step) => return Ok((bytes.len() - rest.0.len(), step)),
                 None => return Ok((bytes.len() - left, Step::More)),
@@ -80,7 +80,7 @@ impl<'e> Handshake<'e> {
         }
     }
 
-    /// `None` is that there are too few bytes.
+    /// Takes the client's flags. Returns `None` if they have not arrived yet.
     fn flags(&mut self, rest: &mut Fields<'_>) -> Result<Option<Step>, End> {
         let Some(flags) = rest.u32() else { return Ok(None) };
         if flags & !(FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES) != 0 {
@@ -90,7 +90,8 @@ impl<'e> Handshake<'e> {
         Ok(Some(Step::More))
     }
 
-    /// Answers an option, once it is whole. One that can't be is known by its header.
+    /// Answers an option. Returns `None` if it has not arrived completely; one that is too long is
+    /// refused by its header alone.
     fn option(
         &mut self,
         rest: &mut Fields<'_>,
@@ -147,7 +148,8 @@ impl<'e> Handshake<'e> {
         reply.ack();
     }
 
-    /// Answers the old way to choose an export, which has no answer for one that does not exist.
+    /// Answers EXPORT_NAME, the old way to choose an export. It has no error reply, so an unknown
+    /// export ends the connection.
     fn export_name(&self, name: &[u8], no_zeroes: bool, out: &mut Vec<u8>) -> Result<Step, End> {
         let export = self.exports.find(name).ok_or(Fault::Export)?;
         out.extend(export.disk.size().to_be_bytes());
@@ -168,7 +170,8 @@ impl<'e> Handshake<'e> {
         Terms { export: export.clone(), replies: self.replies, allocation }
     }
 
-    /// Tells all of an export; which it is, by which name, unless there was an error.
+    /// Answers INFO and GO with all that is known of an export. Returns the export and the name by
+    /// which the client asked for it, or `None` if the answer was an error.
     fn info<'d>(
         &self,
         data: &'d [u8],
@@ -200,7 +203,7 @@ impl<'e> Handshake<'e> {
     }
 }
 
-/// Returns the name, and the numbers of what is asked for, of 2 bytes each.
+/// Returns the name, and the kinds of information that are requested, 2 bytes each.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = Fields(data);
     let len = fields.u32()?;

@@ -1,4 +1,4 @@
-//! What a client sent, as far as it was received: many requests at once, or a part of one.
+//! The receiving side of a connection: a buffer of requests that were received and not served yet.
 
 use super::bounds::INPUT_BUFFER;
 use super::buffer::Buffer;
@@ -9,33 +9,35 @@ use super::wire::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The rest of a request has to come within this time, and longer ones at this rate.
+/// The rest of a request has to arrive within this time, plus its length divided by this rate.
 const REST_WITHIN: Duration = Duration::from_secs(30);
 const REST_BYTES_PER_SECOND: u64 = 256 << 10;
 
-/// Received bytes that were not taken yet.
+/// Bytes that were received and not taken yet: many requests, or a part of one.
 pub(crate) struct Input {
     buf: Buffer,
     start: usize,
     end: usize,
 }
 
-/// How long the rest of something is waited for.
+/// How long a worker waits for the rest of a request.
 pub(crate) struct Deadline<'p> {
+    /// When the worker first waited.
     since: Option<Instant>,
     limit: Duration,
-    /// Whether someone else must not be kept waiting so long.
+    /// Returns whether the wait has to end now, as others wait for memory that the request holds.
     hurry: &'p dyn Fn() -> bool,
 }
 
 impl<'p> Deadline<'p> {
-    /// For a request's `len` bytes.
+    /// Returns the deadline for the rest of a request, of `len` bytes.
     pub(crate) fn for_rest(len: usize, hurry: &'p dyn Fn() -> bool) -> Self {
         let limit = REST_WITHIN + Duration::from_secs(len as u64 / REST_BYTES_PER_SECOND);
         Deadline { since: None, limit, hurry }
     }
 
-    /// Called whenever more has to be waited for.
+    /// Returns an error if the deadline has passed. The first call starts the time; one call is
+    /// made per wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }
@@ -58,8 +60,8 @@ impl Input {
         }
     }
 
-    /// Receives once, behind what there is, and returns whether anything came. Ends where the
-    /// client does.
+    /// Receives once, behind the bytes that are there, and returns whether any came. Returns an
+    /// [`End`] if the client has closed the connection.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);
@@ -74,8 +76,8 @@ impl Input {
         }
     }
 
-    /// Returns the next request's header, once it is here. Before its first byte a client may take
-    /// as long as it likes.
+    /// Waits for the next request's header, and returns it. The time starts with the header's first
+    /// byte: between requests a client may be silent for as long as it likes.
     pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
         let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {
@@ -89,17 +91,17 @@ impl Input {
         }
     }
 
-    /// Returns the next request's header, if it is here.
+    /// Returns the next request's header, if it has arrived.
     pub(crate) fn header(&self) -> Option<Result<Request, Fault>> {
         self.bytes().first_chunk().map(Request::decode)
     }
 
-    /// Returns whether the next request is here with its payload.
+    /// Returns whether the next request, whose header is `request`, has arrived with its payload.
     pub(crate) fn has_whole(&self, request: &Request) -> bool {
         self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
     }
 
-    /// Returns how many requests are here whole, if less than `most`.
+    /// Returns how many requests have arrived with their payloads, counting up to `most`.
     pub(crate) fn whole_requests(&self, most: usize) -> usize {
         let mut rest = self.bytes();
         let mut count = 0;
@@ -113,7 +115,7 @@ impl Input {
         count
     }
 
-    /// Takes the payload that comes next: what is here, and the rest from the stream.
+    /// Fills `payload` with what has arrived, and receives the rest straight into it.
     pub(crate) fn take(
         &mut self,
         stream: &impl Stream,
@@ -137,7 +139,7 @@ impl Input {
         Ok(())
     }
 
-    /// Leaves out a payload that comes next.
+    /// Receives and drops the next `len` bytes: the payload of a request that is refused.
     pub(crate) fn skip(&mut self, stream: &impl Stream, len: usize) -> Result<(), End> {
         let mut deadline = Deadline::for_rest(len, &|| false);
         let mut left = len;
@@ -154,7 +156,7 @@ impl Input {
     }
 }
 
-/// Returns the bytes received, `None` if there were none for a while.
+/// Returns the number of bytes received, or `None` if none came for a while.
 fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     match stream.receive(buf) {
         Ok(received) => Ok(Some(received)),
@@ -165,7 +167,7 @@ fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     }
 }
 
-/// Returns the error for a client that left amid something.
+/// Returns the end of a connection that the client closed within a request.
 fn ended() -> End {
     End::Broken(ErrorKind::UnexpectedEof.into())
 }

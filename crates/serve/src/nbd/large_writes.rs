@@ -1,5 +1,5 @@
-//! Memory for long writes, which are stored only once they are here whole. All connections share
-//! it, and wait for it in turn: so many clients need no more of it than one.
+//! Memory for the payloads of long writes: a write is applied only once it was received whole. All
+//! connections share the memory and wait for it in turn, so many clients take no more than one.
 
 use super::bounds::LARGE_BYTES;
 use super::buffer::Buffer;
@@ -8,8 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// A client that sends into this memory may take so long while others wait, and longer writes at
-/// this rate.
+/// While others wait, a client has this time to send a write, plus its length divided by this rate.
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
@@ -23,20 +22,20 @@ pub(crate) struct LargeWrites {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// Numbers of the waiting writes, given out and served in order: none is passed over for a
-    /// shorter write.
+    /// The next ticket to be given out, and the next to be served. Writes get memory in the order
+    /// of their tickets, so no long write starves while shorter ones fit.
     next: u64,
     served: u64,
 }
 
-/// A long write's memory.
+/// The payload of a long write.
 #[derive(Debug)]
 pub(crate) struct LargeWrite<'l> {
     bytes: Buffer,
     grant: LargeGrant<'l>,
 }
 
-/// What it takes of what all connections share.
+/// A write's share of the memory, which others can have once this is dropped.
 #[derive(Debug)]
 struct LargeGrant<'l> {
     writes: &'l LargeWrites,
@@ -45,7 +44,7 @@ struct LargeGrant<'l> {
 }
 
 impl LargeWrites {
-    /// Waits until there is room for `len` bytes.
+    /// Waits for its turn and for room, and returns a payload of `len` bytes.
     pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
         let mut state = self.state.lock();
         let turn = state.next;
@@ -56,7 +55,7 @@ impl LargeWrites {
         state.served += 1;
         state.used += len;
         drop(state);
-        // The next in turn may fit beside this one.
+        // The next write in turn may fit beside this one.
         self.freed.notify_all();
         let grant = LargeGrant { writes: self, since: Instant::now(), len };
         if !room::is_left(len) {
@@ -71,7 +70,8 @@ impl LargeWrite<'_> {
         &self.bytes
     }
 
-    /// Has `fill` fill it, which may ask whether it is late.
+    /// Has `fill` receive the payload. The function that `fill` gets returns whether the write has
+    /// had the memory for too long.
     pub(crate) fn fill<E>(
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
@@ -82,7 +82,7 @@ impl LargeWrite<'_> {
 }
 
 impl LargeGrant<'_> {
-    /// Returns whether it was had for too long, seeing that others wait.
+    /// Returns whether the write has had the memory for too long while others wait.
     fn is_late(&self) -> bool {
         let grace = GRACE + Duration::from_secs(self.len as u64 / BYTES_PER_SECOND);
         let is_waited_for = || {

@@ -1,26 +1,28 @@
-//! Metadata contexts: of the one there is, clients are told and may choose it for an export.
+//! Metadata contexts. There is one, `base:allocation`: clients may list it, and choose it for an
+//! export.
 
 use super::export::{Exports, ReplyStyle};
 use super::option_reply::OptionReply;
 use super::wire::*;
 
-/// Asks for every context of the namespace, in a list.
+/// The query that stands for all contexts of a namespace. Only LIST_META_CONTEXT takes it.
 const BASE: &[u8] = b"base:";
 
-/// What was chosen.
+/// The context that a client has chosen.
 #[derive(Debug)]
 pub(crate) enum Context {
     None,
-    /// `base:allocation`, for the export that goes by this name.
+    /// `base:allocation`, for the export of this name.
     Allocation(Vec<u8>),
 }
 
 impl Context {
+    /// Returns whether the client has chosen `base:allocation` for the export `name`.
     pub(crate) fn is_set_for(&self, name: &[u8]) -> bool {
         matches!(self, Context::Allocation(chosen) if chosen == name)
     }
 
-    /// LIST_META_CONTEXT
+    /// Answers LIST_META_CONTEXT.
     pub(crate) fn list(
         &self,
         data: &[u8],
@@ -31,13 +33,13 @@ impl Context {
         let Some(asked) = check(data, style, exports, reply) else { return };
         let is_meant = |query: &[u8]| query == BASE || query == BASE_ALLOCATION.as_bytes();
         if asked.queries.is_empty() || asked.queries().any(is_meant) {
-            // In a list, numbers mean nothing.
+            // The context's number is reserved in a list.
             reply.send(REP_META_CONTEXT, &[&[0; 4], BASE_ALLOCATION.as_bytes()]);
         }
         reply.ack();
     }
 
-    /// SET_META_CONTEXT: what was set before is forgotten, whatever comes of this.
+    /// Answers SET_META_CONTEXT. An earlier choice is forgotten even if this one fails.
     pub(crate) fn set(
         &mut self,
         data: &[u8],
@@ -56,15 +58,17 @@ impl Context {
     }
 }
 
-/// What a client asks of contexts.
+/// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
 struct ContextQuery<'d> {
+    /// The export's name.
     name: &'d [u8],
-    /// As they came, each with its length before it: to list them would take memory that there may
-    /// not be.
+    /// The queries as they were received, each behind its length. A vector of them would need
+    /// memory, which may be short.
     queries: &'d [u8],
 }
 
 impl<'d> ContextQuery<'d> {
+    /// Returns the queries one by one.
     fn queries(&self) -> impl Iterator<Item = &'d [u8]> + use<'d> {
         let mut fields = Fields(self.queries);
         std::iter::from_fn(move || {
@@ -74,7 +78,7 @@ impl<'d> ContextQuery<'d> {
     }
 }
 
-/// Returns what is asked for, unless there is an error to answer with.
+/// Parses and checks an option's data. If there is an error, answers with it and returns `None`.
 fn check<'d>(
     data: &'d [u8],
     style: ReplyStyle,
@@ -100,13 +104,14 @@ fn check<'d>(
     None
 }
 
+/// Parses an option's data. Returns `None` if the lengths in it are inconsistent.
 fn parse(data: &[u8]) -> Option<ContextQuery<'_>> {
     let mut fields = Fields(data);
     let len = fields.u32()?;
     let name = fields.bytes(len as usize)?;
     let count = fields.u32()?;
     let queries = fields.0;
-    // Each takes 4 bytes of the data at least, so there are few.
+    // Each query takes at least 4 bytes of the data, so a large count ends the loop early.
     for _ in 0..count {
         let len = fields.u32()?;
         fields.bytes(len as usize)?;

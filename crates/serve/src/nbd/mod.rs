@@ -1,8 +1,8 @@
 //! The NBD server: fixed newstyle negotiation, simple and structured replies.
 //!
-//! Numbers that bound something stand in `bounds`. What bytes mean is known in `handshake`,
-//! `option_reply`, `meta_context`, `request` and `reply`, none of which does any I/O; what requests
-//! do to a disk in `execute`; threads and locks in `connection`.
+//! `bounds` has the server's limits. `handshake`, `option_reply`, `meta_context`, `request` and
+//! `reply` turn bytes into bytes and do no I/O. `execute` carries out requests on a disk;
+//! `connection` has the threads and locks.
 
 mod batch;
 #[doc(hidden)]

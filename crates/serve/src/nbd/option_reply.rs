@@ -1,8 +1,8 @@
-//! Answers to an option.
+//! Replies to an option of the handshake.
 
 use super::wire::*;
 
-/// Where answers to an option go.
+/// Appends replies to an option to the output.
 pub(crate) struct OptionReply<'o> {
     pub(crate) option: u32,
     pub(crate) out: &'o mut Vec<u8>,

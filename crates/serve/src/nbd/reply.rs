@@ -1,11 +1,11 @@
-//! Replies, put one behind the other into the room there is for them.
+//! Replies to requests, encoded one behind another into a worker's buffer.
 
 use super::export::ReplyStyle;
 use super::request::Request;
 use super::wire::*;
 use crate::disk::Extent;
 
-/// Returns the bytes before the data of a read.
+/// Returns the number of bytes before a read's data.
 pub(crate) fn read_header(style: ReplyStyle) -> usize {
     match style {
         ReplyStyle::Simple => SIMPLE_HEADER,
@@ -13,7 +13,7 @@ pub(crate) fn read_header(style: ReplyStyle) -> usize {
     }
 }
 
-/// Room that replies fill from the front.
+/// Replies, and the buffer that they fill from the front.
 #[derive(Debug)]
 pub(crate) struct Replies<'b> {
     room: &'b mut [u8],
@@ -27,14 +27,14 @@ impl<'b> Replies<'b> {
         Replies { room, len: 0, finals: 0 }
     }
 
-    /// Returns all of them, which are those of so many requests: none is left out, or answered
-    /// twice.
+    /// Returns the bytes of all replies. There have to be as many as requests: none is left out or
+    /// answered twice.
     pub(crate) fn into_bytes(self, requests: usize) -> &'b [u8] {
         debug_assert_eq!(self.finals, requests, "as many replies as requests");
         &self.room[..self.len]
     }
 
-    /// The worker that takes requests makes sure that there is room.
+    /// Appends bytes. There is room: a batch has only requests whose replies fit.
     fn put(&mut self, bytes: &[u8]) {
         self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -56,7 +56,7 @@ impl<'b> Replies<'b> {
         self.put(&(len as u32).to_be_bytes());
     }
 
-    /// Done, and there is nothing to tell.
+    /// Appends the reply to a request that succeeded and has no data to return.
     pub(crate) fn done(&mut self, request: &Request, style: ReplyStyle) {
         match style {
             ReplyStyle::Simple => self.simple_header(request, 0),
@@ -66,19 +66,21 @@ impl<'b> Replies<'b> {
         }
     }
 
+    /// Appends an error reply.
     pub(crate) fn error(&mut self, request: &Request, style: ReplyStyle, code: ErrorCode) {
         match style {
             ReplyStyle::Simple => self.simple_header(request, code as u32),
             ReplyStyle::Structured => {
                 self.chunk_header(request, REPLY_FLAG_DONE, REPLY_TYPE_ERROR, 6);
                 self.put(&(code as u32).to_be_bytes());
-                // A message of no bytes.
+                // The length of an empty message.
                 self.put(&[0; 2]);
             }
         }
     }
 
-    /// Returns where a part's bytes are to go, before what is told of them.
+    /// Returns the place for a part's data, behind that of its header. It is part of no reply until
+    /// [`read`](Self::read) is called.
     pub(crate) fn data(
         &mut self,
         request: &Request,
@@ -89,7 +91,7 @@ impl<'b> Replies<'b> {
         &mut self.room[self.len + header..][..part.len]
     }
 
-    /// The bytes that [`data`](Self::data) took are part of the answer.
+    /// Appends a part of a read, whose data lie where [`data`](Self::data) said.
     pub(crate) fn read(&mut self, request: &Request, style: ReplyStyle, part: DataPart) {
         match style {
             ReplyStyle::Simple if part.is_bare(request, style) => {}
@@ -103,7 +105,8 @@ impl<'b> Replies<'b> {
         self.len += part.len;
     }
 
-    /// The extents that `find` tells, `most` at most: they go where they are sent from.
+    /// Appends the extents that `find` reports, `most` at most. They are written straight into the
+    /// reply, so they need no other memory.
     pub(crate) fn block_status(
         &mut self,
         request: &Request,
@@ -127,21 +130,21 @@ impl<'b> Replies<'b> {
     }
 }
 
-/// A part of what is read.
+/// A part of a read's range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPart {
-    /// Where it lies on the disk.
+    /// The part's offset on the disk.
     pub(crate) at: u64,
     pub(crate) len: usize,
 }
 
 impl DataPart {
-    /// Returns whether it goes on with a simple reply, which has one header.
+    /// Returns whether the part has no header, as it continues a simple reply.
     pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
         style == ReplyStyle::Simple && self.at > request.offset
     }
 
-    /// Returns whether a request is answered with it and those before.
+    /// Returns whether this is the last part of `request`.
     fn is_last(&self, request: &Request) -> bool {
         self.at + self.len as u64 == request.offset + u64::from(request.len)
     }

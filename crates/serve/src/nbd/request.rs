@@ -1,4 +1,4 @@
-//! Requests: what a header says, and what it is answered with before anything is done.
+//! Requests: decoding a header, and checking the request before it is carried out.
 
 use super::bounds::{EXTENTS_MAX, READ_PART};
 use super::disconnect::Fault;
@@ -10,19 +10,19 @@ use super::wire::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) flags: u16,
-    /// `None` if the document has none of that number.
+    /// `None` if the protocol has no command of this number.
     pub(crate) kind: Option<Kind>,
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
     pub(crate) len: u32,
 }
 
-/// What a client may ask for, as the document names it.
+/// The commands of the protocol, under its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
-    /// The client leaves.
+    /// The client ends the connection.
     Disc,
     Flush,
     Trim,
@@ -31,25 +31,26 @@ pub(crate) enum Kind {
     BlockStatus,
 }
 
-/// What is to be done.
+/// What the server does for a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read,
     Write,
-    /// All that was written is stored: a flush, or one of a range that needs nothing to be done.
+    /// Flushes the disk. CACHE does no more than that: no data are fetched ahead.
     Flush,
     Trim,
-    /// Zeros that free what was there.
+    /// Zeroes the range, and frees what it held.
     Punch,
-    /// Zeros that are stored, so that the range counts as used.
+    /// Stores zeros, so that the range counts as allocated.
     WriteZeroes,
     BlockStatus {
+        /// Most extents in the reply.
         extents: usize,
     },
 }
 
 impl Kind {
-    /// By the numbers that the document gives them.
+    /// All commands, each at the index that is its number in the protocol.
     pub(super) const ALL: [Kind; 8] = [
         Kind::Read,
         Kind::Write,
@@ -61,7 +62,7 @@ impl Kind {
         Kind::BlockStatus,
     ];
 
-    /// Returns whether a read-only disk refuses it.
+    /// Returns whether a read-only export refuses the command.
     fn changes_contents(self) -> bool {
         match self {
             Kind::Write | Kind::Trim | Kind::WriteZeroes => true,
@@ -69,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Flags that it may have. FUA may stand with any.
+    /// Returns the flags that the command may have. The protocol allows FUA with all commands.
     fn flags_possible(self, terms: &Terms) -> u16 {
         let own = match self {
             Kind::Read if terms.replies == ReplyStyle::Structured => CMD_FLAG_DF,
@@ -82,7 +83,7 @@ impl Kind {
 }
 
 impl Request {
-    /// Returns the request that a header is.
+    /// Decodes a header.
     pub(crate) fn decode(header: &[u8; REQUEST_HEADER]) -> Result<Self, Fault> {
         let mut fields = Fields(header);
         let mut parse = || {
@@ -93,18 +94,19 @@ impl Request {
         };
         let request = parse().ok_or(Fault::RequestMagic)?;
         if request.payload() > PAYLOAD_MAX {
-            // Rather than read through it all to find the next request.
+            // The next request begins behind the payload, which is too long to be skipped.
             return Err(Fault::WriteLength);
         }
         Ok(request)
     }
 
-    /// Returns the bytes that follow the header.
+    /// Returns the length of the payload, in bytes.
     pub(crate) fn payload(&self) -> u32 {
         if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// Returns what is to be done, or the error to answer with. Disc is not asked about.
+    /// Checks the request. Returns the command to carry out, or the error to answer with. DISC,
+    /// which has no reply, never comes here.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
         let kind = self.kind.ok_or(ErrorCode::Inval)?;
         if self.flags & !kind.flags_possible(terms) != 0 {

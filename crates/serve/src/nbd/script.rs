@@ -1,4 +1,5 @@
-//! A connection without a network: what a client sent, and what it was answered.
+//! A connection without a network, for tests and fuzzing: a client's bytes, and the answers to
+//! them.
 
 use super::connection::{Service, serve};
 use super::export::Exports;
@@ -9,8 +10,9 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 struct Script<'b> {
+    /// The bytes that the server has not received yet.
     left: Mutex<&'b [u8]>,
-    /// Bytes received by a call at most.
+    /// Most bytes that a call receives.
     step: usize,
     answers: Mutex<Vec<u8>>,
 }
@@ -33,8 +35,8 @@ impl Stream for Script<'_> {
     fn hang_up(&self) {}
 }
 
-/// Returns what a client that sends `bytes` and then leaves is answered, if `step` bytes of them
-/// are received at a time. Its requests are served one after the other.
+/// Returns the server's answers to a client that sends `bytes` and then closes the connection. The
+/// server receives `step` bytes at a time, and serves one request after another.
 pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),

@@ -1,4 +1,4 @@
-//! The listener, and all its connections.
+//! The NBD server: its listener and all its connections.
 
 use super::bounds::{HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
@@ -19,20 +19,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// How much a server does at once.
+/// Limits on the work that a server does at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Threads that serve a connection's requests.
+    /// Threads that serve the requests of one connection.
     pub workers: usize,
-    /// Connections with an export; more are refused.
+    /// Most connections with an export; the server refuses more.
     pub connections: usize,
 }
 
-/// How often a waiting thread looks at the time.
+/// How long a thread waits before it looks at the time again.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Most bytes that one of them has in use at a time of what is small: an answer that grows (it is
-/// sent before it is 4 KiB and one more reply), its thread.
+/// Most bytes of small allocations that a half-open connection has in use at a time: answers, which
+/// are sent before they exceed 4 KiB by more than one reply, and its thread.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
 const NO_ROOM: &str = "nbd: refused a client: memory or address space (ulimit -v) is short";
@@ -59,9 +59,11 @@ impl Default for Options {
 /// A server that runs until it is stopped.
 pub struct Server {
     service: Arc<Service>,
-    /// Until it is stopped.
+    /// `None` once the server was stopped.
     acceptor: Mutex<Option<Acceptor>>,
+    /// Clients that have an export.
     established: Arc<ClientSet>,
+    /// Clients that have not chosen an export yet.
     half_open: Arc<ClientSet>,
 }
 
@@ -80,10 +82,10 @@ impl Stream for Socket {
 }
 
 impl Server {
-    /// Serves all clients, on threads of its own.
+    /// Starts the server, which serves clients on threads of its own.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Fails if the system refuses a thread.
     pub fn start(
         listening: Listening,
         exports: Exports,
@@ -106,9 +108,10 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Half-open connections will take as much; the silent ones among them make room.
-                let has_room = |asking: usize| {
-                    room::is_left(asking.saturating_mul(options.connection_bytes()))
+                // Each half-open connection may choose an export, so there has to be room for all
+                // their workers. If there is not, the oldest of them is closed.
+                let has_room = |clients: usize| {
+                    room::is_left(clients.saturating_mul(options.connection_bytes()))
                 };
                 let Some((permit, has_evicted)) = half_open.enter_or_evict(&socket, has_room)
                 else {
@@ -120,10 +123,10 @@ impl Server {
                          one in",
                     );
                 }
-                let (service, established, told) =
+                let (service, established, client_log) =
                     (service.clone(), established.clone(), log.clone());
                 spawn_for_client("nbd", STACK, &log, move || {
-                    serve_client(&service, &socket, permit, &established, &told);
+                    serve_client(&service, &socket, permit, &established, &client_log);
                 });
             }
         };
@@ -131,7 +134,7 @@ impl Server {
         Ok(Server { service, acceptor, established, half_open })
     }
 
-    /// Clients that have an export.
+    /// Returns the number of clients that have an export.
     pub fn connections(&self) -> usize {
         self.established.len()
     }
@@ -141,16 +144,18 @@ impl Server {
         self.established.had_clients()
     }
 
-    /// Does `work` while no client has an export, and lets none have one meanwhile.
+    /// Runs `work` while no client has an export. Clients that choose one in the meantime are
+    /// refused.
     ///
     /// # Errors
-    /// So many clients have one.
+    /// Returns the number of clients that have an export, if there are any.
     pub fn alone<T>(&self, work: impl FnOnce() -> T) -> Result<T, usize> {
         let _closed = self.established.pause()?;
         Ok(work())
     }
 
-    /// Ends all connections, and waits until they have, and returns whether they had in time.
+    /// Closes the listener and all connections. Returns whether all connections ended `within` that
+    /// time.
     pub fn stop(&self, within: Duration) -> bool {
         self.service.stop.store(true, Relaxed);
         if let Some(acceptor) = self.acceptor.lock().take() {
@@ -162,7 +167,7 @@ impl Server {
     }
 }
 
-/// A connection from its first byte to its last.
+/// Serves a connection from its first byte to its last.
 fn serve_client(
     service: &Service,
     socket: &Arc<Socket>,
@@ -175,13 +180,13 @@ fn serve_client(
         if !permit.establish() {
             return false;
         }
-        let better = established.enter(socket);
-        let is_in = better.is_some();
-        match better {
-            Some(better) => permit = better,
+        let admitted = established.enter(socket);
+        let is_admitted = admitted.is_some();
+        match admitted {
+            Some(admitted) => permit = admitted,
             None => log.line(FULL),
         }
-        is_in
+        is_admitted
     });
     socket.hang_up();
     match end {

@@ -1,26 +1,26 @@
-//! What carries a connection's bytes.
+//! The transport of a connection.
 
 use super::disconnect::{End, Fault};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// A reply has to be taken on within this time, and so has each of its parts.
+/// A client has to take at least some bytes of a reply within this time.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(300);
 
-/// A connection's two directions. One thread at a time receives, and one sends.
+/// The two directions of a connection. One thread at a time receives, and one sends.
 pub(crate) trait Stream: Sync {
-    /// Waits for bytes, and returns how many came, 0 if the client is done. Returns `WouldBlock`
-    /// now and then while there are none, so that the caller can look at the time.
+    /// Waits for bytes, and returns how many came: 0 if the client sends no more. While none come,
+    /// returns `WouldBlock` from time to time, so that the caller can look at the time.
     fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends some bytes, and returns how many. Returns `WouldBlock` now and then while the client
-    /// takes none.
+    /// Sends some of the bytes, and returns how many. While the client takes none, returns
+    /// `WouldBlock` from time to time.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends both directions, and wakes threads that wait in one.
+    /// Ends both directions, and wakes the threads that wait in them.
     fn hang_up(&self);
 
-    /// Sends all bytes, as long as the client takes some `within` that time.
+    /// Sends all bytes. Returns an error if the client takes none for the time `within`.
     fn send_all(&self, mut bytes: &[u8], within: Duration) -> Result<(), End> {
         let mut taken = None;
         while !bytes.is_empty() {

@@ -1,15 +1,15 @@
-//! Numbers of the NBD protocol, under the names that its document gives them, and how they lie in
-//! bytes.
+//! The numbers of the NBD protocol, under the names that its document gives them, and their
+//! encoding.
 
 #[cfg(test)]
 mod tests;
 
-/// Big-endian numbers, taken from the front of some bytes.
+/// Bytes from whose front big-endian numbers are taken.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Fields<'b> {
-    /// Returns the next `len` bytes, if there are as many.
+    /// Takes the next `len` bytes, if there are so many.
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -98,29 +98,29 @@ pub(crate) const REPLY_TYPE_ERROR: u16 = (1 << 15) + 1;
 pub(crate) const STATE_HOLE: u32 = 1;
 pub(crate) const STATE_ZERO: u32 = 2;
 
-/// The one context there is, and the number it has on the wire.
+/// The only metadata context, and its number in replies.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Bytes of the header of an option, before its data.
+/// Bytes of an option's header, which precedes its data.
 pub(crate) const OPTION_HEADER: usize = 16;
-/// Most bytes of an option's data that are taken.
+/// Most bytes of an option's data that the server accepts.
 pub const OPTION_DATA_MAX: usize = 64 << 10;
-/// Most bytes of a string, as the document has it.
+/// Most bytes of a string, by the protocol's document.
 pub const STRING_MAX: usize = 4096;
-/// Most options of a client.
+/// Most options that the server accepts from a client.
 pub const OPTIONS_MAX: usize = 64;
 
 /// Bytes of a request's header.
 pub(crate) const REQUEST_HEADER: usize = 28;
-/// Most bytes that a request reads or writes.
+/// Most bytes that a request may read or write.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// Bytes of a simple reply's header.
 pub(crate) const SIMPLE_HEADER: usize = 16;
 /// Bytes of a structured reply chunk's header.
 pub(crate) const CHUNK_HEADER: usize = 20;
 
-/// Errors of the protocol, which have the numbers of Linux's errno.
+/// Errors of the protocol. Their numbers are those of Linux's errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ErrorCode {

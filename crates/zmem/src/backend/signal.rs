@@ -1,7 +1,8 @@
 //! Marks of page tables (guards), or of mappings (PROT_NONE) where the system has no guards. A
 //! touch is a SIGSEGV, which the thread that faults answers. No right is needed.
 
-use super::Backend;
+use super::remap::Beside;
+use super::{Backend, Data};
 use crate::memory::Managed;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -17,9 +18,15 @@ pub(crate) enum Marks {
 #[derive(Debug)]
 pub(crate) struct Signal {
     pub(crate) marks: Marks,
+    pub(crate) name: &'static str,
+    pub(crate) beside: Beside,
 }
 
 impl Backend for Signal {
+    fn describe(&self) -> &'static str {
+        self.name
+    }
+
     fn mappings_max(&self, units: usize) -> usize {
         match self.marks {
             Marks::Guards => 0,
@@ -49,8 +56,10 @@ impl Backend for Signal {
             memory.close(range.clone())?;
             memory.unguard(range.clone())?;
         }
-        memory.write(range.start, data)?;
-        memory.open(range)
+        match memory.write(range.start, data) {
+            Ok(()) => memory.open(range),
+            Err(_) => self.beside.fill(memory, range, data),
+        }
     }
 
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
@@ -65,7 +74,7 @@ impl Backend for Signal {
         memory.read(at, buf)
     }
 
-    fn drop_pages(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+    fn drop_pages(&self, memory: &Managed, range: Range<usize>, _: Data) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => {
                 memory.guard(range.clone())?;

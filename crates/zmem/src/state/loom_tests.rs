@@ -1,4 +1,4 @@
-//! A block's word between who touches it, who evicts it, and who wants its data no more: `make
+//! Loom models of a block's word, between threads that touch, evict and zero the block: `make
 //! loom`.
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// What a touch finds.
+/// What a touch of the block finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     /// Readable and writable, with the data.
@@ -18,8 +18,8 @@ enum Page {
     Absent,
 }
 
-/// A block, its page and what is stored of it. Who owns the block has both to itself, but that what
-/// is being evicted is read by the evictor, and nobody changes it.
+/// A block, its page, and whether it is stored. Only the block's owner uses the page; only the
+/// owner or the evictor uses what is stored.
 struct Scene {
     word: BlockWord,
     page: UnsafeCell<Page>,
@@ -53,7 +53,7 @@ impl Scene {
         self.stored.with(|stored| unsafe { *stored })
     }
 
-    /// As a fault does, until the block is resident.
+    /// Does what a fault does, until the block is resident.
     fn touch(&self) {
         loop {
             let seen = self.word.load();
@@ -79,7 +79,7 @@ impl Scene {
         }
     }
 
-    /// As the clock does: marks the block, and stores what nobody touches.
+    /// Does what eviction does: puts the block in probation, and stores it unless it is touched.
     fn evict(&self) {
         let seen = self.word.load();
         if seen.state() == State::Resident && seen.pins() == 0 && self.word.try_own(seen) {
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    /// As `dont_need` does.
+    /// Does what `dont_need` does.
     fn zero(&self) {
         loop {
             let seen = self.word.load();
@@ -166,7 +166,7 @@ fn loom_zeros_against_eviction_and_touch() {
     );
 }
 
-/// A pinned block is not evicted; and it is, or it is pinned.
+/// A pinned block is not evicted: either the eviction comes first, or the pin.
 #[test]
 fn loom_pin_against_eviction() {
     fn pin(scene: &Scene) {
@@ -178,7 +178,7 @@ fn loom_pin_against_eviction() {
                 _ => scene.touch(),
             }
         }
-        // SAFETY: the pointer is loom's, which checks that no owner changes it meanwhile.
+        // SAFETY: the pointer is loom's, which checks that no owner changes the page meanwhile.
         assert_eq!(scene.page.with(|page| unsafe { *page }), Page::Open);
         scene.word.unpin();
     }

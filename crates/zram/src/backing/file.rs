@@ -1,5 +1,5 @@
-//! What objects are written back to: a file or a block device, or anything else that is read and
-//! written at offsets.
+//! The backing store of written-back objects: a file or a block device, or any other implementation
+//! of reads and writes at offsets.
 
 use crate::{SLOT_BYTES, open_file};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -11,30 +11,30 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store outside memory, which one device has alone. What it holds means nothing to another.
+/// A store outside memory, for one device alone. Its contents mean nothing to another device.
 pub trait Backing: Send + Sync + Debug {
-    /// Returns what it is called.
+    /// Returns the store's name.
     fn name(&self) -> String;
 
-    /// Returns the bytes that it has.
+    /// Returns the size of the store in bytes.
     fn bytes(&self) -> u64;
 
     /// Reads all of `buf` at `offset`.
     ///
     /// # Errors
-    /// It is not all there, or can't be read.
+    /// Not all of the bytes could be read.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// Some of it may have been written.
+    /// The write failed; some of the bytes may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Has all that was written be durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// Any of it may not be.
+    /// The sync failed; any of the earlier writes may not be durable.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -42,24 +42,24 @@ pub trait Backing: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
-    /// The same for what goes past the page cache, where that can be: so to give memory back takes
-    /// none.
+    /// The same file, opened for I/O past the page cache where the file system allows that, so that
+    /// freeing memory needs none.
     direct: Option<File>,
     path: PathBuf,
     bytes: u64,
 }
 
 impl BackingFile {
-    /// Opens one that is there, for this device alone; its contents are lost.
+    /// Opens an existing file or block device, for this device alone; its contents are lost.
     ///
     /// # Errors
-    /// It can't be opened, or another has it (EBUSY); it is neither a file nor a block device
-    /// (ENOTBLK), or has no bytes (EINVAL).
+    /// The path can't be opened, or another process has it (EBUSY); it is neither a file nor a
+    /// block device (ENOTBLK), or is empty (EINVAL).
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let flags = match () {
             () if kind.is_file() => OFlags::empty(),
-            // Of a block device it says that no one else may have it.
+            // On a block device, EXCL means that no one else may have it.
             () if kind.is_block_device() => OFlags::EXCL,
             () => return Err(Errno::NOTBLK.into()),
         };
@@ -67,11 +67,11 @@ impl BackingFile {
         Self::new(file, path)
     }
 
-    /// Makes a file of so many bytes, which are taken from the file system as they are written; or
-    /// opens a block device.
+    /// Makes a file of `bytes` bytes, which the file system allocates as they are written; or opens
+    /// a block device.
     ///
     /// # Errors
-    /// As [`open`](Self::open); or there is a file already (EEXIST).
+    /// The same as for [`open`](Self::open); or the file exists already (EEXIST).
     pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
         if std::fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device()) {
             return Self::open(path);
@@ -79,7 +79,7 @@ impl BackingFile {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let made = file.set_len(bytes).and_then(|()| Self::new(file, path));
-        // It was made here, and nobody wants it empty.
+        // The file was made here and is empty, so no one needs it.
         made.inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
@@ -89,9 +89,10 @@ impl BackingFile {
         if bytes == 0 {
             return Err(Errno::INVAL.into());
         }
-        // What is read is one object, and nothing of what is beside it.
+        // A read is for one object, and needs none of its neighbours.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        // By its descriptor: that is the file it is, whatever its name names by now.
+        // Opened by the descriptor, which names the same file even if the path names another by
+        // now.
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
         let direct = OFlags::DIRECT.bits() as i32;
         let direct = OpenOptions::new().write(true).custom_flags(direct).open(same).ok();
@@ -117,7 +118,7 @@ impl Backing for BackingFile {
         match &self.direct {
             Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
                 match direct.write_all_at(bytes, offset) {
-                    // A disk of larger sectors than that.
+                    // The disk has sectors larger than the alignment used here.
                     Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                     done => return done,
                 }

@@ -1,10 +1,10 @@
-//! How much may be written back.
+//! The limit of write-back.
 
 use crate::policy::WRITES_PER_SYNC_DEFAULT;
 use rustix_futex_sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How much may be written back, and how: may change while it is.
+/// The limit of write-back, and the size of its groups. Both may change during a write-back.
 #[derive(Debug)]
 pub struct WritebackLimit {
     budget: Mutex<Budget>,
@@ -16,11 +16,12 @@ struct Budget {
     is_enabled: bool,
     /// Blocks of 4 KiB that may still be written.
     left: u64,
-    /// How often someone set it: what was taken before is not given back to it.
+    /// How often the limit was set: a charge against an earlier limit is not refunded to a later
+    /// one.
     set: u64,
 }
 
-/// Blocks that were taken; from which budget, if there was one.
+/// Blocks that were charged, and the limit they were charged to, if there was one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitCharge {
     pub(crate) blocks: u64,
@@ -28,7 +29,7 @@ pub(crate) struct LimitCharge {
 }
 
 impl LimitCharge {
-    /// Divides it: of so many blocks, and the others.
+    /// Divides the charge into one of `blocks` blocks, and the rest.
     pub(crate) fn split(self, blocks: u64) -> [LimitCharge; 2] {
         let blocks = blocks.min(self.blocks);
         [LimitCharge { blocks, ..self }, LimitCharge { blocks: self.blocks - blocks, ..self }]
@@ -42,39 +43,40 @@ impl Default for WritebackLimit {
 }
 
 impl WritebackLimit {
-    /// Returns whether the limit holds.
+    /// Returns whether the limit is in force.
     pub fn is_enabled(&self) -> bool {
         self.budget.lock().is_enabled
     }
 
-    /// Sets whether the limit holds.
+    /// Sets whether the limit is in force.
     pub fn enable(&self, is_enabled: bool) {
         self.budget.lock().is_enabled = is_enabled;
     }
 
-    /// Returns the blocks of 4 KiB that may still be written.
+    /// Returns the number of 4 KiB blocks that may still be written.
     pub fn left(&self) -> u64 {
         self.budget.lock().left
     }
 
-    /// Sets what [`left`](Self::left) tells.
+    /// Sets the number that [`left`](Self::left) returns.
     pub fn set_left(&self, blocks: u64) {
         let mut budget = self.budget.lock();
         budget.left = blocks;
         budget.set += 1;
     }
 
-    /// Writes of 1 MiB that are made durable together, and leave memory.
+    /// Returns the number of writes (of 1 MiB) in a group, which share a sync and leave memory
+    /// together.
     pub fn batch(&self) -> u32 {
         self.batch.load(Relaxed)
     }
 
-    /// Sets what [`batch`](Self::batch) tells, 1 at least.
+    /// Sets the number that [`batch`](Self::batch) returns, at least 1.
     pub fn set_batch(&self, writes: u32) {
         self.batch.store(writes.max(1), Relaxed);
     }
 
-    /// Takes up to `most` blocks of what is left.
+    /// Charges up to `most` blocks, as far as the limit allows.
     pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {
@@ -85,7 +87,7 @@ impl WritebackLimit {
         LimitCharge { blocks, of: Some(budget.set) }
     }
 
-    /// Gives back what was not written.
+    /// Refunds blocks that were not written.
     pub(crate) fn give_back(&self, charge: LimitCharge) {
         let mut budget = self.budget.lock();
         if charge.of == Some(budget.set) {

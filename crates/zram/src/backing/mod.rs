@@ -1,5 +1,5 @@
-//! What lies outside memory: the file or block device, how much may be written to it, which of its
-//! blocks are used.
+//! The backing store outside memory: the file or block device, the limit of write-back, and the
+//! allocation of the store's blocks.
 
 mod file;
 mod limit;

@@ -1,10 +1,10 @@
-//! Objects outside memory: which blocks of the backing store are used, and reads of what lies
-//! there.
+//! Objects in the backing store: the allocation of its blocks, and reads of objects.
 //!
-//! The store's own lock comes after all others and is held over no I/O.
+//! The store's own lock comes after all others, and no thread holds it during I/O.
 
 use super::file::Backing;
 use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
+use crate::stats::columns;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use page::fork::Mutex;
@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Bytes of the sum behind an object.
+/// Bytes of the checksum behind an object.
 pub(crate) const CHECKSUM_BYTES: usize = 4;
 
-/// The kernel's `bd_stat`.
+/// The counters of the kernel's `bd_stat`, and those of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BdStat {
-    /// Blocks of 4 KiB in which something lies.
+    /// Blocks of 4 KiB that objects lie in.
     pub bd_count: u64,
     /// Blocks of 4 KiB that were read.
     pub bd_reads: u64,
@@ -36,40 +36,41 @@ pub struct BdStat {
 impl fmt::Display for BdStat {
     /// Returns the kernel's three columns, then what failed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = self;
-        write!(f, "{bd_count:8} {bd_reads:8} {bd_writes:8} {failed_reads:8} {failed_writes:8}")
+        let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = *self;
+        columns(f, &[bd_count, bd_reads, bd_writes, failed_reads, failed_writes])
     }
 }
 
-/// A backing store, and what is known of it.
+/// A backing store, and the state of its blocks.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<BlockUse>,
-    /// Held over a sync: it comes alone, and takes none of the locks above.
+    /// Held during a sync: only one runs at a time, and the thread takes none of the locks above.
     syncing: Mutex<()>,
-    /// Syncs that failed so far.
+    /// Number of syncs that have failed.
     failed_syncs: AtomicU64,
-    /// Whether this is a child: its parent goes on with the store.
+    /// Whether this is the child of a fork, whose parent goes on with the store.
     is_left_behind: AtomicBool,
 }
 
 #[derive(Debug)]
 struct BlockUse {
-    /// Objects that touch each block, and whether one is being written there.
+    /// For each block, the number of objects that touch it; a block that is being written counts as
+    /// touched.
     by: Box<[u16]>,
     stat: BdStat,
-    /// Where to look for free ones.
+    /// The block at which the search for free ones begins.
     next: usize,
     being_read: Vec<PlaceReaders>,
 }
 
-/// A place that is being read.
+/// A place that readers hold.
 #[derive(Debug)]
 struct PlaceReaders {
     place: BackingPlace,
     readers: u32,
-    /// Whether no entry names it any more.
+    /// Whether no entry names the place any more.
     is_freed: bool,
 }
 
@@ -81,14 +82,15 @@ pub(crate) struct PlaceGuard {
     pub(crate) entry: u32,
 }
 
-/// An object that was read from the store.
+/// An object read from the store.
 #[derive(Debug)]
 pub(crate) struct ReadBack {
     pub(crate) guard: PlaceGuard,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Returns the sum of an object: of its own entry, and no other's.
+/// Returns the checksum of an object. It covers the entry's number, so it is wrong for any other
+/// entry.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -97,7 +99,7 @@ pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Returns the blocks in which an object and its sum lie.
+/// Returns the blocks in which an object and its checksum lie.
 fn blocks_of(place: BackingPlace) -> Range<usize> {
     let end = place.offset() + (place.len + CHECKSUM_BYTES) as u64;
     let block = SLOT_BYTES as u64;
@@ -119,7 +121,7 @@ impl BlockUse {
         }
     }
 
-    /// Returns the next free blocks, `most` of them and not fewer than `least`.
+    /// Returns the next run of free blocks: `least` to `most` of them.
     fn free_run(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let len = self.by.len();
         for part in [self.next..len, 0..len] {
@@ -141,8 +143,8 @@ impl BlockUse {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // It may be large, so it is asked for first; what comes zeroed from the system costs
-        // nothing until it is touched.
+        // The table may be large, so a fallible allocation is tried first; zeroed memory from the
+        // system costs nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -155,24 +157,25 @@ impl Store {
         })
     }
 
-    /// Syncs that failed so far; of what is written from now on, [`sync_since`](Self::sync_since)
-    /// knows. It waits for no sync: one that is under way, and fails, is counted later.
+    /// Returns the number of failed syncs, to be given to [`sync_since`](Self::sync_since) after
+    /// the writes that follow. This does not wait for a sync: if one is under way and fails, it is
+    /// counted later.
     pub(crate) fn failed_syncs(&self) -> u64 {
         self.failed_syncs.load(Relaxed)
     }
 
-    /// Has all be durable that was written since so many syncs had failed.
+    /// Makes all writes durable that were made since `failed` syncs had failed.
     ///
     /// # Errors
-    /// Any of what was written may be lost. The system reports an error of the page cache to one
-    /// sync, whichever write it concerns; so a sync that fails counts against all writes before it.
+    /// Any of those writes may be lost. The system reports an error of the page cache to one sync,
+    /// whichever write it concerns; so a sync that fails counts against all writes before it.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
         if self.failed_syncs() == failed { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
-    /// Returns the bytes of memory.
+    /// Returns the bytes of memory that the store's state takes.
     pub(crate) fn bytes(&self) -> usize {
         let used = self.used.lock();
         size_of::<Self>()
@@ -192,7 +195,7 @@ impl Store {
         self.used.unlock_after_fork();
     }
 
-    /// The parent goes on with the store.
+    /// Marks this as the store of a child, whose parent goes on with it.
     pub(crate) fn unlock_in_child(&self) {
         self.used.unlock_after_fork();
         self.is_left_behind.store(true, Relaxed);
@@ -202,12 +205,12 @@ impl Store {
         self.used.lock().stat
     }
 
-    /// Counts what was read or written.
+    /// Changes the counters.
     pub(crate) fn count(&self, change: impl FnOnce(&mut BdStat)) {
         change(&mut self.used.lock().stat);
     }
 
-    /// Takes free blocks to write to: at least enough for `least` bytes, and no more than `most`
+    /// Allocates free blocks to write to: at least enough for `least` bytes, and at most `most`
     /// blocks.
     pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
@@ -217,17 +220,17 @@ impl Store {
         Some(run)
     }
 
-    /// Gives back blocks that were taken; objects that were put there keep theirs.
+    /// Releases blocks of an allocation; objects that were added there keep theirs.
     pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }
 
-    /// An object is there from now on.
+    /// Counts an object in its blocks.
     pub(crate) fn add_object(&self, place: BackingPlace) {
         self.used.lock().add(blocks_of(place));
     }
 
-    /// An object is there no more: as soon as no one reads it.
+    /// Frees an object's place, as soon as no reader holds it.
     pub(crate) fn free_object(&self, place: BackingPlace) {
         if self.is_left_behind.load(Relaxed) {
             return;
@@ -239,7 +242,7 @@ impl Store {
         }
     }
 
-    /// Holds the place that an entry names, which is locked at this moment.
+    /// Holds the place that an entry names. The caller has the entry locked.
     pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
         let mut used = self.used.lock();
         match used.being_read.iter_mut().find(|hold| hold.place == place) {
@@ -249,7 +252,7 @@ impl Store {
         PlaceGuard { store: self.clone(), place, entry }
     }
 
-    /// Asserts that blocks are used by `places` and nothing else.
+    /// Asserts that exactly the blocks of `places` are in use.
     pub(crate) fn check(&self, places: &[BackingPlace]) {
         if self.check_not_left_behind().is_err() {
             return;
@@ -284,8 +287,8 @@ impl Drop for PlaceGuard {
 }
 
 impl PlaceGuard {
-    /// Reads the object, with nothing locked, into memory that may be there already, and comes back
-    /// with an error. `slot` is for errors.
+    /// Reads the object into `buffer`, without any lock, and returns the buffer with an error too.
+    /// `slot` is for error messages.
     pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,
@@ -321,7 +324,7 @@ impl PlaceGuard {
     }
 }
 
-/// Bytes that an object takes in the store, with its sum.
+/// Returns the bytes that an object of `len` bytes takes in the store, with its checksum.
 pub(crate) fn bytes_stored(len: usize) -> usize {
     (len + CHECKSUM_BYTES).next_multiple_of(BACKING_GRAIN)
 }

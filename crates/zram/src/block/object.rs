@@ -11,9 +11,9 @@
 
 use super::Members;
 use crate::algorithms::Codecs;
+use crate::counters::Weight;
 use crate::policy;
 use crate::slot::{BackingPlace, Flags};
-use crate::stats::Weight;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 

@@ -1,7 +1,8 @@
-//! The second half of write-back: what was copied is written, and leaves memory once it is durable.
+//! The second half of write-back: it writes the copied objects, and frees them in memory once they
+//! are durable.
 //!
-//! Each group of writes has a thread for that, beside the one that copies: so one is written while
-//! the one before leaves memory, and both halves have a processor.
+//! Each group of writes has a thread for this half, beside the one that copies: so one group is
+//! written while the one before is committed, and both halves have a processor.
 
 use super::select::Selection;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
@@ -18,16 +19,16 @@ use std::ops::{Add, Range};
 use std::sync::Arc;
 use zsmalloc::Content;
 
-/// What was written back.
+/// The result of a write-back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenBack {
     /// Slots that left memory.
     pub slots: u64,
-    /// Bytes of objects that did.
+    /// Bytes of the objects that left memory.
     pub bytes: u64,
     /// Blocks of 4 KiB that were written.
     pub blocks: u64,
-    /// Objects that were touched meanwhile, and so stay in memory.
+    /// Objects that were accessed during the write-back, and so stay in memory.
     pub touched: u64,
     /// Objects that are damaged, and so stay in memory.
     pub damaged: DamagedLeft,
@@ -47,15 +48,15 @@ impl Add for WrittenBack {
     }
 }
 
-/// Bytes on their way, that begin where a page does: so a disk can take them from here, without the
-/// page cache.
+/// Bytes to be written. They begin at a page boundary, so that a disk can take them from here, past
+/// the page cache.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl WriteBuffer {
-    /// Room for a run, which is never left.
+    /// Allocates room for a run, which never grows beyond that.
     fn new() -> Result<Self, Error> {
         let mut bytes: Vec<u8> = with_room((WRITE_RUN_BLOCKS_MAX + 1) * SLOT_BYTES)?;
         let start = bytes.as_ptr().align_offset(SLOT_BYTES).min(SLOT_BYTES);
@@ -71,7 +72,7 @@ impl WriteBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds zeros up to a length that is a multiple of `unit`.
+    /// Pads the bytes with zeros to a multiple of `unit`.
     pub(super) fn fill_up(&mut self, unit: usize) {
         self.bytes.resize(self.start + self.len().next_multiple_of(unit), 0);
     }
@@ -85,24 +86,24 @@ impl WriteBuffer {
     }
 }
 
-/// An object on its way.
+/// An object that is copied but not committed yet.
 pub(super) struct PendingObject {
     pub(super) entry: u32,
     pub(super) flags: Flags,
     pub(super) place: BackingPlace,
 }
 
-/// Blocks that are written to by one call.
+/// Blocks that are written by one call.
 pub(super) struct WriteRun {
     pub(super) blocks: Range<usize>,
-    /// What was taken of the limit for them.
+    /// The blocks' charge to the write-back limit.
     pub(super) charge: LimitCharge,
     pub(super) bytes: WriteBuffer,
-    /// What is in them.
+    /// The objects in the blocks.
     pub(super) pending: Vec<PendingObject>,
 }
 
-/// Has objects leave memory, and keeps count of what became of the job.
+/// Commits the groups, and counts the job's results.
 pub(super) struct Committer<'t> {
     pub(super) table: &'t Table,
     pub(super) job: &'t Job<'t>,
@@ -110,9 +111,9 @@ pub(super) struct Committer<'t> {
     pub(super) limit: &'t WritebackLimit,
     pub(super) selection: &'t Selection,
     done: Mutex<WrittenBack>,
-    /// The last fault; it does not end the job.
+    /// The last fault, which does not end the job.
     fault: Mutex<Option<Error>>,
-    /// Memory that runs had.
+    /// Buffers of earlier runs, for reuse.
     spare_buffers: Mutex<Vec<WriteBuffer>>,
 }
 
@@ -128,7 +129,7 @@ impl<'t> Committer<'t> {
         Committer { table, job, store, limit, selection, done, fault, spare_buffers }
     }
 
-    /// Returns what left memory.
+    /// Returns the results so far.
     pub(super) fn done(&self) -> WrittenBack {
         *self.done.lock()
     }
@@ -137,20 +138,21 @@ impl<'t> Committer<'t> {
         self.fault.lock().clone()
     }
 
-    /// Memory for a run, which is another's that is done, where there is one.
+    /// Returns a buffer for a run, an earlier run's if there is one.
     pub(super) fn write_buffer(&self) -> Result<WriteBuffer, Error> {
         let spare = self.spare_buffers.lock().pop();
         spare.map_or_else(WriteBuffer::new, Ok)
     }
 
-    /// Takes note of a fault of the store.
+    /// Counts a fault of the store, and keeps it as the last one.
     fn note(&self, run: &WriteRun, error: &io::Error) {
         self.store.count(|stat| stat.failed_writes += 1);
         let slot = run.pending.first().map_or(0, |of| self.table.layout.slot_of(of.entry));
         *self.fault.lock() = Some(Error::backing("write", slot, error));
     }
 
-    /// Has runs be written and durable, and then leave memory. What can't be stays there.
+    /// Writes a group of runs, makes them durable, and commits them. Objects that can't be written
+    /// or committed stay in memory.
     pub(super) fn commit(&self, mut runs: Vec<WriteRun>) {
         let mut done = WrittenBack::default();
         let failed = self.store.failed_syncs();
@@ -171,7 +173,7 @@ impl<'t> Committer<'t> {
         self.spare_buffers.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
-    /// Returns whether a run was written.
+    /// Writes a run, and returns whether that succeeded.
     fn write(&self, run: &WriteRun, done: &mut WrittenBack) -> bool {
         let blocks = run.blocks.len() as u64;
         let written = self
@@ -191,11 +193,11 @@ impl<'t> Committer<'t> {
         written.is_ok()
     }
 
-    /// Has what is durable leave memory.
+    /// Commits the objects of a durable run.
     fn commit_run(&self, run: &WriteRun, done: &mut WrittenBack) {
         let Some(_leaving) = self.job.commit_permit() else { return };
         for (nth, pending) in run.pending.iter().enumerate() {
-            // The next one comes from memory while this one is compared.
+            // Fetch the next object into the cache while this one is compared.
             if let Some(next) = run.pending.get(nth + 1) {
                 self.table.pool.prefetch(next.entry);
             }
@@ -205,7 +207,8 @@ impl<'t> Committer<'t> {
         }
     }
 
-    /// Has an object leave memory, if it is still what was written (zr-X1, zr-X4).
+    /// Points an object's entry at the store, if the entry still holds what was written (zr-X1,
+    /// zr-X4).
     fn commit_object(&self, pending: &PendingObject, written: &[u8], done: &mut WrittenBack) {
         let PendingObject { entry, flags, place } = *pending;
         let request = Request::begin(self.table);

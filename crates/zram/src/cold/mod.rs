@@ -1,6 +1,6 @@
-//! Jobs on data that lie long untouched: which they are chosen for, and what is done with them.
+//! Jobs on cold data: their selection, recompression and write-back.
 //!
-//! Lock order: job, stream, slots' and blocks' entries, the store's own.
+//! Lock order: job, stream, entries of slots and blocks, the store's own lock.
 
 mod commit;
 mod recompress;

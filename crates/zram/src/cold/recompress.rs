@@ -1,29 +1,30 @@
-//! Cold data compressed once more, by an algorithm that makes them smaller.
+//! Recompression of cold data by a stronger algorithm.
 
 use super::select::{Candidates, Selection};
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
+use crate::counters::Shard;
 use crate::job::{DamagedLeft, JobKind};
 use crate::layout::Item;
 use crate::policy;
 use crate::request::Request;
 use crate::slot::{Flags, Slot, SlotKind};
-use crate::stats::Shard;
 use crate::streams::Workspace;
 use crate::table::{BlockUpdate, Table, block_object, live_members};
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{ClassTable, Content};
 
-/// What is to be compressed with which algorithm.
+/// The parameters of a recompression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recompress {
-    /// What.
+    /// The slots and blocks to recompress.
     pub selection: Selection,
-    /// Which of the algorithms, 1 to 3: see
+    /// The algorithm's priority, 1 to 3: see
     /// [`Config::recompression`](crate::Config::recompression).
     pub priority: usize,
-    /// Those of fewer bytes are left, and so are those that do not come below it.
+    /// Objects shorter than this are skipped, and a new object is kept only if it is shorter than
+    /// this.
     pub threshold: Option<usize>,
     /// Most slots that are tried.
     pub max_pages: Option<u64>,
@@ -36,44 +37,44 @@ impl Default for Recompress {
     }
 }
 
-/// What came of it.
+/// The result of a recompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recompressed {
     /// Slots and blocks that were tried.
     pub tried: u64,
-    /// Those that are smaller now.
+    /// Slots and blocks that became smaller.
     pub smaller: u64,
     /// Bytes that were saved.
     pub saved_bytes: u64,
-    /// Those that were touched meanwhile, and so left.
+    /// Items that were accessed during their recompression, and so stay as they are.
     pub touched: u64,
-    /// Those that are damaged, and so left.
+    /// Items that are damaged, and so stay as they are.
     pub damaged: DamagedLeft,
 }
 
-/// What came of one.
+/// The result for one item.
 enum Outcome {
-    /// It is not what was looked for any more.
+    /// The item no longer matches the selection.
     Left,
     Touched,
     Larger,
     Smaller(usize),
 }
 
-/// A job under way.
+/// A recompression under way.
 struct RecompressJob<'t> {
     table: &'t Table,
     how: &'t Recompress,
     classes: ClassTable,
-    /// Whether there is no algorithm to try after this one.
+    /// Whether no algorithm of a higher priority is left to try.
     is_last: bool,
-    /// The object as it was when it was looked at, and its flags.
+    /// The object as it was copied, and its flags.
     seen: (Vec<u8>, Flags),
-    /// The slots decompressed, one behind another.
+    /// The decompressed slots, one after another.
     slots: Vec<u8>,
 }
 
-/// Compresses what is chosen once more.
+/// Recompresses the selected items.
 pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed, Error> {
     let job = table.jobs.begin(JobKind::Recompress, 0)?;
     let mut work = RecompressJob::new(table, how)?;
@@ -113,9 +114,9 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Returns whether an object may become smaller by the algorithm of that priority.
+/// Returns whether the algorithm of that priority may make an object smaller.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
-    !flags.is_incompressible()
+    !flags.has(Flags::INCOMPRESSIBLE)
         && flags.priority() < priority
         && threshold.is_none_or(|threshold| len >= threshold)
 }
@@ -149,7 +150,7 @@ impl<'t> RecompressJob<'t> {
         }
     }
 
-    /// Copies the object of an entry, if it is one to be tried.
+    /// Copies the object of an entry, and returns whether it is one to be tried.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);
@@ -172,7 +173,7 @@ impl<'t> RecompressJob<'t> {
         request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
         let (shard, Workspace { codecs, scratch, .. }) = (request.shard, &mut *request.workspace);
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
-        // Of some lengths an object is something else.
+        // Lengths of patterns and raw slots are no compressed object's.
         let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.map(|len| &scratch[..len]);
         Ok(self.swap(shard, (Item::Slot(slot), entry), new, || true))
@@ -200,9 +201,9 @@ impl<'t> RecompressJob<'t> {
         Ok(self.swap(shard, (Item::Block(block), entry), Some(new), has_all))
     }
 
-    /// Gives an entry `new` instead of what was seen, if that is what it holds and `is_it` then
-    /// says so, too. What does not become enough smaller stays; marked, if it is known now that
-    /// none of the algorithms makes it so.
+    /// Stores `new` in an entry instead of the copied object, if the entry still holds that and
+    /// `is_it` returns true. If `new` is not small enough, the object stays; it is flagged
+    /// incompressible if this was the last algorithm.
     fn swap(
         &self,
         shard: &Shard,
@@ -220,9 +221,9 @@ impl<'t> RecompressJob<'t> {
                 && self.how.threshold.is_none_or(|threshold| new.len() < threshold)
         });
         let Some((new, room)) = new.and_then(|new| Some((new, locked.reserve(new).ok()?))) else {
-            let flags = Flags::of(locked.content()).without_idle();
+            let flags = Flags::of(locked.content()).without(Flags::IDLE);
             let is_incompressible = new.is_none() && self.is_last;
-            let flags = if is_incompressible { flags.with_incompressible() } else { flags };
+            let flags = if is_incompressible { flags.with(Flags::INCOMPRESSIBLE) } else { flags };
             locked.set_flags(flags.bits());
             return Outcome::Larger;
         };

@@ -1,8 +1,9 @@
-//! Which slots and blocks a job is for, the largest first.
+//! The selection of a job's slots and blocks, the largest first.
 //!
-//! A first walk over all entries counts objects by length. The next ones gather some of them, of
-//! the largest lengths that are left; so a selection needs little memory, however many are chosen.
-//! What they see may be outdated at once, so a job checks each item again before it works on it.
+//! A first walk over all entries counts objects by length. Each further walk gathers some of them,
+//! of the greatest lengths that are left; so a selection needs little memory, however many objects
+//! it has. The result of a walk may be outdated at once, so a job checks each item again before it
+//! works on it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -15,56 +16,58 @@ use std::ops::{Range, RangeInclusive};
 use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
-/// Most entries that one look shows: a leaf's.
+/// Most entries that one step of a walk looks at: those of a leaf.
 const LEAF_ENTRIES: usize = 512;
 
-/// What must be true of an item.
+/// The condition that an item must meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Which {
-    /// Nothing.
+    /// No condition.
     #[default]
     All,
-    /// It was not accessed since it was marked idle.
+    /// The item was not accessed since it was marked idle.
     Idle,
-    /// It is stored raw.
+    /// The item is stored raw.
     Huge,
-    /// Both.
+    /// The item is both huge and idle.
     HugeIdle,
-    /// No algorithm makes it smaller.
+    /// No algorithm makes the item smaller.
     Incompressible,
 }
 
 impl Which {
-    /// Whether what an entry that is locked holds is still the object that was seen (zr-X1). One
-    /// that was read since it was chosen as an idle one is no longer it.
+    /// Returns whether a locked entry still holds the object that was copied from it (zr-X1). An
+    /// idle item that was read since is no longer the same.
     pub(super) fn is_unchanged(self, now: Content<&[u8]>, seen: Content<&[u8]>) -> bool {
         let (now_flags, seen_flags) = (Flags::of(now), Flags::of(seen));
         let (Content::Object { bytes: now, .. }, Content::Object { bytes: seen, .. }) = (now, seen)
         else {
             return false;
         };
-        let is_touched = matches!(self, Which::Idle | Which::HugeIdle) && !now_flags.is_idle();
+        let is_touched =
+            matches!(self, Which::Idle | Which::HugeIdle) && !now_flags.has(Flags::IDLE);
         !is_touched && now_flags.priority() == seen_flags.priority() && now == seen
     }
 }
 
-/// What a job is for.
+/// The items that a job works on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// What must be true of a slot or block.
+    /// The condition that a slot or block must meet.
     pub which: Which,
-    /// Slots, each alone or with the block it is in; empty for all there are.
+    /// Ranges of slots, each slot alone or with its whole block; empty selects all slots of the
+    /// device.
     pub slots: Vec<RangeInclusive<u64>>,
 }
 
 impl Selection {
-    /// Selects all slots of the device that are such.
+    /// Selects all slots of the device that meet the condition.
     pub fn of(which: Which) -> Self {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Returns whether an object of `len` bytes and `flags` is what is looked for, where `item`
-    /// says how much it can be.
+    /// Returns whether an object of `len` bytes and `flags` may meet the condition; `item` is
+    /// the slot or block that the object is of.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,
@@ -81,15 +84,15 @@ impl Selection {
             && self.has(layout, item)
             && match self.which {
                 Which::All => true,
-                Which::Idle => flags.is_idle(),
+                Which::Idle => flags.has(Flags::IDLE),
                 Which::Huge => is_huge,
-                Which::HugeIdle => is_huge && flags.is_idle(),
-                Which::Incompressible => flags.is_incompressible(),
+                Which::HugeIdle => is_huge && flags.has(Flags::IDLE),
+                Which::Incompressible => flags.has(Flags::INCOMPRESSIBLE),
             }
     }
 
-    /// The same of an object that can be looked at: of a block's length alone is not sure that it
-    /// is huge.
+    /// Returns the same for an object whose bytes are at hand: a block's length alone does not tell
+    /// whether it is huge.
     pub(crate) fn matches_object(
         &self,
         layout: Layout,
@@ -118,16 +121,17 @@ impl Selection {
     }
 }
 
-/// The entries of what is chosen, each in the cache by the time that it is come to.
+/// Iterates over the entries of the selected items; each is prefetched before it is returned.
 pub(super) struct Candidates<'t, F> {
     table: &'t Table,
     matches: F,
-    /// Items there were by bucket, when it began.
+    /// Number of items in each bucket, when the selection began.
     counts: Vec<u32>,
-    /// The buckets that are gone through, and from where to go on with them.
+    /// The buckets of the current group, and the entry at which its walk continues.
     group: Range<usize>,
     next: Option<u64>,
-    /// They have room for a group and what one look adds to it; the last comes first.
+    /// The gathered items, with room for a group and what one step adds; the last is returned
+    /// first.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -149,7 +153,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         Ok(candidates)
     }
 
-    /// Shows `look` some items' entries and buckets, from entry `from` on; from where to go on.
+    /// Calls `look` with the entries and buckets of some items, from entry `from` on, and returns
+    /// the entry to continue from.
     fn visit_from(&self, from: u64, mut look: impl FnMut(u32, usize)) -> Option<u64> {
         let layout = self.table.layout;
         self.table.pool.look_at_some(from, |entry, held, _| {
@@ -161,7 +166,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
         })
     }
 
-    /// The next buckets to go through; false, if there are no more.
+    /// Moves on to the next group of buckets; returns false if there are no more.
     fn next_group(&mut self) -> bool {
         let end = self.group.start;
         let mut count = 0;
@@ -170,7 +175,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             count <= SELECT_ITEMS_MAX
         };
         let start = (0..end).rev().take_while(fits).last();
-        // One that has more than fit is gone through in stretches.
+        // A bucket with more items than fit is walked in stretches.
         let start = start.unwrap_or(end.saturating_sub(1));
         self.group = start..end;
         self.next = Some(0);
@@ -190,7 +195,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
                 }
             });
         }
-        // The last goes first: the largest, and of those the one with the lowest number.
+        // The last one is returned first: the largest, and of equal ones the one with the lowest
+        // number.
         gathered.sort_unstable_by_key(|&(bucket, entry)| (bucket, std::cmp::Reverse(entry)));
         self.gathered = gathered;
     }

@@ -1,5 +1,5 @@
-//! Write-back: objects go to the backing store, many at a time, and leave memory when they are
-//! durable there.
+//! Write-back: objects are copied to the backing store, many at a time, and leave memory when they
+//! are durable there.
 //!
 //! ```text
 //!   chosen -> pinned, copied one after another to a run for free blocks (1 MiB) -> ...
@@ -26,25 +26,25 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
 
-/// Bytes of their threads' stacks.
+/// Bytes of the stack of a group's thread.
 const STACK: usize = 512 << 10;
 
 /// The half of the job that copies.
 struct WritebackJob<'s, 't: 's> {
     committer: &'t Committer<'t>,
-    /// Objects that were looked at.
+    /// Number of objects that were looked at.
     looked_at: u64,
     damaged: DamagedLeft,
-    /// What is copied to at the moment.
+    /// The run that objects are copied to at the moment.
     open: Option<WriteRun>,
-    /// What was copied before, and is to be made durable with it.
+    /// Runs that are full, of the group that is being made.
     group: Vec<WriteRun>,
     scope: &'s Scope<'s, 't>,
-    /// The threads of the groups before.
+    /// The threads of earlier groups.
     before: VecDeque<ScopedJoinHandle<'s, ()>>,
 }
 
-/// Writes back what is chosen.
+/// Writes back the selected items.
 pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<WrittenBack, Error> {
     let store = table.store.as_ref().ok_or(Error::NoBacking)?;
     store.check_not_left_behind()?;
@@ -63,7 +63,7 @@ pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<Written
 }
 
 impl WritebackJob<'_, '_> {
-    /// Writes all; what ended it early, and what is damaged.
+    /// Runs the job, and returns why it ended early, if it did, and the damaged objects.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let Committer { table, job, selection, .. } = *self.committer;
         let layout = table.layout;
@@ -81,7 +81,7 @@ impl WritebackJob<'_, '_> {
         (ended, self.damaged)
     }
 
-    /// Copies the object of an entry to the others that are to be written. An error ends the job.
+    /// Copies the object of an entry to the open run. An error ends the job.
     fn copy_object(&mut self, entry: u32) -> Result<(), Error> {
         let Committer { table, selection, .. } = *self.committer;
         let layout = table.layout;
@@ -119,7 +119,7 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Finds free blocks, for `least` bytes at least, as far as the limit goes.
+    /// Opens a run with free blocks for at least `least` bytes, as far as the limit allows.
     fn open_run(&mut self, least: usize) -> Result<(), Error> {
         let Committer { store, limit, .. } = *self.committer;
         if self.group.len() >= limit.batch() as usize {
@@ -145,7 +145,7 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Has what was copied be written, and gives back what blocks there are left.
+    /// Adds the open run to the group, and releases the blocks that it does not need.
     fn close_run(&mut self) {
         let Some(mut run) = self.open.take() else { return };
         run.bytes.fill_up(SLOT_BYTES);
@@ -158,7 +158,7 @@ impl WritebackJob<'_, '_> {
         self.group.push(run);
     }
 
-    /// Has a group be written, and leave memory, while more is copied.
+    /// Starts a thread that writes and commits the group, while the job copies more.
     fn submit_group(&mut self) {
         if self.group.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl WritebackJob<'_, '_> {
         let commit = move || committer.commit(std::mem::take(&mut *its.lock()));
         match thread::Builder::new().stack_size(STACK).spawn_scoped(self.scope, commit) {
             Ok(thread) => self.before.push_back(thread),
-            // There can be no more threads now.
+            // No further thread can be started now.
             Err(_) => committer.commit(std::mem::take(&mut *group.lock())),
         }
     }

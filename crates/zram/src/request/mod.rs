@@ -20,14 +20,14 @@ mod whole;
 pub(crate) use rewrite::rewrite_all;
 
 use crate::backing::ReadBack;
+use crate::counters::{Counter, Shard};
 use crate::layout::{Part, slots_covered, split_slots};
-use crate::slot::{BackingPlace, Flags};
-use crate::stats::{Counter, Shard};
+use crate::slot::{BackingPlace, Flags, Slot};
 use crate::streams::Workspace;
-use crate::table::{Blocked, Table, is_block_active, is_slot_empty};
-use crate::{Error, SLOT_BYTES, clock};
+use crate::table::{Blocked, Table, boot_seconds, is_block_active, is_slot_empty};
+use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::MutexGuard;
-use zsmalloc::{EntryReadGuard, ORDER_MAX};
+use zsmalloc::{Content, EntryReadGuard, ORDER_MAX};
 
 /// Most slots of a block.
 const SLOTS_MAX: usize = 1 << ORDER_MAX;
@@ -62,8 +62,27 @@ impl<'t> Request<'t> {
     #[inline]
     fn with(table: &'t Table, workspace: MutexGuard<'t, Workspace>) -> Self {
         let shard = table.counters.shard(workspace.index);
-        let now_seconds = if table.columns.access_time { clock::seconds() } else { 0 };
+        let now_seconds = if table.columns.access_time { boot_seconds() } else { 0 };
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
+    }
+
+    /// Reads from a slot with an entry of its own, which is pinned.
+    #[inline]
+    fn read_slot(
+        &mut self,
+        pin: &EntryReadGuard<'_>,
+        part: &Part,
+        buf: &mut [u8],
+    ) -> Result<(), Blocked> {
+        let content = match pin.content() {
+            // What is here and has no sum, as most have not, is spared the way of an error.
+            object @ Content::Object { .. } if !self.table.columns.checksum => object,
+            other => self.table.resolve(part.nth, other, pin.row(), self.read_back)?,
+        };
+        self.workspace.decode(Slot::of(content), part.within.start, buf, part.nth)?;
+        self.shard.slot_io.count_read(part.is_whole_slot());
+        self.touch(pin);
+        Ok(())
     }
 
     /// Takes note that what is pinned was read.
@@ -73,7 +92,7 @@ impl<'t> Request<'t> {
         {
             row.set_access_time(self.now_seconds);
         }
-        if Flags::of(pin.content()).is_idle() {
+        if Flags::of(pin.content()).has(Flags::IDLE) {
             pin.clear_flags(Flags::IDLE.bits());
         }
     }

@@ -3,7 +3,6 @@
 use super::Request;
 use crate::block::{BlockObject, Members};
 use crate::layout::{Part, split_slots};
-use crate::slot::Slot;
 use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin, own_entry};
 use zsmalloc::{Content, EntryReadGuard};
 
@@ -64,7 +63,7 @@ fn read_block_range(
         let buf = &mut buf[part.request.clone()];
         let own = own_entry(request.table, slot);
         match origin(request.table, slot, pin.row().is_none(), stored.as_ref(), own) {
-            Origin::Own(own) => read_own(request, &own, &part, buf)?,
+            Origin::Own(own) => request.read_slot(&own, &part, buf)?,
             Origin::Block(stored) => read_member(request, range.nth, stored, &part, buf)?,
             Origin::Nothing => {
                 buf.fill(0);
@@ -73,20 +72,6 @@ fn read_block_range(
             Origin::Changed => return Err(Blocked::Changed),
         }
     }
-    Ok(())
-}
-
-/// Reads from a slot with an entry of its own, which is pinned.
-fn read_own(
-    request: &mut Request<'_>,
-    pin: &EntryReadGuard<'_>,
-    part: &Part,
-    buf: &mut [u8],
-) -> Result<(), Blocked> {
-    let content = request.table.resolve(part.nth, pin.content(), pin.row(), request.read_back)?;
-    request.workspace.decode(Slot::of(content), part.within.start, buf, part.nth)?;
-    request.shard.slot_io.count_read(part.is_whole_slot());
-    request.touch(pin);
     Ok(())
 }
 

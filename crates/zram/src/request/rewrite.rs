@@ -50,7 +50,7 @@ pub(super) fn rewrite_block(
             entry.row().set_access_time(request.now_seconds);
             flags
         }
-        None if Flags::of(entry.content()).is_idle() => flags.with_idle(),
+        None if Flags::of(entry.content()).has(Flags::IDLE) => flags.with(Flags::IDLE),
         None => flags,
     };
     let new = Some((room, object, flags));

@@ -12,7 +12,7 @@ use crate::slot::{self, Payload, Slot};
 use crate::streams::Workspace;
 use crate::table::{Blocked, is_block_active};
 use std::ops::Range;
-use zsmalloc::{Content, EntryWriteGuard};
+use zsmalloc::EntryWriteGuard;
 
 /// Writes to a slot, zeros without `data`, if it has not become part of a block meanwhile.
 pub(super) fn write(
@@ -42,16 +42,8 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
     // While one slot is decompressed the next one's bytes come from memory.
     let pins = request.table.pool.read_ahead(slots_touched(offset, buf.len()));
     for (range, pin) in split_slots(offset, buf.len()).zip(pins) {
-        let (at, buf) = (range.within.start, &mut buf[range.request.clone()]);
-        let content = match pin.content() {
-            // What is here and has no sum, as most have not, is spared the way of an error.
-            object @ Content::Object { .. } if !request.table.columns.checksum => object,
-            other => request.table.resolve(range.nth, other, pin.row(), request.read_back)?,
-        };
-        request.workspace.decode(Slot::of(content), at, buf, range.nth)?;
-        request.shard.slot_io.count_read(range.is_whole_slot());
+        request.read_slot(&pin, &range, &mut buf[range.request.clone()])?;
         request.done += range.request.len();
-        request.touch(&pin);
     }
     Ok(())
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   header   | magic 8 | version 4 | bytes 4 | id 8 | disksize 8 | order 4 |
-//!            | 4 x (name 16, bytes of dictionary 4) | crc32 of these 4
-//!            | dictionaries | crc32 of those 4 | zeros to 4 KiB |
-//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of those 4 |
-//!            | first slot 4 | end 4 | crc32 of these 4 | 0 4
-//!            | records | the bytes they are of | zeros to 4 KiB |
+//!            | 4 x (name 16, bytes of dictionary 4) | crc32 of all before 4
+//!            | dictionaries | crc32 of the dictionaries 4 | zeros to 4 KiB |
+//!   chunk    | magic 8 | id 8 | number 4 | records 4 | bytes 4 | crc32 of records and objects 4 |
+//!            | first slot 4 | end 4 | crc32 of all before 4 | 0 4
+//!            | records | their objects | zeros to 4 KiB |
 //!   record   | slot 4 | kind 1 | priority 1 | live 2 | pattern or length 8 |
-//!   trailer  a chunk without records, whose first slot and end are the end of the device;
-//!            if slots are lost, with one record of that kind, whose value is how many
+//!   trailer  a chunk whose first slot and end are both the end of the device. It has no records,
+//!            or, if slots are lost, one of kind `Lost` whose value is their number
 //! ```
-//! A chunk has all that there is in its slots, from the first one to before the end, which are
-//! borders of blocks.
+//! A chunk has everything that is stored in the slots from its first to before its end, which are
+//! boundaries of blocks.
 
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
@@ -25,68 +25,80 @@ use zsmalloc::Content;
 pub(crate) const MAGIC: [u8; 8] = *b"uzram\x1a\r\n";
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
 pub(crate) const VERSION: u32 = 1;
-/// Header and chunks begin at multiples of this.
+/// Headers and chunks begin at multiples of this.
 pub(crate) const ALIGN: usize = 4096;
 /// Most bytes of a chunk's records and objects.
 pub(crate) const CHUNK_MAX: usize = 1 << 20;
-/// Algorithms that a file names: the device's own and the others.
+/// Algorithms that a file names: the device's own and those for recompression.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
+/// Bytes of an algorithm's name, padded with zeros.
 pub(crate) const NAME: usize = 16;
-/// Of the header, up to the dictionaries.
+/// Bytes of a file's header before the dictionaries.
 pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
 pub(crate) const CHUNK_HEAD_BYTES: usize = 48;
 pub(crate) const RECORD_BYTES: usize = 16;
 
-/// What a file is of.
+/// The header of a file, without the dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHead {
-    /// Bytes of all the header, but the zeros.
+    /// Bytes of the header with the dictionaries, without the padding.
     pub(crate) bytes: u32,
-    /// Random: chunks of one file have one.
+    /// A random number that each chunk of the file repeats.
     pub(crate) id: u64,
     pub(crate) disksize: u64,
+    /// The order of the saved device's blocks.
     pub(crate) order: u32,
-    /// Name and bytes of dictionary of each algorithm; a name of zeros is none.
+    /// The name of each algorithm, all zeros if there is none, and the bytes of its dictionary.
     pub(crate) algorithms: [([u8; NAME], u32); ALGORITHMS],
 }
 
-/// What is said of a chunk before it.
+/// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHead {
+    /// The file's.
     pub(crate) id: u64,
+    /// Chunks are numbered from 0.
     pub(crate) number: u32,
+    /// How many records there are.
     pub(crate) records: u32,
+    /// Bytes of the records and their objects.
     pub(crate) bytes: u32,
+    /// The crc32 of these bytes.
     pub(crate) sum: u32,
+    /// The first slot.
     pub(crate) first: u32,
+    /// The slot behind the last.
     pub(crate) end: u32,
 }
 
-/// What a slot or block holds.
+/// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    /// A slot of one pattern.
+    /// A same-filled slot.
     Pattern = 1,
-    /// A slot's object.
+    /// A slot with an object of its own.
     Slot = 2,
-    /// A block's object, of whose slots some are live.
+    /// A block's object. Only its live members count.
     Block = 3,
-    /// A slot that held something which could not be read.
+    /// A slot whose data could not be read.
     Lost = 4,
 }
 
+/// The contents of a slot or block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The first one, of a block.
+    /// The slot, or the first slot of the block.
     pub(crate) slot: u32,
     pub(crate) kind: RecordKind,
     pub(crate) priority: u8,
+    /// The live members of a block: a bit for each slot.
     pub(crate) live: u16,
-    /// The pattern, or bytes of the object; of a lost slot 0.
+    /// The pattern, or the length of the object. 0 for a lost slot; in the trailer, the number of
+    /// lost slots.
     pub(crate) value: u64,
 }
 
-/// Numbers taken off the front of some bytes, of which there are enough.
+/// Bytes from whose front little-endian numbers are taken. Behind their end all numbers are 0.
 struct LittleEndian<'b>(&'b [u8]);
 
 impl LittleEndian<'_> {
@@ -105,7 +117,7 @@ impl LittleEndian<'_> {
     }
 }
 
-/// Zeros that follow so many bytes.
+/// Returns the number of zeros that follow `bytes` bytes, up to the next multiple of [`ALIGN`].
 pub(crate) fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN) - bytes
 }
@@ -127,7 +139,7 @@ impl FileHead {
         out
     }
 
-    /// Returns what the header says, or how it is wrong: where, and why.
+    /// Decodes a header. An error has the offset of what is wrong, and the reason.
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
@@ -167,13 +179,13 @@ impl ChunkHead {
         out
     }
 
-    /// Returns what the head says, or why it is none of the file `id`.
+    /// Decodes the header of a chunk of the file `id`.
     pub(crate) fn decode(bytes: &[u8; CHUNK_HEAD_BYTES], id: u64) -> Result<Self, &'static str> {
         let head = Self::decode_any(bytes)?;
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
     }
 
-    /// The same of any file.
+    /// Decodes the header of a chunk, whichever file it belongs to.
     pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Result<Self, &'static str> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != CHUNK_MAGIC {
@@ -200,7 +212,7 @@ impl ChunkHead {
     }
 }
 
-/// Returns whether a file says at its end that it lacks nothing.
+/// Returns whether a file ends with a trailer, and this says that no slot is lost.
 pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
     let mut last = [0; CHUNK_HEAD_BYTES];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
@@ -209,7 +221,8 @@ pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
 }
 
 impl Record {
-    /// Of what slot `nth` can be, and its object; `None`, if that is nothing.
+    /// Returns the record of slot `nth`, and its object. Returns `None` if the slot holds no data
+    /// of its own in memory.
     pub(crate) fn of(nth: u32, slot: Slot<'_>) -> Option<(Self, &[u8])> {
         let (kind, priority, bytes, value) = match slot {
             Slot::Same(pattern) => (RecordKind::Pattern, 0, &[][..], pattern),
@@ -222,13 +235,14 @@ impl Record {
         Some((Record { slot: nth, kind, priority, live: 0, value }, bytes))
     }
 
-    /// Of a block's object, whose first slot is `first`.
+    /// Returns the record of a block's object; the block's first slot is `first`.
     pub(crate) fn of_block(first: u32, live: Members, bytes: &[u8], flags: Flags) -> Self {
         let (priority, live, value) = (flags.priority(), live.bits(), bytes.len() as u64);
         Record { slot: first, kind: RecordKind::Block, priority, live, value }
     }
 
-    /// Returns what its slot is, with its object; nothing, if it is none of a slot.
+    /// Returns the slot that the record and its object describe, or [`Slot::Empty`] if the record
+    /// is of a block or a lost slot.
     pub(crate) fn to_slot<'o>(self, object: &'o [u8]) -> Slot<'o> {
         let flags = Flags::of_priority(self.priority).bits();
         match self.kind {
@@ -238,12 +252,12 @@ impl Record {
         }
     }
 
-    /// Of a slot that can't be read; `value` is more than 0 in a trailer only.
+    /// Returns the record of a lost slot; `value` is 0 except in a trailer.
     pub(crate) fn lost(slot: u32, value: u64) -> Self {
         Record { slot, kind: RecordKind::Lost, priority: 0, live: 0, value }
     }
 
-    /// Slots that it has.
+    /// Returns the number of slots whose data the record has.
     pub(crate) fn slots(&self) -> u32 {
         match self.kind {
             RecordKind::Block => self.live.count_ones(),
@@ -274,7 +288,7 @@ impl Record {
         Some(Record { slot, kind, priority, live, value: numbers.u64() })
     }
 
-    /// Returns the bytes that the object has.
+    /// Returns the length of the record's object in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self.kind {
             RecordKind::Pattern | RecordKind::Lost => 0,

@@ -1,5 +1,6 @@
-//! Puts what a saved file has on a device: as it lies where the device would have made the same of
-//! it, else as a request would.
+//! Loads the records of a saved file into a device. An object is stored unchanged if the device has
+//! the algorithm that made it and blocks of the same order; else its data are written as by a
+//! request.
 
 use super::format::{Record, RecordKind};
 use super::read::Chunk;
@@ -12,25 +13,26 @@ use crate::table::{BlockUpdate, Table, is_block_active, lock_slots};
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Puts chunks on a device, one at a time.
+/// Loads chunks into a device, one at a time.
 pub(super) struct Loader<'t> {
     table: &'t Table,
-    /// What objects are stored by, as long as nothing is written as a request would: that needs a
-    /// stream itself.
+    /// The request by which objects are stored unchanged. It is dropped before data are written as
+    /// by a request, which needs a stream of its own.
     request: Option<Request<'t>>,
-    /// Of which priorities objects can be stored as they lie.
+    /// For each priority, whether its objects are stored unchanged.
     is_verbatim: [bool; 4],
+    /// Slots of a block in the file.
     slots: u32,
     slot_codecs: Codecs,
     block_codecs: Option<Codecs>,
-    /// Consecutive slots that were decompressed, and the first of them.
+    /// Consecutive slots that are still to be written: the first one, and the data of all.
     run: (u64, Vec<u8>),
-    /// A block's slots.
+    /// A buffer for a decompressed block.
     block: Vec<u8>,
 }
 
 impl<'t> Loader<'t> {
-    /// For what was saved of blocks of `order`, made by `algorithms`.
+    /// Makes a loader for a file whose blocks have `order`, and whose objects `algorithms` made.
     pub(super) fn new(
         table: &'t Table,
         order: u32,
@@ -52,24 +54,24 @@ impl<'t> Loader<'t> {
         })
     }
 
-    /// Puts all there that a chunk has; slots.
+    /// Loads all records of a chunk. Returns the number of slots.
     pub(super) fn load_chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
         self.run.1.clear();
         let loaded: Result<u64, Error> = chunk.records().try_fold(0, |slots, (record, object)| {
             self.load_record(record, object)?;
             Ok(slots + u64::from(record.slots()))
         });
-        // Nobody waits for its stream while this waits for another chunk.
+        // Frees the request's stream for others while this thread waits for its next chunk.
         self.request = None;
         let slots = loaded?;
         self.flush()?;
         Ok(slots)
     }
 
-    /// Frees what of a chunk is there.
+    /// Frees the slots of a chunk that could not be loaded completely.
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
-        // What can't be freed, for want of memory, is listed as lost all the same.
+        // Slots that can't be freed, for lack of memory, are listed as lost nevertheless.
         let _ = request::discard(self.table, start, end - start);
     }
 
@@ -79,8 +81,9 @@ impl<'t> Loader<'t> {
             (RecordKind::Lost, _) => Ok(()),
             (RecordKind::Block, _) if is_verbatim => self.load_block(record, object),
             (RecordKind::Block, _) => self.write_block(record, object),
-            // Patterns are the same everywhere; but what is written with what is beside it may be
-            // one block, if the device's own algorithm is another.
+            // A pattern could be stored unchanged whatever the algorithm is. But if the device's
+            // own algorithm differs, it is written with its neighbours, so that they become one
+            // block.
             (_, data) if is_verbatim => self.load_slot(slot, data),
             (_, Slot::Raw(bytes)) => self.write(slot, bytes),
             (_, data) => {
@@ -93,6 +96,7 @@ impl<'t> Loader<'t> {
         }
     }
 
+    /// Stores a slot unchanged. A slot that a block's record made a hole is free, too.
     fn load_slot(&mut self, nth: u32, slot: Slot<'_>) -> Result<(), Error> {
         let request = self.request.get_or_insert_with(|| Request::begin(self.table));
         let entry = self.table.lock(nth, request.now_seconds)?;
@@ -106,6 +110,7 @@ impl<'t> Loader<'t> {
         self.table.store(request.shard, (nth, entry), slot).map(drop)
     }
 
+    /// Stores a block's object unchanged.
     fn load_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
         let (table, layout) = (self.table, self.table.layout);
         let (first, live) = (record.slot, Members::of(record.live));
@@ -116,7 +121,7 @@ impl<'t> Loader<'t> {
             return Err(Error::NotEmpty);
         }
         let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
-        // What is not live is a hole until it is come to.
+        // A slot that is no live member becomes a hole. It may have a record of its own later.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
             entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
@@ -132,6 +137,7 @@ impl<'t> Loader<'t> {
         Ok(())
     }
 
+    /// Decompresses a block's object, and writes its live members.
     fn write_block(&mut self, record: Record, object: &[u8]) -> Result<(), Error> {
         let (slot, flags) = (record.slot.into(), Flags::of_priority(record.priority));
         let stored = BlockObject::new(object, flags, self.slots);
@@ -148,7 +154,8 @@ impl<'t> Loader<'t> {
         written
     }
 
-    /// Writes a slot together with those before it, up to a block of the device's.
+    /// Adds a slot to the run, if it continues the run and lies in the same block of the device.
+    /// Else writes the run first, and begins a new one.
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
@@ -161,6 +168,7 @@ impl<'t> Loader<'t> {
         Ok(())
     }
 
+    /// Writes the run as a request would.
     fn flush(&mut self) -> Result<(), Error> {
         if self.run.1.is_empty() {
             return Ok(());
@@ -172,7 +180,7 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Which algorithms of a file are the device's of the same priority.
+/// Returns, for each priority, whether file and device have the same algorithm and dictionary.
 fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {

@@ -1,4 +1,4 @@
-//! Devices saved to files, and restored from them.
+//! Saving devices to files, and restoring them.
 
 mod backed_reads;
 mod buffers;

@@ -10,12 +10,13 @@ use crate::block::{BlockObject, Members};
 use crate::layout::Layout;
 use crate::slot::{self, Flags};
 use crate::{Config, Error, SLOT_BYTES, open_file};
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// What is read, what that is called in errors, and how far it was read.
+/// The source of a saved file's bytes, its name for errors, and the offset reached.
 struct Source<'r> {
     from: &'r mut (dyn Read + Send),
     path: &'r Path,
@@ -27,10 +28,15 @@ impl Source<'_> {
         Error::path("restore from", self.path, error)
     }
 
-    /// It is not, from `offset` on, what it must be.
-    fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+    /// Returns the error for a file that is damaged at `offset`.
+    fn damaged(&self, offset: u64, reason: impl Display) -> Error {
         let path = self.path.to_string_lossy().into_owned();
-        Error::Saved { path, offset, reason: reason.into() }
+        Error::Saved { path, offset, reason: reason.to_string() }
+    }
+
+    /// Returns that error unless `is_so`.
+    fn expect(&self, is_so: bool, offset: u64, reason: impl Display) -> Result<(), Error> {
+        if is_so { Ok(()) } else { Err(self.damaged(offset, reason)) }
     }
 
     fn is_cut_off(&self) -> Error {
@@ -53,19 +59,19 @@ impl Source<'_> {
     }
 }
 
-/// What a saved file says of its device.
+/// The device that a saved file describes.
 #[derive(Clone, Debug)]
 pub struct SavedHeader {
-    /// Bytes of the device.
+    /// Size of the device in bytes.
     pub disksize: u64,
-    /// Bytes of its blocks.
+    /// Bytes of a block.
     pub block: usize,
-    /// Its own algorithm, and those of cold data.
+    /// The device's own algorithm, and those for cold data.
     pub algorithms: [Option<Algorithm>; ALGORITHMS],
 }
 
 impl SavedHeader {
-    /// Reads it from a file.
+    /// Reads the description from a file.
     ///
     /// # Errors
     /// [`Error::Saved`], [`Error::Path`].
@@ -75,7 +81,8 @@ impl SavedHeader {
         Ok(SavedHeader { disksize: head.disksize, block: SLOT_BYTES << head.order, algorithms })
     }
 
-    /// Settings of a device like the one that was saved; levels of algorithms are the default ones.
+    /// Returns the configuration of a device like the saved one; the levels of its algorithms are
+    /// the default ones.
     pub fn config(&self) -> Config {
         let mut config = Config { disksize: self.disksize, block: self.block, ..Config::default() };
         let [own, others @ ..] = self.algorithms.clone();
@@ -93,16 +100,16 @@ pub(crate) struct SavedReader<'r> {
     pub(crate) head: FileHead,
     pub(crate) algorithms: AlgorithmList,
     layout: Layout,
-    /// Chunks that were read, and where the next one begins.
+    /// The number of chunks read, and the slot at which the next one begins.
     number: u32,
     slot: u32,
 }
 
-/// A chunk that is right.
+/// A valid chunk.
 pub(crate) struct Chunk<'c> {
-    /// Where in the file it is.
+    /// The chunk's offset in the file.
     pub(crate) offset: u64,
-    /// The slots it has all of.
+    /// The slots whose data are all in this chunk.
     pub(crate) slots: Range<u32>,
     records: &'c [[u8; RECORD_BYTES]],
     objects: &'c [u8],
@@ -123,59 +130,51 @@ impl<'r> SavedReader<'r> {
         let layout =
             layout.ok_or_else(|| source.damaged(32, "the order of the blocks is invalid"))?;
         let is_size = slots > 0 && head.disksize.is_multiple_of(SLOT_BYTES as u64);
-        if !is_size || layout.entries() > u32::MAX.into() {
-            return Err(source.damaged(24, "the size of the device is invalid"));
-        }
+        let is_numbered = layout.entries() <= u32::MAX.into();
+        source.expect(is_size && is_numbered, 24, "the size of the device is invalid")?;
         Ok(SavedReader { source, head, algorithms, layout, number: 0, slot: 0 })
     }
 
-    /// It is not, from `offset` on, what it must be.
-    pub(crate) fn damaged(&self, offset: u64, reason: impl Into<String>) -> Error {
+    /// Returns the error for a file that is damaged at `offset`.
+    pub(crate) fn damaged(&self, offset: u64, reason: impl Display) -> Error {
         self.source.damaged(offset, reason)
     }
 
-    /// Returns the slots of the device, and those before which all chunks have been read.
+    /// Returns the number of the device's slots, and the slot up to which all chunks have been
+    /// read.
     pub(crate) fn slots(&self) -> (u32, u32) {
         ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
 
-    /// The next chunk, in `bytes`; `None` at the end, if that is right.
+    /// Reads the next chunk into `bytes`; returns `None` at a valid end of the file.
     pub(crate) fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Error> {
         let offset = self.source.at;
         let head = self.read_chunk(bytes)?;
-        if head.number != self.number {
-            let reason =
-                format!("chunk {} is here, but chunk {} is expected", head.number, self.number);
-            return Err(self.damaged(offset, reason));
-        }
-        if head.first != self.slot {
-            let reason = format!("the chunk begins with slot {}, not {}", head.first, self.slot);
-            return Err(self.damaged(offset, reason));
-        }
+        let (source, ChunkHead { number, first, .. }) = (&mut self.source, head);
+        let (expected, slot) = (self.number, self.slot);
+        let reason = format_args!("chunk {number} is here, but chunk {expected} is expected");
+        source.expect(number == expected, offset, reason)?;
+        let reason = format_args!("the chunk begins with slot {first}, not {slot}");
+        source.expect(first == slot, offset, reason)?;
         if self.is_trailer(&head) {
-            if head.records > 0 {
-                return Err(
-                    self.damaged(offset, "the trailer counts lost slots, but no chunk has any")
-                );
-            }
-            let behind = self.source.from.read(&mut [0]);
-            return match behind.map_err(|error| self.source.failed(&error))? {
-                0 => Ok(None),
-                _ => Err(self.damaged(self.source.at, "there are bytes after the trailer")),
-            };
+            let source = &mut self.source;
+            let reason = "the trailer counts lost slots, but no chunk has any";
+            source.expect(head.records == 0, offset, reason)?;
+            let behind = source.from.read(&mut [0]).map_err(|error| source.failed(&error))?;
+            source.expect(behind == 0, source.at, "there are bytes after the trailer")?;
+            return Ok(None);
         }
         self.check(offset, &head, bytes)?;
         let chunk = Chunk::new(offset, &head, bytes);
         if let Some(slot) = chunk.lost().next() {
-            let reason = format!("slot {slot} could not be read when this was saved");
+            let reason = format_args!("slot {slot} could not be read when this was saved");
             return Err(self.damaged(offset, reason));
         }
         (self.number, self.slot) = (head.number.saturating_add(1), head.end);
         Ok(Some(chunk))
     }
 
-    /// Returns the next chunk that is right, whatever comes before it; `None` where there is no
-    /// more.
+    /// Reads the next valid chunk, past any damage; returns `None` if there is none.
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -188,7 +187,7 @@ impl<'r> SavedReader<'r> {
                 Err(Error::Saved { .. }) => return Ok(None),
                 Err(io) => return Err(io),
             };
-            // One that is there twice, or was moved, is not its own place's.
+            // A chunk that is there twice, or was moved, is not in its own place.
             if head.number < self.number || head.first < self.slot {
                 continue;
             }
@@ -202,7 +201,7 @@ impl<'r> SavedReader<'r> {
         }
     }
 
-    /// Reads a chunk's head and what it has, whatever it is.
+    /// Reads a chunk's head and contents, without checks of the records.
     fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, Error> {
         let offset = self.source.at;
         bytes.resize(ALIGN, 0);
@@ -220,36 +219,32 @@ impl<'r> SavedReader<'r> {
         let end = CHUNK_HEAD_BYTES + head.bytes as usize;
         bytes.resize(end + padding(end), 0);
         self.source.read(&mut bytes[ALIGN..])?;
-        if crc32fast::hash(&bytes[CHUNK_HEAD_BYTES..end]) != head.sum {
-            return Err(self.damaged(offset, "the checksum of the chunk differs"));
-        }
-        if bytes[end..].iter().any(|&byte| byte != 0) {
-            return Err(
-                self.damaged(offset + end as u64, "the padding after the chunk is not zero")
-            );
-        }
+        let is_sum = crc32fast::hash(&bytes[CHUNK_HEAD_BYTES..end]) == head.sum;
+        self.source.expect(is_sum, offset, "the checksum of the chunk differs")?;
+        let is_zero = bytes[end..].iter().all(|&byte| byte == 0);
+        let reason = "the padding after the chunk is not zero";
+        self.source.expect(is_zero, offset + end as u64, reason)?;
         Ok(head)
     }
 
-    /// Returns whether it is what ends a file.
+    /// Returns whether the chunk is the trailer.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
         let is_size = matches!((head.records, head.bytes as usize), (0, 0) | (1, RECORD_BYTES));
         (head.first, head.end) == (slots, slots) && is_size
     }
 
-    /// Whether a chunk is what it can be, record by record.
+    /// Checks a chunk record by record.
     fn check(&self, offset: u64, head: &ChunkHead, bytes: &[u8]) -> Result<(), Error> {
         let (slots, _) = self.slots();
         let is_border = |slot: u32| slot == slots || slot.is_multiple_of(self.layout.slots());
-        if head.first > head.end || head.end > slots || !is_border(head.end) {
-            return Err(self.damaged(offset, "the chunk's last slot is invalid"));
-        }
+        let is_last = (head.first..=slots).contains(&head.end) && is_border(head.end);
+        self.source.expect(is_last, offset, "the chunk's last slot is invalid")?;
         let chunk = Chunk::new(offset, head, bytes);
         let (mut checked, mut bytes) = (RecordOrder { floor: head.first, live: (0, 0) }, 0);
         for (nth, record) in chunk.records.iter().enumerate() {
             let at = offset + (CHUNK_HEAD_BYTES + nth * RECORD_BYTES) as u64;
-            let wrong = |reason| self.damaged(at, format!("entry {nth}: {reason}"));
+            let wrong = |reason| self.damaged(at, format_args!("entry {nth}: {reason}"));
             let record = Record::decode(record).ok_or_else(|| wrong("its kind is unknown"))?;
             let object = usize::try_from(record.bytes()).ok().and_then(|len| {
                 let object = chunk.objects.get(bytes..)?.get(..len)?;
@@ -259,10 +254,8 @@ impl<'r> SavedReader<'r> {
             let object = object.ok_or_else(|| wrong("its object is longer than the chunk"))?;
             self.check_record(&mut checked, head, record, object).map_err(wrong)?;
         }
-        if bytes == chunk.objects.len() {
-            return Ok(());
-        }
-        Err(self.damaged(offset, "the chunk has bytes that belong to no entry"))
+        let reason = "the chunk has bytes that belong to no entry";
+        self.source.expect(bytes == chunk.objects.len(), offset, reason)
     }
 
     fn check_record(
@@ -304,7 +297,8 @@ impl<'r> SavedReader<'r> {
     }
 }
 
-/// What records said so far: the lowest slot that may come, and the live slots of the last block.
+/// The state of the check of a chunk's records: the lowest slot that may come next, and the live
+/// slots of the last block.
 struct RecordOrder {
     floor: u32,
     live: (u32, u16),
@@ -323,14 +317,14 @@ impl RecordOrder {
 }
 
 impl<'c> Chunk<'c> {
-    /// The one of `head`, which has been read.
+    /// Makes the chunk of `head`, which has been checked.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
         let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
         let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);
         Chunk { offset, slots: head.first..head.end, records: records.as_chunks().0, objects }
     }
 
-    /// Its records, and the object of each.
+    /// Returns the records, each with its object.
     pub(crate) fn records(&self) -> impl Iterator<Item = (Record, &'c [u8])> {
         let (records, objects) = (self.records.iter(), self.objects);
         records.filter_map(Record::decode).scan(objects, |rest, record| {
@@ -340,22 +334,21 @@ impl<'c> Chunk<'c> {
         })
     }
 
-    /// Returns the slots that could not be read when it was saved.
+    /// Returns the slots that could not be read when the device was saved.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u32> {
         let records = self.records.iter().filter_map(Record::decode);
         records.filter(|record| record.kind == RecordKind::Lost).map(|record| record.slot)
     }
 }
 
-/// The bytes behind the head: dictionaries, their sum, zeros.
+/// Reads the bytes behind the head: dictionaries, their checksum, zeros.
 fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>, Error> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
     let bytes = lens.iter().sum::<usize>();
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
-    if lens.iter().any(|&bytes| bytes > Dictionary::BYTES_MAX) || !is_sum {
-        return Err(source.damaged(12, "the length of the dictionaries is invalid"));
-    }
-    // As many as there are, not as many as are said.
+    let are_short = lens.iter().all(|&bytes| bytes <= Dictionary::BYTES_MAX);
+    source.expect(is_sum && are_short, 12, "the length of the dictionaries is invalid")?;
+    // Allocate for the bytes that exist, not for those that the header claims.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
     let taken = (&mut *source.from).take(all as u64).read_to_end(&mut read);
@@ -366,11 +359,8 @@ fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>
     let sum = read[bytes..].first_chunk().map(|sum| u32::from_le_bytes(*sum));
     let zeros = read.split_off(bytes + size_of::<u32>());
     read.truncate(bytes);
-    if sum != Some(crc32fast::hash(&read)) || zeros.iter().any(|&byte| byte != 0) {
-        return Err(
-            source.damaged(FILE_HEAD_BYTES as u64, "the checksum of the dictionaries differs")
-        );
-    }
+    let is_right = sum == Some(crc32fast::hash(&read)) && zeros.iter().all(|&byte| byte == 0);
+    source.expect(is_right, FILE_HEAD_BYTES as u64, "the checksum of the dictionaries differs")?;
     Ok(read)
 }
 
@@ -389,7 +379,7 @@ fn algorithms(
             continue;
         }
         let name = String::from_utf8_lossy(name);
-        let unfit = |error: zcomp::Error| source.damaged(at, error.to_string());
+        let unfit = |error: zcomp::Error| source.damaged(at, error);
         let codec = zcomp::by_name(&name).map_err(unfit)?;
         let dictionary = Some(dictionary).filter(|bytes| !bytes.is_empty());
         let dictionary = dictionary.map(Dictionary::new).transpose().map_err(unfit)?;

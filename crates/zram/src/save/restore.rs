@@ -1,6 +1,5 @@
-//! Restores a device from a saved file: some threads take chunks in turn, and each puts its own
-//! there. Most of the time goes to memory that is touched for the first time, which threads can do
-//! beside each other.
+//! Restores a device from a saved file: several threads take chunks in turn, and each stores its
+//! own. Most of the time goes to page faults on new memory, which threads can take in parallel.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;
@@ -18,30 +17,30 @@ use std::ops::Range;
 use std::path::Path;
 use std::thread;
 
-/// Where dictionaries are in a file.
+/// The offset of the dictionaries in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// Bytes of their stacks.
+/// Bytes of a restoring thread's stack.
 const STACK: usize = 512 << 10;
 
 /// Bytes of the longest chunk.
 const CHUNK_ROOM: usize = CHUNK_HEAD_BYTES + CHUNK_MAX + ALIGN;
 
-/// What is done about a damaged file.
+/// What a restore does about a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// It is refused, and the device stays empty.
+    /// The file is refused, and the device stays empty.
     #[default]
     Refuse,
-    /// What is intact is restored, and what is not is listed.
+    /// The intact chunks are restored, and the ranges of the others are listed.
     Salvage,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Slots that hold something.
+    /// Slots that hold data.
     pub slots: u64,
-    /// Ranges of the device in bytes that were lost. They read as zeros.
+    /// Ranges that were lost, in bytes of the device. They read as zeros.
     pub lost: Vec<Range<u64>>,
 }
 
@@ -64,7 +63,7 @@ pub(crate) fn restore(
     let (order, algorithms) = (reader.head.order, reader.algorithms.clone());
     let loader = || Ok((Loader::new(table, order, &algorithms)?, with_room(CHUNK_ROOM)?));
     let first = loader().map_err(|error| match error {
-        // A dictionary that is none.
+        // The bytes are not a valid dictionary.
         Error::Codec(source) => reader.damaged(DICTIONARIES, source.to_string()),
         error => error,
     })?;
@@ -72,7 +71,7 @@ pub(crate) fn restore(
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         for _ in 1..processors.min(RESTORE_THREADS_MAX) {
-            // Where there can be no more threads, or no memory for what they need, there are fewer.
+            // If no more threads, or no memory for them, can be had, there are fewer.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
             let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
@@ -80,14 +79,15 @@ pub(crate) fn restore(
         load_chunks(&restore, &job, first);
     });
     restore.into_inner().end().inspect_err(|_| {
-        // It was empty before; but for one that was given up it is another's by now.
+        // The device was empty before, so it is emptied; but if the job was abandoned, another job
+        // may have the device by now.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
     })
 }
 
-/// What the threads share.
+/// The state that the restoring threads share.
 struct Restore<'r> {
     reader: SavedReader<'r>,
     damage: Damage,
@@ -95,13 +95,13 @@ struct Restore<'r> {
     /// Whether there are no more chunks.
     is_at_end: bool,
     slots: u64,
-    /// The bytes that were lost, in any order.
+    /// The lost ranges in bytes, in any order.
     lost: Vec<Range<u64>>,
-    /// The failure that comes first in the file, and where that is.
+    /// The failure that comes first in the file, and its offset.
     failure: Option<(u64, Error)>,
 }
 
-/// Puts chunks there until there are no more.
+/// Restores chunks until there are no more.
 fn load_chunks(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
@@ -124,45 +124,32 @@ impl<'r> Restore<'r> {
         Restore { reader, damage, job, is_at_end: false, slots: 0, lost: Vec::new(), failure: None }
     }
 
-    /// Returns the next chunk, in `bytes`.
+    /// Returns the next chunk, read into `bytes`.
     fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Option<Chunk<'b>> {
         if self.is_at_end || self.failure.is_some() {
             return None;
         }
+        // All chunks that are under way come before.
+        self.read_next(bytes).map_err(|wrong| self.fail(u64::MAX, wrong)).ok().flatten()
+    }
+
+    fn read_next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Error> {
         let (slots, reached) = self.reader.slots();
-        if let Err(cancelled) = self.job.report_progress(reached.into()) {
-            self.fail(u64::MAX, cancelled);
-            return None;
-        }
+        self.job.report_progress(reached.into())?;
         let next = match self.damage {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
-        // It may have been given up while that was read: then the device is another's.
-        if let Err(cancelled) = self.job.check_cancelled() {
-            self.fail(u64::MAX, cancelled);
-            return None;
-        }
-        match next {
-            Ok(Some(chunk)) => {
-                self.add_lost(reached..chunk.slots.start);
-                Some(chunk)
-            }
-            Ok(None) => {
-                self.is_at_end = true;
-                // Without salvage it is known to be nothing.
-                self.add_lost(reached..slots);
-                None
-            }
-            Err(wrong) => {
-                // All chunks that are under way come before.
-                self.fail(u64::MAX, wrong);
-                None
-            }
-        }
+        // The job may have been abandoned during the read; another job may have the device then.
+        self.job.check_cancelled()?;
+        let next = next?;
+        self.is_at_end = next.is_none();
+        // Without salvage these slots are known to be empty.
+        self.add_lost(reached..next.as_ref().map_or(slots, |chunk| chunk.slots.start));
+        Ok(next)
     }
 
-    /// What became of a chunk.
+    /// Records the result of a chunk.
     fn note(&mut self, chunk: &Chunk<'_>, done: Result<u64, Error>) {
         match done {
             Ok(slots) => {
@@ -181,7 +168,7 @@ impl<'r> Restore<'r> {
     }
 
     fn add_lost(&mut self, slots: Range<u32>) {
-        // A file may say so of every other slot.
+        // A file may claim a lost range for every other slot.
         if self.lost.try_reserve(1).is_err() {
             let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
             return self.fail(u64::MAX, Error::NoBuffer { bytes });

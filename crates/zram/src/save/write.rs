@@ -1,4 +1,4 @@
-//! Writes what a device holds as a saved file.
+//! Saves a device: writes its contents as a file of the format in [`format`].
 
 use super::backed_reads::{BackingReader, BlockReads};
 use super::buffers::{ChunkBuffers, SpareBuffers};
@@ -22,13 +22,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use zsmalloc::{Content, ORDER_MAX, Row};
 
-/// Permissions of a new file: what is saved is read by none but its user.
+/// Permissions of a new file: only its owner may read what was on the device.
 const PERMISSIONS: u32 = 0o600;
 
-/// Room that there must be for a block and all its slots.
+/// Most bytes that a block and its slots add to a chunk.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
-/// Saves to a file, which takes its place when it is whole, if that `is_free` then.
+/// Saves to a file, which is put in place once it is complete and durable. `is_free` is called
+/// right before that; if it returns false, the save fails with EEXIST.
 pub(crate) fn save_file(
     table: &Table,
     buffers: &SpareBuffers,
@@ -36,7 +37,7 @@ pub(crate) fn save_file(
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, Error> {
-    // It lasts until the file is in its place: what begins then finds it there.
+    // The job lasts until the file is in place, so a job that begins after it finds the file there.
     let job = begin(table)?;
     let failed = |error| failed(path, &error);
     let mut file = AtomicFile::new(path, PERMISSIONS).map_err(failed)?;
@@ -53,7 +54,7 @@ pub(crate) fn save_file(
     Ok(saved)
 }
 
-/// Saves to wherever.
+/// Saves to a stream.
 pub(crate) fn save_to(
     table: &Table,
     buffers: &SpareBuffers,
@@ -72,8 +73,8 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::path("save to", path, error)
 }
 
-/// Returns whether a block's object has the slots that are live. One that memory damaged would have
-/// all the file be refused.
+/// Returns whether a block's object is valid and has all live members. One that was damaged in
+/// memory must not get into the file, as a restore would then refuse the whole file.
 fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
@@ -83,27 +84,30 @@ fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> b
 /// A save under way.
 struct Saver<'t> {
     table: &'t Table,
-    /// Where the device keeps memory for a save.
+    /// Memory for a chunk that the device may keep for saves.
     buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
-    /// What that is called in errors.
+    /// The name of `out` in errors.
     path: &'t Path,
     options: &'t SaveOptions,
     reader: BackingReader,
     id: u64,
     saved: Saved,
+    /// The number of the current chunk.
     number: u32,
-    /// Where the chunk begins.
+    /// The first slot of the current chunk.
     first: u32,
+    /// The encoded records of the current chunk.
     records: Vec<u8>,
+    /// Their objects, in the same order.
     objects: Vec<u8>,
-    /// Whether the two are kept for the next save.
+    /// Whether `records` and `objects` go back to `buffers`.
     are_kept: bool,
 }
 
 impl<'t> Saver<'t> {
-    /// Makes all memory that a save takes.
+    /// Prepares a save, with all memory that its chunks need.
     fn new(
         table: &'t Table,
         buffers: &'t SpareBuffers,
@@ -132,13 +136,14 @@ impl<'t> Saver<'t> {
         })
     }
 
+    /// Writes the header, all chunks, and the trailer.
     fn save(mut self) -> Result<Saved, Error> {
         let mut reads = BlockReads::new(self.table.layout)?;
         self.header()?;
         let (table, layout) = (self.table, self.table.layout);
         let mut blocks = blocks_from(table, 0).peekable();
         while let Some(block) = blocks.next() {
-            // The next one comes from memory while this one is copied.
+            // The processor fetches the next block's object while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
             self.add_block(block, &mut reads)?;
         }
@@ -160,6 +165,7 @@ impl<'t> Saver<'t> {
         self.out.write_all(bytes).map_err(|error| failed(self.path, &error))
     }
 
+    /// Writes the file's header, with the dictionaries.
     fn header(&mut self) -> Result<(), Error> {
         let table = self.table;
         let of = |algorithm: &Option<Algorithm>| {
@@ -186,7 +192,8 @@ impl<'t> Saver<'t> {
         self.write(&[0; ALIGN][..padding(bytes)])
     }
 
-    /// Adds a block, and its slots.
+    /// Adds a block and its slots to the current chunk, or to a new one if that is full. Begins the
+    /// block again after each object that was read back from the store.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
@@ -207,7 +214,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Reads an object back, or takes note that it can't be read.
+    /// Reads an object back from the store. If that fails, and the save is to go on then, records
+    /// the object as unreadable.
     fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
         let slot = self.table.layout.slot_of(guard.entry);
         let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
@@ -219,7 +227,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Returns what an entry holds that is locked; `None` if that can't be read, and is left out.
+    /// Returns the content of an entry that the caller has locked. Returns `None` if the data can't
+    /// be read, and the save is to go on without them.
     fn resolve<'c>(
         &self,
         entry: u32,
@@ -235,6 +244,8 @@ impl<'t> Saver<'t> {
         }
     }
 
+    /// Adds a block and its slots, or returns what has to be done first. In that case some records
+    /// may have been added already.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
@@ -277,12 +288,13 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
+    /// Adds a record and its object to the current chunk.
     fn add(&mut self, (record, object): (Record, &[u8])) {
         record.encode(&mut self.records);
         self.objects.extend_from_slice(object);
     }
 
-    /// Writes what was added as a chunk, which has all up to slot `end`.
+    /// Counts the records of the current chunk, and writes it; it ends before slot `end`.
     fn finish_chunk(&mut self, end: u32) -> Result<(), Error> {
         self.job.report_progress(self.first.into())?;
         for record in self.records.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::decode) {
@@ -294,6 +306,7 @@ impl<'t> Saver<'t> {
         self.write_chunk(end)
     }
 
+    /// Writes the current chunk, and begins the next one at slot `end`.
     fn write_chunk(&mut self, end: u32) -> Result<(), Error> {
         let bytes = self.records.len() + self.objects.len();
         let mut sum = crc32fast::Hasher::new();
@@ -323,10 +336,10 @@ impl<'t> Saver<'t> {
 impl Drop for Saver<'_> {
     fn drop(&mut self) {
         if self.are_kept {
-            let [mut records, mut objects] =
-                [&mut self.records, &mut self.objects].map(std::mem::take);
-            records.clear();
-            objects.clear();
+            let [records, objects] = [&mut self.records, &mut self.objects].map(|of| {
+                of.clear();
+                std::mem::take(of)
+            });
             self.buffers.put_back(ChunkBuffers { records, objects });
         }
     }

@@ -1,4 +1,3 @@
-use super::payload::GRAIN_BITS;
 use super::*;
 use fastrand::Rng;
 
@@ -115,12 +114,14 @@ fn every_object_is_one_slot() {
 fn flags_keep_each_other() {
     for bits in 0..16 {
         let flags = Flags::from_bits(bits);
-        let all = |flags: Flags| (flags.is_incompressible(), flags.is_idle(), flags.priority());
+        let all = |flags: Flags| {
+            (flags.has(Flags::INCOMPRESSIBLE), flags.has(Flags::IDLE), flags.priority())
+        };
         let (incompressible, idle, priority) = (bits & 8 != 0, bits & 4 != 0, bits & 3);
         assert_eq!((all(flags), flags.bits()), ((incompressible, idle, priority), bits));
-        assert_eq!(all(flags.with_idle()), (incompressible, true, priority));
-        assert_eq!(all(flags.without_idle()), (incompressible, false, priority));
-        assert_eq!(all(flags.with_incompressible()), (true, idle, priority));
+        assert_eq!(all(flags.with(Flags::IDLE)), (incompressible, true, priority));
+        assert_eq!(all(flags.without(Flags::IDLE)), (incompressible, false, priority));
+        assert_eq!(all(flags.with(Flags::INCOMPRESSIBLE)), (true, idle, priority));
     }
 }
 
@@ -145,11 +146,7 @@ fn payloads_mean_what_they_meant() {
     ];
     for (payload, slot) in known {
         assert_eq!(Slot::of(Content::Inline(payload)), slot, "{payload:#x}");
-        assert_eq!(
-            slot.coded(),
-            (Coded::Payload(Payload::from_bits(payload)), Flags::NONE),
-            "{slot:?}"
-        );
+        assert_eq!(slot.coded(), (Coded::Payload(Payload(payload)), Flags::NONE), "{slot:?}");
     }
     assert_eq!(Payload::of_pattern(0x1122_3344_5566_7788), None);
 }

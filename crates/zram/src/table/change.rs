@@ -21,22 +21,14 @@
 //! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew
 //! without them.
 
-use super::Table;
+use super::{Table, is_slot_empty};
 use crate::Error;
 use crate::block::{BlockKind, BlockObject, BlockStream, CachedBlock, Members, Packer};
+use crate::counters::{Shard, Weight};
 use crate::layout::Item;
-use crate::slot::{self, Flags, Payload, Slot, SlotKind};
-use crate::stats::{Shard, Weight};
+use crate::slot::{self, Flags, Payload, Slot};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
-
-/// Returns whether a slot's entry is empty at this moment, or not there.
-pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
-    table
-        .pool
-        .look_at(slot, |held, _| held)
-        .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
-}
 
 /// Returns the slots that are in a block which has an object: for as long as its entry is pinned or
 /// locked, else at this moment.
@@ -44,18 +36,6 @@ pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
     let live = slots.filter(|&(_, slot)| is_slot_empty(table, slot));
     live.fold(Members::default(), |live, (nth, _)| live.with(nth))
-}
-
-/// Returns whether a slot's block has something to say of it, or someone is about to give it that:
-/// where the slot's entry is locked and this says no, it stays so until that is unlocked (zr-B1).
-pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
-    let layout = table.layout;
-    if !layout.has_blocks() {
-        return false;
-    }
-    // After the slot's entry was locked: see `lock_slots`.
-    fence(SeqCst);
-    !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
 }
 
 /// Returns whether a slot whose entry was found empty holds nothing, though its block's entry could

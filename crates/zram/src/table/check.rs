@@ -4,8 +4,9 @@ use super::Table;
 use super::change::{block_object, live_members};
 use super::walk::blocks_from;
 use crate::block::{BlockKind, Members};
+use crate::counters::{Counters, Weight};
 use crate::slot::{self, BackingPlace, SlotKind};
-use crate::stats::{Counters, MmStat, Weight};
+use crate::stats::MmStat;
 use zsmalloc::{Content, Old};
 
 /// Asserts that counters equal the sums over entries (I4), and slots in blocks are there

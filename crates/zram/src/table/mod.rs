@@ -2,32 +2,33 @@
 //!
 //! Lock order: stream, slot (the pool's entry), then the pool's own.
 
-mod blocked;
 mod change;
 mod check;
 mod walk;
 
-pub(crate) use blocked::Blocked;
 pub(crate) use change::{
-    BlockUpdate, block_object, decoded, is_block_active, is_slot_empty, live_members,
-    live_members_locked, lock_slots, weight_of,
+    BlockUpdate, block_object, decoded, live_members, live_members_locked, lock_slots, weight_of,
 };
 pub(crate) use check::check_entries;
 pub(crate) use walk::{Origin, blocks_from, is_unused, origin, own_entry};
 
 use crate::Error;
 use crate::algorithms::AlgorithmList;
-use crate::backing::{ReadBack, Store, WritebackLimit};
+use crate::backing::{PlaceGuard, ReadBack, Store, WritebackLimit};
 use crate::block::BlockVersions;
+use crate::counters::{Counters, Shard};
 use crate::job::Jobs;
 use crate::layout::Layout;
 use crate::slot::{BackingPlace, Flags, Payload, Slot, SlotKind};
-use crate::stats::{Counters, Shard};
 use crate::streams::Streams;
-use crate::total_limit::{Counted, TotalLimit};
-use page::fork::AtFork;
+use crate::total_limit::TotalLimit;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row};
 
 /// What a device is: its entries, and what is used to work on them.
@@ -53,6 +54,23 @@ pub(crate) struct Table {
     pub(crate) writeback: Arc<WritebackLimit>,
     /// Whether this is a child, and the pool's pages stayed with the parent.
     pub(crate) is_left_behind: AtomicBool,
+}
+
+/// Why a request stops before its end.
+#[derive(Debug)]
+pub(crate) enum Blocked {
+    Failed(Error),
+    /// A block was made of what it looked at, or is one no more. It goes on where it was.
+    Changed,
+    /// What it needs lies in the backing store. It gives up its locks and its stream, which it may
+    /// have to wait long without, and goes on where it was with the object in hand.
+    OnBacking(PlaceGuard),
+}
+
+impl From<Error> for Blocked {
+    fn from(error: Error) -> Self {
+        Blocked::Failed(error)
+    }
 }
 
 impl Table {
@@ -119,7 +137,10 @@ impl Table {
     /// Gives a slot's entry a payload instead of what it holds, and counts that.
     pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_>, payload: Payload) {
         let old = slot.set_payload(payload.bits());
-        shard.changed(SlotKind::of(old).weight(), payload.weight());
+        shard.changed(
+            SlotKind::of(old).weight(),
+            SlotKind::of(Old::Inline(payload.bits())).weight(),
+        );
         self.release_backing(old);
     }
 
@@ -201,39 +222,28 @@ impl Table {
     }
 }
 
-impl Counted for Table {
-    fn bytes(&self) -> u64 {
-        let own = size_of_val(self) + self.streams.bytes() + self.counters.bytes();
-        let own = own + self.versions.bytes() + self.store.as_ref().map_or(0, |of| of.bytes());
-        (self.pool.bytes() + own) as u64
-    }
-
-    fn page_limit(&self) -> Option<usize> {
-        self.pool.pages().limit()
-    }
+/// Returns whether a slot's entry is empty at this moment, or not there.
+pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
+    table
+        .pool
+        .look_at(slot, |held, _| held)
+        .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
 }
 
-/// While no thread has a stream, no request is under way.
-impl AtFork for Table {
-    fn prepare(&self) {
-        self.jobs.lock_for_fork();
-        self.streams.lock_for_fork();
-        self.pool.prepare();
-        self.store.iter().for_each(|store| store.lock_for_fork());
+/// Returns whether a slot's block has something to say of it, or someone is about to give it that:
+/// where the slot's entry is locked and this says no, it stays so until that is unlocked (zr-B1).
+pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
+    let layout = table.layout;
+    if !layout.has_blocks() {
+        return false;
     }
+    // After the slot's entry was locked: see `lock_slots`.
+    fence(SeqCst);
+    !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
+}
 
-    fn in_parent(&self) {
-        self.store.iter().for_each(|store| store.unlock_after_fork());
-        self.pool.in_parent();
-        self.streams.unlock_after_fork();
-        self.jobs.unlock_after_fork();
-    }
-
-    fn in_child(&self) {
-        self.store.iter().for_each(|store| store.unlock_in_child());
-        self.pool.in_child();
-        self.jobs.abandon_in_child();
-        self.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
-        self.streams.unlock_after_fork();
-    }
+/// Returns the seconds since the machine was started, those asleep included, as the kernel's device
+/// tells them: by them slots are young or old.
+pub(crate) fn boot_seconds() -> u32 {
+    clock_gettime(ClockId::Boottime).tv_sec as u32
 }

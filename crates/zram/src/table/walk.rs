@@ -1,8 +1,8 @@
 //! The blocks that hold something, in their order, whichever entries say so; and where the data of
 //! their slots are.
 
-use super::Table;
-use super::change::{is_slot_empty, is_unstored};
+use super::change::is_unstored;
+use super::{Table, is_slot_empty};
 use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;

@@ -13,9 +13,7 @@ use keywords::{COMPACTION, FORK, SWITCH, geometry_line, show_keyword, store_keyw
 use settings::instance;
 use stats::of_device;
 use std::fmt::{self, Display, Write};
-
-pub(super) use cold::{recompress, write_back};
-pub(super) use value::Value;
+use value::{Base, Value};
 
 /// An attribute of a device, as a file of the kernel's sysfs is.
 #[derive(Clone, Copy, Debug)]
@@ -96,11 +94,13 @@ const ATTRIBUTES: &[Attribute] = &[
         "1 ends the job that is under way: save, restore, recompress or writeback"),
     row("writeback_limit",
         Setting(|zram, out| writeln!(out, "{}", zram.settings().writeback.left()),
-            cold::writeback_limit),
+            |zram, value| value.number(Base::Any, "expected a number of blocks of 4 KiB")
+                .map(|left| zram.settings().writeback.set_left(left))),
         "blocks of 4 KiB that may still be written back"),
     row("writeback_limit_enable",
         Setting(|zram, out| writeln!(out, "{}", u8::from(zram.settings().writeback.is_enabled())),
-            cold::writeback_limit_enable),
+            |zram, value| value.number(Base::Any, "expected 0, or another number to enable it")
+                .map(|number: u64| zram.settings().writeback.enable(number != 0))),
         "1 enforces writeback_limit"),
     row("writeback_batch_size",
         Setting(|zram, out| writeln!(out, "{}", zram.settings().writeback.batch()),
@@ -110,11 +110,12 @@ const ATTRIBUTES: &[Attribute] = &[
         "always 1: objects are written back compressed, and packed"),
     row("bd_stat", Stat(|zram, out| writeln!(out, "{}", of_device(zram, Device::bd_stat))),
         "blocks of 4 KiB in the backing store, read, written; reads and writes that failed"),
-    row("mem_limit", Command(settings::mem_limit),
+    row("mem_limit", Command(|zram, value| value.limit().map(|bytes| zram.set_mem_limit(bytes))),
         "limit of the pool's pages in bytes, 0 for none"),
     row("mem_used_max", Command(settings::mem_used_max),
         "0 resets the peak in mm_stat to what is used now"),
-    row("compact", Command(settings::compact),
+    row("compact",
+        Command(|zram, value| instance(zram, value.name).map(|of| _ = of.device.compact())),
         "any value moves objects together, so that pages become free"),
     row("idle", Command(settings::idle),
         "marks slots idle: all, or those not accessed for more than this many seconds"),
@@ -126,7 +127,8 @@ const ATTRIBUTES: &[Attribute] = &[
         "version of the format, 0, discards missed"),
     row("block_state", OfDevice(|device, out| each(device.block_state(), out)),
         "a line for each slot that holds something: access time and flags"),
-    row("total_limit", Setting(stats::total_limit, settings::total_limit),
+    row("total_limit", Setting(stats::total_limit,
+            |zram, value| value.limit().map(|bytes| zram.set_total_limit(bytes))),
         "limit of all memory in bytes, 0 for none"),
     row("mem_total", Stat(|zram, out| writeln!(out, "{}", of_device(zram, Device::mem_total))),
         "bytes of all memory: pool, slots, streams, counters"),
@@ -187,36 +189,49 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
     found.ok_or_else(|| Error::NoAttribute { name: name.to_owned() })
 }
 
-/// What an attribute reads as.
-pub(super) fn show(zram: &Zram, name: &str) -> Result<String, Error> {
-    let mut text = FallibleText::default();
-    match show_to(zram, name, &mut text) {
-        Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
-        shown => shown.map(|()| text.text),
+impl Zram {
+    /// What an attribute reads as: lines that end with a newline, as the kernel's.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
+    pub fn show(&self, name: &str) -> Result<String, Error> {
+        let mut text = FallibleText::default();
+        match self.show_to(name, &mut text) {
+            Err(Error::Output) if text.refused > 0 => Err(Error::NoBuffer { bytes: text.refused }),
+            shown => shown.map(|()| text.text),
+        }
     }
-}
 
-/// The same, written as it is made.
-pub(super) fn show_to(zram: &Zram, name: &str, out: &mut dyn Write) -> Result<(), Error> {
-    let attribute = by_name(name)?;
-    let name = attribute.name;
-    let shown = match attribute.kind {
-        Flag(field) => writeln!(out, "{}", u8::from(*field(&mut zram.settings()))),
-        Setting(show, _) | Stat(show) => show(zram, out),
-        OfDevice(show) => show(&instance(zram, name)?.device, out),
-        Command(_) => return Err(Error::Access { name, access: attribute.access() }),
-    };
-    shown.map_err(|fmt::Error| Error::Output)
-}
+    /// The same, written as it is made: `block_state` can be long.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show), and [`Error::Output`].
+    pub fn show_to(&self, name: &str, out: &mut dyn Write) -> Result<(), Error> {
+        let attribute = by_name(name)?;
+        let name = attribute.name;
+        let shown = match attribute.kind {
+            Flag(field) => writeln!(out, "{}", u8::from(*field(&mut self.settings()))),
+            Setting(show, _) | Stat(show) => show(self, out),
+            OfDevice(show) => show(&instance(self, name)?.device, out),
+            Command(_) => return Err(Error::Access { name, access: attribute.access() }),
+        };
+        shown.map_err(|fmt::Error| Error::Output)
+    }
 
-/// Writes an attribute.
-pub(super) fn store(zram: &Zram, name: &str, text: &str) -> Result<(), Error> {
-    let attribute = by_name(name)?;
-    let name = attribute.name;
-    let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
-    match attribute.kind {
-        Flag(field) => store_keyword(zram, value, &SWITCH, field),
-        Setting(_, store) | Command(store) => store(zram, value),
-        Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
+    /// Writes an attribute. As the kernel does, it leaves out one newline at the end of `text`, and
+    /// in words of `key=value` the keys it does not know.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
+    /// errno, and nothing is changed.
+    pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
+        let attribute = by_name(name)?;
+        let name = attribute.name;
+        let value = Value { name, text: text.strip_suffix('\n').unwrap_or(text) };
+        match attribute.kind {
+            Flag(field) => store_keyword(self, value, &SWITCH, field),
+            Setting(_, store) | Command(store) => store(self, value),
+            Stat(_) | OfDevice(_) => Err(Error::Access { name, access: attribute.access() }),
+        }
     }
 }

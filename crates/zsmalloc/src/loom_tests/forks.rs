@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Actor, Scene, bytes, model};
+use crate::fork::try_repair;
 
 /// Shorter than what it takes the place of.
 const SHORT: usize = 3000;
@@ -11,7 +12,7 @@ const SHORT: usize = 3000;
 fn looks_as_a_child(scene: &Scene) {
     let inner = scene.core.inner();
     let held: Vec<_> = inner.classes.iter().map(|class| class.state.lock()).collect();
-    let value = scene.core.entries().peek(0, |entry, _| entry.peek());
+    let value = try_repair(inner).entries().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
     // SAFETY: the entry names it, and who writes it has the class locked, as this has.
     let object = unsafe { inner.memory.read(place.offset, place.len) };

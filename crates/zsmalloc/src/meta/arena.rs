@@ -63,10 +63,7 @@ impl Arena {
 
     /// Returns the number of committed pages.
     fn committed(&self) -> usize {
-        self.space
-            .live()
-            .map(|id| self.space.extent(id).data.residency.committed().len() as usize)
-            .sum()
+        self.space.live().map(|id| self.space.extent(id).data.committed().len() as usize).sum()
     }
 
     /// Asserts that sections, extents and the page budget agree.

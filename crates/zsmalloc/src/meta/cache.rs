@@ -78,10 +78,12 @@ impl Cache {
             Some(place) => place,
             None => (self.create(state)?, 0),
         };
-        self.alloc_at(state, id, index).or_else(|error| {
+        // SAFETY: they were found just now, with the state locked: here and below.
+        unsafe { self.alloc_at(state, id, index) }.or_else(|error| {
             self.destroy_if_unused(state, id);
             let (id, index) = self.lowest_committed(state).ok_or(error)?;
-            self.alloc_at(state, id, index)
+            // SAFETY: as above.
+            unsafe { self.alloc_at(state, id, index) }
         })
     }
 
@@ -99,12 +101,15 @@ impl Cache {
         if state.stat.is_scattered(&self.geometry)
             && let Some((id, index)) = self.lowest(state)
             && self.offset(id, index) < end
-            && let Ok(lower) = self.alloc_at(state, id, index)
+            // SAFETY: it was found just now, with the state locked.
+            && let Ok(lower) = unsafe { self.alloc_at(state, id, index) }
         {
             return Some(lower);
         }
         let (id, index) = self.lowest_committed(state)?;
-        (self.offset(id, index) < end).then(|| self.alloc_at(state, id, index).ok())?
+        // SAFETY: as above.
+        let alloc = || unsafe { self.alloc_at(state, id, index) }.ok();
+        (self.offset(id, index) < end).then(alloc)?
     }
 
     /// Returns whether it is worth moving objects: packed, they would need clearly fewer pages or
@@ -120,7 +125,9 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        let emptied = self.slab(id).data.clear_used(self.geometry.grid(), index);
+        // SAFETY: `locate` found the slab to be this cache's, with the lock held; no one uses the
+        // object again, as the caller says.
+        let emptied = unsafe { self.slab(id).data.clear_used(self.geometry.grid(), index) };
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
         state.stat.retained += emptied as usize;
@@ -147,7 +154,9 @@ impl Cache {
     pub unsafe fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
-            self.slab(id).data.end_release(&PageSet::default());
+            // SAFETY: the slab is in this cache's tree, which is locked; the threads that gave
+            // pages back are lost, as the caller says.
+            unsafe { self.slab(id).data.end_release(&PageSet::default()) };
             self.update_summary(&mut state, id);
         }
         state.releasing = 0;
@@ -198,11 +207,21 @@ impl Cache {
     }
 
     /// Commits what a free object needs, and takes it.
-    fn alloc_at(&self, state: &mut State, id: ExtentId, index: u32) -> Result<NonNull<u8>, Error> {
+    ///
+    /// # Safety
+    /// `lowest` or `lowest_committed` found it in this cache, whose `state` was locked since; or it
+    /// is the first of a slab that `create` made.
+    unsafe fn alloc_at(
+        &self,
+        state: &mut State,
+        id: ExtentId,
+        index: u32,
+    ) -> Result<NonNull<u8>, Error> {
         let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
-        let missing = slab.residency.missing(grid.pages_of(index));
+        let missing = slab.missing(grid, index);
         self.space().charge(missing)?;
-        state.stat.retained -= slab.set_used(grid, index) as usize;
+        // SAFETY: as the caller says; the pages were charged just now.
+        state.stat.retained -= unsafe { slab.set_used(grid, index) } as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
         self.update_summary(state, id);
@@ -212,8 +231,11 @@ impl Cache {
     /// Makes a slab without objects.
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
-        self.slab(id).data.reset();
-        state.tree.insert(self.space(), id);
+        // SAFETY: it was made just now for this cache, whose state is locked.
+        unsafe {
+            self.slab(id).data.reset();
+            state.tree.insert(self.space(), id);
+        }
         state.stat.slabs += 1;
         state.stat.objects += self.geometry.objects;
         self.update_summary(state, id);
@@ -267,7 +289,8 @@ impl Cache {
         while excess(&state) > 0
             && let Some(id) = state.tree.last(self.space(), HAS_RETAINED)
         {
-            let going = self.slab(id).data.begin_release(excess(&state));
+            // SAFETY: the slab is in this cache's tree, whose state is locked.
+            let mut going = unsafe { self.slab(id).data.begin_release(excess(&state)) };
             let count = going.len() as usize;
             state.releasing += count;
             self.update_summary(&mut state, id);
@@ -281,7 +304,8 @@ impl Cache {
             released.runs().for_each(|run| _ = going.insert(run));
             state = self.state.lock();
             state.releasing -= count;
-            let went = self.end_release(&mut state, id, &going);
+            // SAFETY: the release was begun above, and the pages went just now.
+            let went = unsafe { self.end_release(&mut state, id, &going) };
             total += went;
             if went == 0 {
                 break; // locked memory
@@ -291,8 +315,12 @@ impl Cache {
     }
 
     /// Takes note that the pages `gone` of a slab went. Returns how many they are.
-    fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
-        self.slab(id).data.end_release(gone);
+    ///
+    /// # Safety
+    /// The caller began to release them, and the system has taken them back.
+    unsafe fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
+        // SAFETY: as the caller says, which has the state locked.
+        unsafe { self.slab(id).data.end_release(gone) };
         let went = gone.len() as usize;
         state.stat.pages -= went;
         state.stat.retained -= went;
@@ -316,8 +344,8 @@ impl Cache {
             stat.active_objects += slab.data.active();
             stat.objects += self.geometry.objects;
             stat.slabs += 1;
-            stat.pages += slab.data.residency.committed().len() as usize;
-            stat.retained += slab.data.residency.retained().len() as usize;
+            stat.pages += slab.data.committed().len() as usize;
+            stat.retained += slab.data.retained().len() as usize;
         }
         assert_eq!(stat, state.stat);
         assert!(stat.retained <= stat.retained_max() || state.releasing > 0, "{stat:?}");
@@ -372,7 +400,8 @@ mod tests {
         // end.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
-        assert_eq!(cache.slab(id).data.begin_release(1).low_bits(), 2);
+        // SAFETY: the cache is locked.
+        assert_eq!(unsafe { cache.slab(id).data.begin_release(1) }.low_bits(), 2);
         state.releasing = 1;
         cache.update_summary(&mut state, id);
         drop(state);

@@ -14,7 +14,9 @@
 //! reader of a descriptor reads old numbers, and there is no data race.
 //!
 //! # Safety
-//! A descriptor begins as zeros: all its fields are atomic integers.
+//! A descriptor begins as zeros: all its fields are atomic integers. By what it says objects are
+//! given out, and pages given back: so what changes it is unsafe, and its caller has the lock of
+//! the cache whose slab it is.
 #![allow(unsafe_code)]
 
 use super::geometry::{DESCRIPTOR_BYTES, OBJECTS_MAX};
@@ -35,11 +37,12 @@ pub(crate) struct Slab {
     left: AtomicU32,
     right: AtomicU32,
     active: AtomicU16,
+    /// What was found here last. It is only where to look, as is the sum below.
     pub(crate) summary: AtomicU8,
     /// The summaries of this slab and of all that hang below it.
     pub(crate) summary_below: AtomicU8,
     busy: AtomicBool,
-    pub(crate) residency: Residency<1>,
+    residency: Residency<1>,
     used: [AtomicU64; OBJECTS_MAX / 64],
 }
 
@@ -53,8 +56,12 @@ unsafe impl page::Zeroed for Slab {}
 impl Slab {
     /// Makes the descriptor that of a slab without objects or committed pages, apart from all
     /// others.
-    pub(crate) fn reset(&self) {
-        self.set_children(None, None);
+    ///
+    /// # Safety
+    /// It is that, and the caller's cache is locked.
+    pub(crate) unsafe fn reset(&self) {
+        // SAFETY: as the caller says.
+        unsafe { self.set_children(None, None) };
         self.summary.store(0, Relaxed);
         self.active.store(0, Relaxed);
         self.busy.store(false, Relaxed);
@@ -73,7 +80,10 @@ impl Slab {
     }
 
     /// Hangs two slabs, or none, below this one.
-    pub(crate) fn set_children(&self, left: Option<ExtentId>, right: Option<ExtentId>) {
+    ///
+    /// # Safety
+    /// They are of the same cache, which is locked.
+    pub(crate) unsafe fn set_children(&self, left: Option<ExtentId>, right: Option<ExtentId>) {
         self.left.store(left.map_or(0, ExtentId::to_raw), Relaxed);
         self.right.store(right.map_or(0, ExtentId::to_raw), Relaxed);
     }
@@ -88,24 +98,34 @@ impl Slab {
         self.busy.load(Relaxed)
     }
 
+    /// Returns the pages that are committed.
+    pub(crate) fn committed(&self) -> &PageSet<1> {
+        self.residency.committed()
+    }
+
+    /// Returns those of them on which no object lies.
+    pub(crate) fn retained(&self) -> &PageSet<1> {
+        self.residency.retained()
+    }
+
     /// Returns whether nothing is left of the slab but its address space.
     pub(crate) fn is_unused(&self) -> bool {
-        self.active() == 0 && self.residency.committed().is_empty()
+        self.active() == 0 && self.committed().is_empty()
     }
 
     /// Returns the lowest free object.
     pub(crate) fn lowest_free(&self, grid: SlotGrid) -> Option<u32> {
         match self.is_busy() {
             false => self.lowest_from(0, grid),
-            true => self.lowest_on(grid, |page| !self.residency.retained().contains(page)),
+            true => self.lowest_on(grid, |page| !self.retained().contains(page)),
         }
     }
 
     /// Returns the lowest free object on pages that are committed.
     pub(crate) fn lowest_committed(&self, grid: SlotGrid) -> Option<u32> {
-        let (residency, busy) = (&self.residency, self.is_busy());
-        let is_kept = |page| !busy || !residency.retained().contains(page);
-        self.lowest_on(grid, |page| residency.committed().contains(page) && is_kept(page))
+        let busy = self.is_busy();
+        let is_kept = |page| !busy || !self.retained().contains(page);
+        self.lowest_on(grid, |page| self.committed().contains(page) && is_kept(page))
     }
 
     /// Returns the lowest free object of which all pages `may` be used.
@@ -134,9 +154,19 @@ impl Slab {
         bits::any(&self.used, grid.slots_of(pages))
     }
 
+    /// Returns how many pages are to be committed before object `index` is taken.
+    pub(crate) fn missing(&self, grid: SlotGrid, index: u32) -> u32 {
+        self.residency.missing(grid.pages_of(index))
+    }
+
     /// Takes the free object `index`, whose pages are committed from now on. Returns how many of
     /// them were retained.
-    pub(crate) fn set_used(&self, grid: SlotGrid, index: u32) -> u32 {
+    ///
+    /// # Safety
+    /// The slab is of the caller's cache, which is locked, and laid out so. `lowest_free` or
+    /// `lowest_committed` found the object since, and what is [`missing`](Self::missing) was
+    /// charged.
+    pub(crate) unsafe fn set_used(&self, grid: SlotGrid, index: u32) -> u32 {
         let (word, bit) = self.word(index);
         let before = word.fetch_or(bit, Relaxed);
         debug_assert!(before & bit == 0, "object {index} is taken twice");
@@ -146,7 +176,11 @@ impl Slab {
 
     /// Gives object `index` back. Returns how many pages are retained by that, or `None` where the
     /// object was not in use.
-    pub(crate) fn clear_used(&self, grid: SlotGrid, index: u32) -> Option<u32> {
+    ///
+    /// # Safety
+    /// The slab is of the caller's cache, which is locked, and laid out so; no one uses the object
+    /// again.
+    pub(crate) unsafe fn clear_used(&self, grid: SlotGrid, index: u32) -> Option<u32> {
         let (word, bit) = self.word(index);
         if word.fetch_and(!bit, Relaxed) & bit == 0 {
             return None;
@@ -157,13 +191,24 @@ impl Slab {
     }
 
     /// Begins to give the highest retained pages back, `most` at most. Returns which.
-    pub(crate) fn begin_release(&self, most: usize) -> PageSet<1> {
+    ///
+    /// # Panics
+    /// When some are being given back: the first of two that end would let the other's go.
+    ///
+    /// # Safety
+    /// The slab is of the caller's cache, which is locked.
+    pub(crate) unsafe fn begin_release(&self, most: usize) -> PageSet<1> {
+        assert!(!self.is_busy(), "two threads give pages of a slab back");
         self.busy.store(true, Relaxed);
         self.residency.releasable(u32::try_from(most).unwrap_or(u32::MAX))
     }
 
     /// Takes note that the pages `gone` went, and that no others will.
-    pub(crate) fn end_release(&self, gone: &PageSet<1>) {
+    ///
+    /// # Safety
+    /// They are some that `begin_release` returned, to the caller or to a thread that is lost; the
+    /// slab's cache is locked.
+    pub(crate) unsafe fn end_release(&self, gone: &PageSet<1>) {
         self.residency.released(gone);
         self.busy.store(false, Relaxed);
     }
@@ -178,7 +223,7 @@ impl Slab {
         };
         // Most slabs are full: no need to search them.
         let has_committed = has_room && self.lowest_committed(grid).is_some();
-        let has_retained = !is_busy && !self.residency.retained().is_empty();
+        let has_retained = !is_busy && !self.retained().is_empty();
         flag(HAS_ROOM, has_room)
             | flag(HAS_COMMITTED_ROOM, has_committed)
             | flag(HAS_RETAINED, has_retained)

@@ -10,14 +10,20 @@
 //! ```
 //! Each slab has a summary of what is to be found there, and the sum of the summaries of all that
 //! hang below it. All of it changes under the cache's lock.
+//!
+//! # Safety
+//! Objects are given out of the slabs that are found here: so each is of the cache that has the
+//! tree, with its lock, in its state.
+#![allow(unsafe_code)]
 
 use super::slab::Slab;
 use super::sync::Relaxed;
 use page::{ExtentId, Space};
+use std::iter::successors;
 
 type Link = Option<ExtentId>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SlabTree {
     root: Link,
 }
@@ -54,7 +60,10 @@ impl SlabTree {
     }
 
     /// Puts a slab in whose descriptor was reset.
-    pub(crate) fn insert(&mut self, space: &Space<Slab>, id: ExtentId) {
+    ///
+    /// # Safety
+    /// It is of the cache that has the tree, and in none yet.
+    pub(crate) unsafe fn insert(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Some(Tree(space).insert(self.root, id));
     }
 
@@ -69,20 +78,26 @@ impl SlabTree {
         Tree(space).refresh_down_to(self.root, id);
     }
 
-    /// Returns the slabs, lowest offset first.
-    pub(crate) fn slabs(&self, space: &Space<Slab>) -> Vec<ExtentId> {
-        let mut slabs = Vec::new();
-        Tree(space).list(self.root, &mut slabs);
-        slabs
+    /// Returns the slabs as they hang there now, lowest offset first. It needs no heap.
+    pub(crate) fn slabs(self, space: &Space<Slab>) -> impl Iterator<Item = ExtentId> {
+        let above = move |after: Option<u64>| {
+            let (mut at, mut found) = (self.root, None);
+            while let Some(id) = at {
+                let is_above = after.is_none_or(|after| Tree(space).offset(id) > after);
+                found = if is_above { at } else { found };
+                let slab = Tree(space).slab(id);
+                at = if is_above { slab.left() } else { slab.right() };
+            }
+            found
+        };
+        successors(above(None), move |&id| above(Some(Tree(space).offset(id))))
     }
 
-    /// Asserts that the slabs are in order, and that sums of summaries are those of what hangs
-    /// below.
+    /// Asserts that sums of summaries are those of what hangs below. What is not in order, `slabs`
+    /// does not find.
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let tree = Tree(space);
-        let slabs = self.slabs(space);
-        assert!(slabs.is_sorted_by_key(|&id| tree.offset(id)), "slabs out of order");
-        for id in slabs {
+        for id in self.slabs(space) {
             let slab = tree.slab(id);
             for child in [slab.left(), slab.right()].into_iter().flatten() {
                 assert!(priority(child) < priority(id), "{child:?} below {id:?}");
@@ -123,7 +138,9 @@ impl<'a> Tree<'a> {
 
     /// Hangs `left` and `right` below `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
-        self.slab(top).set_children(left, right);
+        // SAFETY: all are slabs of one tree, or the one that `SlabTree::insert` puts in, of the
+        // same cache; the tree is borrowed mutably, in the state that the cache's lock guards.
+        unsafe { self.slab(top).set_children(left, right) };
         self.refresh(top)
     }
 
@@ -191,13 +208,5 @@ impl<'a> Tree<'a> {
             let slab = self.slab(high);
             self.join(self.merge(left, slab.left()), high, slab.right())
         })
-    }
-
-    fn list(self, top: Link, into: &mut Vec<ExtentId>) {
-        if let Some(top) = top {
-            self.list(self.slab(top).left(), into);
-            into.push(top);
-            self.list(self.slab(top).right(), into);
-        }
     }
 }

@@ -6,9 +6,9 @@ use super::layout::{ALIGN, LEAVES, Level, NodeKind};
 /// Returns how many nodes there are of each kind.
 pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     let mut counts = [0; ALIGN];
-    let inside = table.epoch.enter();
-    for (_, chain) in table.regions.from(0) {
-        table.nodes.load(chain, &inside).into_iter().for_each(|node| {
+    let inside = table.enter();
+    for (region, _) in table.regions.from(0) {
+        inside.first(region).into_iter().for_each(|node| {
             node.each(|kind| counts[kind.0 as usize] += 1);
         });
     }
@@ -22,8 +22,8 @@ pub(super) fn check(table: &Table) {
     let room: usize =
         NodeKind::all().zip(counts).map(|(kind, count)| kind.capacity() * count).sum();
     assert_eq!(room, table.making.lock().room, "entries the nodes have room for");
-    let inside = table.epoch.enter();
-    for node in table.regions.from(0).filter_map(|(_, chain)| table.nodes.load(chain, &inside)) {
+    let inside = table.enter();
+    for node in table.regions.from(0).filter_map(|(region, _)| inside.first(region)) {
         node.check(Level::Region);
         let Some(inner) = node.inner() else { continue };
         let leaves = (0..LEAVES).map(|leaf| (leaf, inner.below(leaf)));

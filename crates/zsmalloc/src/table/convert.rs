@@ -25,14 +25,12 @@
 use super::floors::Floors;
 use super::fresh::Fresh;
 use super::layout::{FEW, LEAF, Level, NodeKind, NodeRef, PACKED_MAX};
-use super::link::NodeLink;
 use super::locks::EntryRef;
 use super::make::make_in;
-use super::node::Node;
+use super::node::{Chain, Node};
 use super::retired::Behind;
-use super::{Making, Table, index_of, split};
+use super::{Inside, Locked, Table, index_of, split};
 use crate::entry::Value;
-use crate::epoch::EpochGuard;
 
 /// What became of a chain.
 pub(super) enum Outcome {
@@ -53,55 +51,50 @@ pub(super) enum Outcome {
 struct Subject<'s> {
     region: u64,
     level: Level,
-    chain: &'s NodeLink,
+    chain: Chain<'s>,
     first: Node<'s>,
-    inside: &'s EpochGuard<'s>,
+    inside: &'s Inside<'s>,
 }
 
 /// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
 /// none but empty ones.
-pub(super) fn convert(
-    table: &Table,
-    making: &mut Making,
-    region: u64,
-    level: Level,
-    more: usize,
-) -> Outcome {
-    let inside = &table.epoch.enter();
-    let chain = table.regions.get(region).and_then(|chain| match level {
+pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
+    let table = locked.table;
+    let inside = &table.enter();
+    let chain = inside.chain(region).and_then(|chain| match level {
         Level::Region => Some(chain),
-        Level::Leaf(leaf) => Some(table.nodes.load(chain, inside)?.inner()?.leaf(leaf)),
+        Level::Leaf(leaf) => Some(chain.first()?.inner()?.leaf(leaf)),
     });
     let Some(chain) = chain else { return Outcome::Left };
-    let Some(first) = table.nodes.load(chain, inside) else { return Outcome::Left };
+    let Some(first) = chain.first() else { return Outcome::Left };
     let subject = Subject { region, level, chain, first, inside };
     let most = match level {
         Level::Leaf(_) => LEAF,
         Level::Region if first.inner().is_some() => FEW,
         Level::Region => PACKED_MAX,
     };
-    let (kept, locked) = count(table, &subject, most);
+    let (kept, is_locked) = count(table, &subject, most);
     let kept = kept + more;
     if kept > most {
-        return absorb(table, making, &subject);
+        return absorb(locked, &subject);
     }
     let kind = match level {
         Level::Leaf(_) => NodeKind::for_leaf(kept),
         Level::Region => NodeKind::packed(kept),
     };
-    replace_chain(table, making, &subject, (kept > 0).then_some(kind), locked)
+    replace_chain(locked, &subject, (kept > 0).then_some(kind), is_locked)
 }
 
 /// Entries of a chain that are to stay, counted until there are more than `most`; and whether
 /// one is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
-    let (mut kept, mut locked) = (0, false);
+    let (mut kept, mut is_locked) = (0, false);
     subject.first.all_entries(subject.level, |key, entry_ref| {
         kept += usize::from(is_kept(table, subject.region, key, &entry_ref));
-        locked |= entry_ref.entry.is_locked();
+        is_locked |= entry_ref.entry.is_locked();
         kept <= most
     });
-    (kept, locked)
+    (kept, is_locked)
 }
 
 /// Returns whether an entry is to stay in the table.
@@ -112,17 +105,16 @@ fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bo
 
 /// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
 fn replace_chain(
-    table: &Table,
-    making: &mut Making,
+    locked: &mut Locked<'_>,
     subject: &Subject<'_>,
     kind: Option<NodeKind>,
-    locked: bool,
+    is_locked: bool,
 ) -> Outcome {
-    let Subject { region, level, first, .. } = *subject;
+    let (table, Subject { region, level, first, .. }) = (locked.table, *subject);
     let (before, _) = footprint(table, first);
     let is_worth_it =
         first.is_chain() || kind.map_or(0, |kind| table.nodes.bytes(kind)) * 4 <= before * 3;
-    if locked {
+    if is_locked {
         return if is_worth_it { Outcome::Busy } else { Outcome::Left };
     }
     // A dense node's own; others need none, and there is that of any entry.
@@ -144,7 +136,7 @@ fn replace_chain(
         },
     };
     let after = fresh.as_ref().map_or(0, |fresh| table.nodes.bytes(fresh.node_ref().kind));
-    match try_replace(table, making, subject, fresh) {
+    match try_replace(locked, subject, fresh) {
         Ok(()) => Outcome::Converted(before.saturating_sub(after)),
         Err(fresh) => {
             fresh.into_iter().for_each(|fresh| table.nodes.discard(fresh));
@@ -161,27 +153,28 @@ fn replace_chain(
 /// `copy` leaves in `to` what is to stay, and it is whole (zs-W1) and given up if it is named; or
 /// it is the wide node that stays.
 unsafe fn swap_nodes<'s>(
-    making: &mut Making,
+    locked: &mut Locked<'_>,
     subject: &Subject<'s>,
     (to, behind): (Option<NodeRef>, Behind),
     copy: impl FnOnce() -> bool,
     undo: impl Fn(u16),
 ) -> bool {
-    let Subject { level, chain, first, .. } = *subject;
+    let Subject { level, chain, first, inside, .. } = *subject;
+    assert!(std::ptr::eq(inside.table, locked.table), "the chain is another table's");
+    let retired = &mut locked.making.retired;
     let all = |look: &mut dyn FnMut(u16, EntryRef<'s>) -> bool| match behind {
         Behind::Goes => first.all_entries(level, look),
         Behind::Stays => first.all_packed_entries(look),
     };
-    // SAFETY: `convert` found the first node under the table's lock, under which links change.
-    unsafe { chain.begin(&mut making.retired, first.node_ref()) };
+    // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
+    unsafe { chain.link().begin(retired, first.node_ref()) };
     let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
     // SAFETY: it was begun and all are frozen; the rest as the caller says.
-    let mut install =
-        || unsafe { chain.install(&mut making.retired, first.node_ref(), to, behind) };
+    let mut install = || unsafe { chain.link().install(retired, first.node_ref(), to, behind) };
     if is_copied && install() {
         return true;
     }
-    chain.give_up();
+    chain.link().give_up();
     all(&mut |key, entry_ref| {
         undo(key);
         // SAFETY: the conversion was given up.
@@ -193,30 +186,31 @@ unsafe fn swap_nodes<'s>(
 
 /// Gives conversions up that may have frozen entry `index`, which someone inside found frozen.
 /// Those that are done have it elsewhere.
-pub(super) fn give_up(table: &Table, inside: &EpochGuard<'_>, index: u32) {
+pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     let (region, key) = split(index);
-    let Some(chain) = table.regions.get(region) else { return };
-    chain.give_up();
-    let inner = table.nodes.load(chain, inside).and_then(Node::inner);
-    inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).give_up());
+    let Some(chain) = inside.chain(region) else { return };
+    chain.link().give_up();
+    let inner = chain.first().and_then(Node::inner);
+    inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).link().give_up());
     // SAFETY: it is the entry in force, and was frozen before, if at all (zs-T3).
-    table.find(inside, index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
+    inside.find(index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
 }
 
 /// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
 /// comes back.
 fn try_replace(
-    table: &Table,
-    making: &mut Making,
+    locked: &mut Locked<'_>,
     subject: &Subject<'_>,
     mut fresh: Option<Fresh>,
 ) -> Result<(), Option<Fresh>> {
+    let table = locked.table;
     let (_, before) = footprint(table, subject.first);
     let to = fresh.as_ref().map(Fresh::node_ref);
     let copy = || copy(table, subject, &mut fresh);
     // SAFETY: a fresh node is whole, all that is to stay is copied, and it is given up here.
-    if unsafe { swap_nodes(making, subject, (to, Behind::Goes), copy, |_| ()) } {
-        making.room = making.room - before + to.map_or(0, |to| to.kind.capacity());
+    if unsafe { swap_nodes(locked, subject, (to, Behind::Goes), copy, |_| ()) } {
+        let after = to.map_or(0, |to| to.kind.capacity());
+        locked.making.room = locked.making.room - before + after;
         return Ok(());
     }
     Err(fresh)
@@ -249,8 +243,8 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
 
 /// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
 /// is one.
-fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome {
-    let Subject { region, first, inside, .. } = *subject;
+fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
+    let (table, Subject { region, first, inside, .. }) = (locked.table, *subject);
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
         return Outcome::Left;
     };
@@ -260,8 +254,9 @@ fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome 
     let has_place = first.all_packed_entries(|key, entry_ref| {
         let leaf = key as usize / LEAF;
         let index = index_of(region, key);
+        // SAFETY: it is that leaf's, of the region, in the table that `convert` found locked.
         let mut make =
-            || make_in(table, making, inside, inner.leaf(leaf), Level::Leaf(leaf), index);
+            || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
         !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
     });
     if !has_place {
@@ -276,11 +271,11 @@ fn absorb(table: &Table, making: &mut Making, subject: &Subject<'_>) -> Outcome 
     };
     let (to, reveal) = (Some(inner.node_ref()), || reveal(table, subject, inner));
     // SAFETY: it is the wide node that stays, and has all that is to stay then.
-    if !unsafe { swap_nodes(making, subject, (to, Behind::Stays), reveal, hide) } {
+    if !unsafe { swap_nodes(locked, subject, (to, Behind::Stays), reveal, hide) } {
         return Outcome::GivenUp;
     }
     let packed = || first.nodes().map(|part| part.kind()).filter(|kind| kind.is_packed());
-    making.room -= packed().map(NodeKind::capacity).sum::<usize>();
+    locked.making.room -= packed().map(NodeKind::capacity).sum::<usize>();
     Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
 }
 

@@ -4,8 +4,41 @@
 use super::row::Row;
 use crate::entry::{Busy, Entry, Value};
 use crate::epoch::Epoch;
-use crate::fork_stamp::ForkStamp;
+use page::fork::generation;
 use std::mem::ManuallyDrop;
+
+/// The process that locked or staged something, as forks go. What comes over a fork on the stack of
+/// the thread that forked, or wherever the child finds it, holds nothing there: the child repairs
+/// all entries as if no one had them, and pages may be the parent's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForkStamp(u32);
+
+impl ForkStamp {
+    #[inline]
+    pub(crate) fn now() -> Self {
+        ForkStamp(generation())
+    }
+
+    /// Returns whether this is a child of the process that it was locked in.
+    #[inline]
+    pub(crate) fn is_stale(self) -> bool {
+        self.0 != generation()
+    }
+
+    /// # Panics
+    /// When it is over.
+    #[inline]
+    pub(crate) fn assert_same_process(self) {
+        if self.is_stale() {
+            stale();
+        }
+    }
+}
+
+#[cold]
+fn stale() -> ! {
+    panic!("a guard, lock or staged object from before a fork can only be dropped in the child")
+}
 
 /// An entry where it lies, and its row.
 #[derive(Clone, Copy, Debug)]
@@ -26,26 +59,38 @@ impl EntryRef<'_> {
         unsafe { std::mem::transmute::<EntryRef<'_>, EntryRef<'t>>(self) }
     }
 
-    /// Locks the entry for reading. `readers` are its table's.
-    pub(super) fn try_lock_shared(self, readers: &Epoch) -> Result<ReadLock<'_>, Busy> {
+    /// Locks the entry for reading.
+    ///
+    /// # Safety
+    /// It is an entry of the table whose `readers` those are.
+    pub(super) unsafe fn try_lock_shared(self, readers: &Epoch) -> Result<ReadLock<'_>, Busy> {
         let value = self.entry.try_lock_shared()?;
-        // SAFETY: it was locked just now; `ReadLock` lends the references with itself and unlocks
-        // at its end.
+        // SAFETY: it is of that table, as the caller says, and was locked just now; `ReadLock`
+        // lends the references with itself and unlocks at its end.
         let EntryRef { entry, row } = unsafe { self.locked(readers) };
         Ok(ReadLock { entry, row, value, stamp: ForkStamp::now() })
     }
 
     /// Locks the entry for a change; its readers are still to be waited for.
-    pub(super) fn try_lock_exclusive(self, readers: &Epoch) -> Result<PendingLock<'_>, Busy> {
+    ///
+    /// # Safety
+    /// It is an entry of the table whose `readers` those are.
+    pub(super) unsafe fn try_lock_exclusive(
+        self,
+        readers: &Epoch,
+    ) -> Result<PendingLock<'_>, Busy> {
         self.entry.try_lock_exclusive()?;
-        // SAFETY: it was locked just now; `WriteLock` lends the references with itself and unlocks
-        // at its end.
+        // SAFETY: it is of that table, as the caller says, and was locked just now; `WriteLock`
+        // lends the references with itself and unlocks at its end.
         let lock = WriteLock::new(readers, unsafe { self.locked(readers) });
         Ok(PendingLock(ManuallyDrop::new(lock)))
     }
 
     /// Locks the entry for a change if it is empty and no one has it locked.
-    pub(super) fn try_claim(self, readers: &Epoch) -> Option<WriteLock<'_>> {
+    ///
+    /// # Safety
+    /// It is an entry of the table whose `readers` those are.
+    pub(super) unsafe fn try_claim(self, readers: &Epoch) -> Option<WriteLock<'_>> {
         // SAFETY: as above.
         self.entry.try_claim().then(|| WriteLock::new(readers, unsafe { self.locked(readers) }))
     }

@@ -53,12 +53,13 @@ use crate::Error;
 use crate::entry::{Busy, Entry};
 use crate::epoch::{Epoch, EpochGuard};
 use crate::meta::Arena;
-use crate::sync::{AtomicU64, Backoff, Mutex, Ordering};
+use crate::sync::{AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 use chunks::Chunks;
 use floors::{Floors, HandleLeaf};
 use layout::{LEAVES, Level, REGION};
 use link::NodeLink;
 use locks::{EntryRef, PendingLock};
+use node::{Chain, Node};
 use nodes::Nodes;
 use page::fork::Step;
 use retired::Retired;
@@ -69,7 +70,7 @@ use std::sync::Arc;
 pub(crate) use floors::LIFT;
 pub(crate) use floors::{GENERATION_MAX, is_worn_out};
 pub(crate) use layout::LEAF;
-pub(crate) use locks::{ReadLock, WriteLock};
+pub(crate) use locks::{ForkStamp, ReadLock, WriteLock};
 pub use row::{Columns, Row};
 
 /// A table of entries.
@@ -92,6 +93,13 @@ struct Making {
     /// Entries the nodes have room for.
     room: usize,
     pass: pass::Last,
+}
+
+/// A table with its lock held.
+#[derive(Debug)]
+struct Locked<'t> {
+    table: &'t Table,
+    making: MutexGuard<'t, Making>,
 }
 
 /// Returns the region of an entry, and its place there.
@@ -128,21 +136,24 @@ impl Table {
         })
     }
 
+    /// Counts the caller in among the readers.
     #[inline(always)]
-    fn find<'s>(&'s self, inside: &'s EpochGuard<'_>, index: u32) -> Option<EntryRef<'s>> {
-        let (region, key) = split(index);
-        self.nodes.load(self.regions.get(region)?, inside)?.find(key)
+    fn enter(&self) -> Inside<'_> {
+        Inside { table: self, _reader: self.epoch.enter() }
     }
 
     /// Locks entry `index` for reading; `None` if there is none, or `admits` says no of its row:
     /// asked before the entry is waited for, and again with the entry locked.
+    #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
         &self,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        let attempt = || self.try_lock(index, &admits, |entry, epoch| entry.try_lock_shared(epoch));
+        // SAFETY: `try_lock` found the entry in the table of these readers, and is inside.
+        let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
+        let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
             let count = |busy| {
                 if busy == Busy::Exclusive {
@@ -154,7 +165,8 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks entry `index` up and has `lock` try to lock it, unless `admits` says no of its row.
+    /// Looks entry `index` up and has `lock` try to lock it, unless `admits` says no of its row:
+    /// given the entry, and the readers of this table.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -162,24 +174,26 @@ impl Table {
         admits: &impl Fn(Row<'_>) -> bool,
         lock: impl FnOnce(EntryRef<'_>, &'t Epoch) -> Result<L, Busy>,
     ) -> Result<Option<L>, Busy> {
-        let inside = self.epoch.enter();
-        match self.find(&inside, index).filter(|entry_ref| admits(entry_ref.row)) {
+        let inside = self.enter();
+        match inside.find(index).filter(|entry_ref| admits(entry_ref.row)) {
             Some(entry_ref) => lock(entry_ref, &self.epoch)
                 .map(Some)
-                .inspect_err(|&busy| self.unless_frozen(&inside, index, busy)),
+                .inspect_err(|&busy| unless_frozen(inside, index, busy)),
             None => Ok(None),
         }
     }
 
     /// As [`lock_shared`](Self::lock_shared), for a change.
+    #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_existing(
         &self,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<WriteLock<'_>> {
-        let attempt =
-            || self.try_lock(index, &admits, |entry, epoch| entry.try_lock_exclusive(epoch));
+        // SAFETY: as in `lock_shared`.
+        let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_exclusive(epoch) };
+        let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
         entry.map(PendingLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
@@ -196,11 +210,13 @@ impl Table {
 
     /// Locks entry `index` for a change, made if there is none, if it is empty and no one has it
     /// locked.
+    #[allow(unsafe_code)]
     pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_>>, Error> {
         loop {
-            let inside = self.epoch.enter();
-            if let Some(entry_ref) = self.find(&inside, index) {
-                return Ok(entry_ref.try_claim(&self.epoch));
+            let inside = self.enter();
+            if let Some(entry_ref) = inside.find(index) {
+                // SAFETY: it was found in the table of these readers, and is looked at inside.
+                return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
             self.make(index)?;
@@ -216,11 +232,11 @@ impl Table {
         choose: impl Fn(usize, u8, Row<'_>) -> u8,
     ) -> bool {
         loop {
-            let inside = self.epoch.enter();
-            let Some(EntryRef { entry, row }) = self.find(&inside, index) else { return false };
+            let inside = self.enter();
+            let Some(EntryRef { entry, row }) = inside.find(index) else { return false };
             match entry.set_flags_if_unlocked(|place| choose(place.len, place.flags, row)) {
                 Ok(done) => return done,
-                Err(Busy::Frozen) => self.unless_frozen(&inside, index, Busy::Frozen),
+                Err(Busy::Frozen) => unless_frozen(inside, index, Busy::Frozen),
                 Err(_) => return false,
             }
         }
@@ -228,16 +244,15 @@ impl Table {
 
     /// Looks at entry `index`, if there is one, locked or not.
     pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
-        let inside = self.epoch.enter();
-        self.find(&inside, index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
+        let inside = self.enter();
+        inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
     }
 
     /// Looks at all entries of a leaf.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
-        let inside = self.epoch.enter();
-        let chain = self.regions.get(region);
-        let Some(node) = chain.and_then(|chain| self.nodes.load(chain, &inside)) else { return };
+        let inside = self.enter();
+        let Some(node) = inside.first(region) else { return };
         node.all_of(nth, |key, entry_ref| {
             look(index_of(region, key), entry_ref.entry, entry_ref.row);
             true
@@ -246,9 +261,9 @@ impl Table {
 
     /// Looks at all entries.
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
-        for (region, chain) in self.regions.from(0) {
-            let inside = self.epoch.enter();
-            let Some(node) = self.nodes.load(chain, &inside) else { continue };
+        for (region, _) in self.regions.from(0) {
+            let inside = self.enter();
+            let Some(node) = inside.first(region) else { continue };
             node.all_entries(Level::Region, |key, entry_ref| {
                 look(index_of(region, key), entry_ref.entry, entry_ref.row);
                 true
@@ -260,13 +275,18 @@ impl Table {
     /// never made, or are gone.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / REGION as u64;
-        let mut made = self.regions.from(first).filter(|(_, chain)| chain.is_made());
-        made.find_map(|(region, chain)| {
+        let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
+        made.find_map(|(region, _)| {
             let from = if region == first { index as usize % REGION } else { 0 };
-            let inside = self.epoch.enter();
-            let key = self.nodes.load(chain, &inside)?.first_made(from)?;
+            let inside = self.enter();
+            let key = inside.first(region)?.first_made(from)?;
             Some(region * REGION as u64 + key as u64)
         })
+    }
+
+    /// Locks the table, for one that makes entries or converts chains.
+    fn lock_making(&self) -> Locked<'_> {
+        Locked { table: self, making: self.making.lock() }
     }
 
     /// Makes entry `index`, if there is none. Packed nodes that are only in the way then go, if
@@ -282,14 +302,6 @@ impl Table {
     /// bytes given back. `go_on` is asked before each. Does nothing while another thread does.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
-    }
-
-    /// Has an entry thawed that someone inside found frozen.
-    #[cold]
-    fn unless_frozen(&self, inside: &EpochGuard<'_>, index: u32, busy: Busy) {
-        if busy == Busy::Frozen {
-            convert::give_up(self, inside, index);
-        }
     }
 
     /// Returns what is kept of a leaf of handle slots, once an entry of it or of one nearby was
@@ -359,6 +371,45 @@ impl Table {
     /// Asserts the state of all nodes. Nothing else may use the table meanwhile.
     pub(crate) fn check(&self) {
         check::check(self);
+    }
+}
+
+/// Someone among the readers of a table, who can look at its nodes; until it is dropped.
+#[derive(Debug)]
+struct Inside<'t> {
+    table: &'t Table,
+    _reader: EpochGuard<'t>,
+}
+
+impl Inside<'_> {
+    /// Returns the chain of a region.
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    fn chain(&self, region: u64) -> Option<Chain<'_>> {
+        let link = self.table.regions.get(region)?;
+        // SAFETY: it is a link of this table, and what borrows this is among its readers.
+        Some(unsafe { Chain::new(link, self.table.nodes.row) })
+    }
+
+    /// Returns the first node of a region.
+    #[inline(always)]
+    fn first(&self, region: u64) -> Option<Node<'_>> {
+        self.chain(region)?.first()
+    }
+
+    /// Returns entry `index`.
+    #[inline(always)]
+    fn find(&self, index: u32) -> Option<EntryRef<'_>> {
+        let (region, key) = split(index);
+        self.first(region)?.find(key)
+    }
+}
+
+/// Has an entry thawed that someone inside found frozen, who goes then.
+#[cold]
+fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
+    if busy == Busy::Frozen {
+        convert::give_up(&inside, index);
     }
 }
 

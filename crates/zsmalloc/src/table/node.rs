@@ -72,6 +72,36 @@ pub(super) unsafe fn write(
     }
 }
 
+/// A link of a table, for someone inside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain<'s> {
+    link: &'s NodeLink,
+    row: RowKind,
+}
+
+impl<'s> Chain<'s> {
+    /// # Safety
+    /// The link is of a table with such rows, whose readers the caller is among for `'s`; or of a
+    /// node that no other has.
+    #[inline(always)]
+    pub(super) unsafe fn new(link: &'s NodeLink, row: RowKind) -> Self {
+        Chain { link, row }
+    }
+
+    /// Returns the link, to be changed.
+    pub(super) fn link(self) -> &'s NodeLink {
+        self.link
+    }
+
+    /// Returns the first node.
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<Node<'s>> {
+        // SAFETY: a link names a whole node of its table (zs-W1), which stays for the readers
+        // inside (zs-W2), as `new` was told the caller is.
+        self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
+    }
+}
+
 /// A node that links lead to, for someone inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'s> {
@@ -88,13 +118,6 @@ impl<'s> Node<'s> {
     pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
         let NodeRef { address, kind } = node;
         Node { address, kind, row, inside: PhantomData }
-    }
-
-    /// Another node of the same chain, or behind it.
-    #[inline]
-    fn other(self, node: NodeRef) -> Self {
-        // SAFETY: links and heads name whole nodes (zs-W1) of one table, which stay (zs-W2).
-        unsafe { Node::new(node, self.row) }
     }
 
     pub(super) fn node_ref(self) -> NodeRef {
@@ -121,16 +144,35 @@ impl<'s> Node<'s> {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        (keys, behind.map(|node| self.other(node)))
+        // SAFETY: a head names a whole node (zs-W1) of its table, which stays as this one (zs-W2).
+        (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
-    /// Entry `nth` of the node: below the count, if it is packed.
+    /// Returns the keys of a packed node with their entries.
+    pub(super) fn packed_entries(self) -> impl Iterator<Item = (u16, EntryRef<'s>)> {
+        let keys = self.packed().0.iter().enumerate();
+        // SAFETY: what has a key is below the count.
+        keys.map(move |(nth, &key)| (key, unsafe { self.entry_at(nth) }))
+    }
+
+    /// Returns entry `nth` of a dense node.
     #[inline]
-    pub(super) fn entry_at(self, nth: usize) -> EntryRef<'s> {
+    pub(super) fn dense_entry(self, nth: usize) -> EntryRef<'s> {
+        assert!(self.kind.is_dense());
+        // SAFETY: a dense node has no count.
+        unsafe { self.entry_at(nth) }
+    }
+
+    /// Returns entry `nth` of the node.
+    ///
+    /// # Safety
+    /// If the node is packed, `nth` is below its count.
+    #[inline]
+    unsafe fn entry_at(self, nth: usize) -> EntryRef<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
-        // SAFETY: they were written before they could be found (zs-W1), a word for each column of
-        // the table's rows, and stay (zs-W2).
+        // SAFETY: they were written before they could be found (zs-W1), as a count says to the
+        // caller, a word for each column of the table's rows, and stay (zs-W2).
         unsafe {
             let row = self.address.add(row_at).cast::<AtomicU32>();
             let cells = match self.row {
@@ -146,16 +188,10 @@ impl<'s> Node<'s> {
 
     /// Returns what an inner node has for a leaf of its region.
     #[inline]
-    pub(super) fn leaf(self, leaf: usize) -> &'s NodeLink {
+    pub(super) fn leaf(self, leaf: usize) -> Chain<'s> {
         assert!(self.kind.is_inner() && leaf < LEAVES);
-        // SAFETY: an inner node has so many (zs-W1), and stays (zs-W2).
-        unsafe { self.address.cast::<NodeLink>().add(leaf).as_ref() }
-    }
-
-    /// The first node of a leaf of an inner node.
-    #[inline]
-    pub(super) fn below(self, leaf: usize) -> Option<Self> {
-        self.leaf(leaf).node_ref().map(|node| self.other(node))
+        // SAFETY: an inner node has so many links (zs-W1), of its table, and stays (zs-W2).
+        unsafe { Chain::new(self.address.cast::<NodeLink>().add(leaf).as_ref(), self.row) }
     }
 
     /// Returns the entry of `key`, in this node or one behind.
@@ -163,7 +199,7 @@ impl<'s> Node<'s> {
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
         let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };
         if node.kind.is_dense() {
-            Some(node.entry_at(key as usize % LEAF))
+            Some(node.dense_entry(key as usize % LEAF))
         } else {
             node.find_packed(key)
         }
@@ -173,7 +209,8 @@ impl<'s> Node<'s> {
     fn find_packed(self, key: u16) -> Option<EntryRef<'s>> {
         let (keys, behind) = self.packed();
         match position(keys, key) {
-            Some(nth) => Some(self.entry_at(nth)),
+            // SAFETY: what has a key is below the count.
+            Some(nth) => Some(unsafe { self.entry_at(nth) }),
             None => behind?.find(key),
         }
     }

@@ -5,12 +5,11 @@
 
 use super::fresh::Fresh;
 use super::layout::{ALIGN, NodeKind, NodeRef};
-use super::link::{ADDRESS, NodeLink};
+use super::link::ADDRESS;
 use super::node::Node;
 use super::retired::{Behind, Retired};
 use super::row::{RowKind, RowValues};
 use crate::Error;
-use crate::epoch::EpochGuard;
 use crate::meta::{Arena, Cache, CacheStat};
 use page::Supply;
 use page::fork::Step;
@@ -22,7 +21,8 @@ pub(super) struct Nodes {
     /// By kind.
     caches: Box<[Cache]>,
     arena: Arc<Arena>,
-    row: RowKind,
+    /// What the table's rows have.
+    pub(super) row: RowKind,
 }
 
 impl Nodes {
@@ -44,18 +44,6 @@ impl Nodes {
     /// Returns the bytes of a node.
     pub(super) fn bytes(&self, kind: NodeKind) -> usize {
         self.cache(kind).geometry().stride
-    }
-
-    /// Returns the first node of a chain of this table, for someone inside its readers.
-    #[inline]
-    pub(super) fn load<'s>(
-        &self,
-        chain: &'s NodeLink,
-        _inside: &'s EpochGuard<'_>,
-    ) -> Option<Node<'s>> {
-        // SAFETY: a link of the table names a whole node of it (zs-W1), which stays for the readers
-        // inside (zs-W2).
-        chain.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 
     /// Returns a node; a dense one's entries are empty, with those `values` beside them.

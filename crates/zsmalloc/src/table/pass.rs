@@ -106,14 +106,14 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
 pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
     // The first, so that it ends after the lock.
     let _rebalancing;
-    let mut making = table.making.lock();
-    if std::mem::replace(&mut making.pass.rebalancing, true) {
+    let mut locked = table.lock_making();
+    if std::mem::replace(&mut locked.making.pass.rebalancing, true) {
         return;
     }
     _rebalancing = Rebalancing(table);
     // One entry was just made, and is to find room again if it goes because it is empty.
-    convert(table, &mut making, region, level, 1);
-    drop(making);
+    convert(&mut locked, region, level, 1);
+    drop(locked);
     free_retired(table);
     table.making.lock().pass.rebalancing = false;
 }
@@ -163,8 +163,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
             return begun;
         }
         pass.next = step + 1;
-        let mut making = table.making.lock();
-        let outcome = convert(table, &mut making, region, level, 0);
+        let mut locked = table.lock_making();
+        let outcome = convert(&mut locked, region, level, 0);
         let was_begun = matches!(outcome, Outcome::GivenUp | Outcome::Converted(_));
         begun |= was_begun;
         leaves_begun |= was_begun && level != Level::Region;
@@ -178,7 +178,7 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
                 return true;
             }
         }
-        if !making.retired.has_room() {
+        if !locked.making.retired.has_room() {
             return begun;
         }
     }
@@ -188,12 +188,12 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
 /// Leaves are left until all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
-    let mut made = table.regions.from(first).filter(|(_, chain)| chain.is_made());
-    let (region, chain) = made.next()?;
+    let mut made = table.regions.from(first).filter(|(_, link)| link.is_made());
+    let (region, _) = made.next()?;
     let done = if region == first { done as usize } else { 0 };
-    let inside = table.epoch.enter();
-    let inner = table.nodes.load(chain, &inside).filter(|node| node.kind().is_inner());
-    let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
+    let inside = table.enter();
+    let inner = inside.first(region).filter(|node| node.kind().is_inner());
+    let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
     let (nth, level) = match (done..LEAVES).find(is_made) {
         Some(leaf) => (leaf, Level::Leaf(leaf)),
         None => (LEAVES, Level::Region),

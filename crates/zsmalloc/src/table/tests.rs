@@ -79,19 +79,15 @@ fn words_are_as_in_the_model() {
 
 /// Kinds of the nodes of a region's chain.
 fn region_kinds(table: &Table, region: u64) -> Vec<NodeKind> {
-    let inside = table.epoch.enter();
-    let node = table.regions.get(region).and_then(|chain| table.nodes.load(chain, &inside));
+    let inside = table.enter();
+    let node = inside.first(region);
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
 /// Kinds of the nodes of a leaf's chain, of a region with an inner node.
 fn leaf_kinds(table: &Table, leaf: usize) -> Vec<NodeKind> {
-    let inside = table.epoch.enter();
-    let node = table
-        .regions
-        .get((leaf / LEAVES) as u64)
-        .and_then(|chain| table.nodes.load(chain, &inside));
-    let node = node.and_then(Node::inner);
+    let inside = table.enter();
+    let node = inside.first((leaf / LEAVES) as u64).and_then(Node::inner);
     let node = node.and_then(|inner| inner.below(leaf % LEAVES));
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }

@@ -12,6 +12,12 @@ impl<'s> Node<'s> {
         (0..leaves).filter_map(move |leaf| self.below(leaf))
     }
 
+    /// Returns the first node of a leaf of an inner node.
+    #[inline]
+    pub(super) fn below(self, leaf: usize) -> Option<Self> {
+        self.leaf(leaf).first()
+    }
+
     /// This node and those behind it.
     pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |part| part.packed().1)
@@ -45,10 +51,7 @@ impl<'s> Node<'s> {
         self,
         mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
-        self.nodes().all(|part| {
-            let mut keys = part.packed().0.iter().enumerate();
-            keys.all(|(nth, &key)| look(key, part.entry_at(nth)))
-        })
+        self.nodes().all(|part| part.packed_entries().all(|(key, entry)| look(key, entry)))
     }
 
     /// Returns whether `look` says so of each entry that can be found from here on, in what is a
@@ -90,7 +93,7 @@ impl<'s> Node<'s> {
         let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
         let packed = keys.filter(|&key| key >= from).min();
         let inner = self.inner();
-        let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).is_made());
+        let is_made = |leaf: &usize| inner.is_some_and(|inner| inner.leaf(*leaf).link().is_made());
         let leaf = (from / LEAF..LEAVES).find(is_made).map(|leaf| from.max(leaf * LEAF));
         packed.into_iter().chain(leaf).min()
     }
@@ -103,12 +106,12 @@ impl<'s> Node<'s> {
         mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
     ) -> bool {
         self.nodes().all(|part| {
-            let mut found = |key: u16, nth| hidden.has(key) || look(key, part.entry_at(nth));
+            let mut found = |key: u16, entry| hidden.has(key) || look(key, entry);
             if part.kind().is_dense() {
-                (0..LEAF).all(|nth| found((leaf * LEAF + nth) as u16, nth))
+                (0..LEAF).all(|nth| found((leaf * LEAF + nth) as u16, part.dense_entry(nth)))
             } else {
                 let keys = part.packed().0;
-                let all = keys.iter().enumerate().all(|(nth, &key)| found(key, nth));
+                let all = part.packed_entries().all(|(key, entry)| found(key, entry));
                 keys.iter().for_each(|&key| hidden.add(key));
                 all
             }

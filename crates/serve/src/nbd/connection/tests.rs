@@ -1,4 +1,4 @@
-//! Replies of a connection whose disk fails.
+//! Replies to a client whose disk fails.
 
 use super::*;
 use crate::disk::{Disk, Extent};
@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How long it takes that something can't be read, and that the client is told of the end.
+/// How long a read takes to fail, and how long it takes to hang up.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// Zeros, of which the second part can't be read.
+/// A disk of zeros whose second part can't be read.
 struct Bad;
 
 impl Disk for Bad {
@@ -57,7 +57,7 @@ impl Disk for Bad {
     }
 }
 
-/// A client that sent all at once, and stays.
+/// A client that sent everything at once and stays connected until the server hangs up.
 struct Client {
     sent: Mutex<Vec<u8>>,
     got: Mutex<Vec<u8>>,
@@ -89,7 +89,7 @@ impl Stream for Client {
     }
 }
 
-/// A client that waits for the rest would take another reply for it.
+/// A client that waits for the rest of a reply would take the next reply for it.
 #[test]
 fn nothing_follows_a_reply_that_was_broken_off() {
     let read = |offset: u64, len: usize| {

@@ -1,10 +1,10 @@
-//! The server's numbers are those of the document.
+//! The server's numbers are those of the protocol's document.
 
 use super::super::request::Kind;
 use super::*;
 use testkit::nbd::numbers as document;
 
-/// Compares constants of both, name by name.
+/// Compares the server's constants with those of the tests' client, pair by pair.
 macro_rules! expect_same {
     ($($own:ident $documents:ident,)*) => {
         $(assert_eq!($own, document::$documents, stringify!($own));)*

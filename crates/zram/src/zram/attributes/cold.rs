@@ -46,7 +46,25 @@ pub(super) fn recomp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Erro
     set(zram, value.name, |settings| settings.recompression[at - 1] = Some(Algorithm::new(codec)))
 }
 
-pub(in crate::zram) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, Error> {
+impl Zram {
+    /// Writes the attribute `recompress`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
+    pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
+        recompress(self, Value { name: "recompress", text: words })
+    }
+
+    /// Writes the attribute `writeback`; what came of it.
+    ///
+    /// # Errors
+    /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
+    pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
+        write_back(self, Value { name: "writeback", text: words })
+    }
+}
+
+pub(super) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recompressed, Error> {
     let expected = "expected type=, threshold=, algo=, priority= or max_pages=";
     let (mut how, mut algorithm, mut at) = (Recompress::default(), None, None);
     for (key, word) in value.key_values(expected)? {
@@ -84,7 +102,7 @@ pub(in crate::zram) fn recompress(zram: &Zram, value: Value<'_>) -> Result<Recom
     instance.device.recompress(&how)
 }
 
-pub(in crate::zram) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, Error> {
+pub(super) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, Error> {
     let expected =
         "expected idle, huge, huge_idle, incompressible, page_index=N or page_indexes=A-B";
     let instance = instance(zram, value.name)?;
@@ -139,18 +157,6 @@ pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let path = PathBuf::from(value.text);
     let backing = BackingFile::open(&path).map_err(|error| Error::path("open", &path, &error))?;
     set(zram, value.name, |settings| settings.backing = Some(Arc::new(backing)))
-}
-
-pub(super) fn writeback_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    let left = value.number(Base::Any, "expected a number of blocks of 4 KiB")?;
-    zram.settings().writeback.set_left(left);
-    Ok(())
-}
-
-pub(super) fn writeback_limit_enable(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    let enable: u64 = value.number(Base::Any, "expected 0, or another number to enable it")?;
-    zram.settings().writeback.enable(enable != 0);
-    Ok(())
 }
 
 pub(super) fn writeback_batch_size(zram: &Zram, value: Value<'_>) -> Result<(), Error> {

@@ -83,26 +83,11 @@ pub(super) fn geometry(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     set(zram, value.name, |settings| settings.geometry = geometry)
 }
 
-pub(super) fn mem_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    zram.set_mem_limit(value.limit()?);
-    Ok(())
-}
-
-pub(super) fn total_limit(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    zram.set_total_limit(value.limit()?);
-    Ok(())
-}
-
 pub(super) fn mem_used_max(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     let reason = "expected 0, which resets the peak";
     // Any other number is as wrong as none, however large it is.
     let Ok(0) = value.number::<u64>(Base::Ten, reason) else { return Err(value.invalid(reason)) };
     zram.instance().inspect(|instance| instance.device.reset_mem_used_max());
-    Ok(())
-}
-
-pub(super) fn compact(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    instance(zram, value.name)?.device.compact();
     Ok(())
 }
 

@@ -5,9 +5,9 @@ use crate::{BadValue, Error, memparse};
 
 /// A text for an attribute, which errors name.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::zram) struct Value<'t> {
-    pub(in crate::zram) name: &'static str,
-    pub(in crate::zram) text: &'t str,
+pub(super) struct Value<'t> {
+    pub(super) name: &'static str,
+    pub(super) text: &'t str,
 }
 
 impl<'t> Value<'t> {

@@ -1,0 +1,37 @@
+//! What the raw codec takes to decode blocks.
+
+use measure::clock::{Clock, Stopwatch};
+use measure::codec::RawCodec;
+
+use crate::Error;
+use crate::experiments::blocks::Method;
+
+/// The raw codec, and what it made of all blocks.
+pub(super) struct Decoder {
+    codec: RawCodec,
+    compressed: Vec<Vec<u8>>,
+    block: Vec<u8>,
+}
+
+impl Decoder {
+    pub(super) fn new(pages: &[u8], method: Method, block: usize) -> Result<Decoder, Error> {
+        let mut codec = method.raw(block)?;
+        let compressed = pages
+            .chunks_exact(block)
+            .map(|block| Ok(codec.compress(block)?.to_vec()))
+            .collect::<Result<_, Error>>()?;
+        Ok(Decoder { codec, compressed, block: vec![0; block] })
+    }
+
+    /// What it takes to decode the blocks at these offsets.
+    pub(super) fn seconds(&mut self, offsets: &[usize]) -> Result<f64, Error> {
+        let mut watch = Stopwatch::new(Clock::Wall);
+        watch.time(|| {
+            offsets.iter().try_for_each(|offset| {
+                let compressed = &self.compressed[offset / self.block.len()];
+                self.codec.decompress(compressed, &mut self.block)
+            })
+        })?;
+        Ok(watch.seconds())
+    }
+}

@@ -1,0 +1,26 @@
+//! How the memory of the program is read.
+
+/// Memory that a walk may read, but only what it has told before.
+pub trait Memory {
+    /// Copies the bytes from `address` on to `into`. Returns false if they can't be read; what
+    /// `into` has then doesn't matter.
+    fn read(&self, address: usize, into: &mut [u8]) -> bool;
+
+    /// Returns the word at `address`, which need not be aligned.
+    fn read_usize(&self, address: usize) -> Option<usize> {
+        let mut bytes = [0; size_of::<usize>()];
+        self.read(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
+    }
+
+    /// Returns the 4 bytes at `address` as a number.
+    fn read_u32(&self, address: usize) -> Option<u32> {
+        let mut bytes = [0; 4];
+        self.read(address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
+    }
+
+    /// Returns the 2 bytes at `address` as a number.
+    fn read_u16(&self, address: usize) -> Option<u16> {
+        let mut bytes = [0; 2];
+        self.read(address, &mut bytes).then(|| u16::from_ne_bytes(bytes))
+    }
+}

@@ -1,0 +1,50 @@
+//! Commands on what processes share by System V's calls.
+
+use super::{by_int, of};
+use crate::row::Argument::{self, Plain, Unknown};
+use crate::row::{input, output};
+use crate::sizes::{MSGID, MSGINFO, SEMID, SEMINFO, SHM_INFO, SHMID, SHMINFO};
+
+/// `semctl`'s last argument. How many semaphores a set has isn't known.
+pub(crate) const SEMCTL: Argument = of(&by_int(
+    2,
+    &[
+        (1, input(SEMID)),
+        (2, output(SEMID)),
+        (3, output(SEMINFO)),
+        (13, Unknown),
+        (17, Unknown),
+        (18, output(SEMID)),
+        (19, output(SEMINFO)),
+        (20, output(SEMID)),
+    ],
+    Plain,
+));
+
+/// `shmctl`'s last argument.
+pub(crate) const SHMCTL: Argument = of(&by_int(
+    1,
+    &[
+        (1, input(SHMID)),
+        (2, output(SHMID)),
+        (3, output(SHMINFO)),
+        (13, output(SHMID)),
+        (14, output(SHM_INFO)),
+        (15, output(SHMID)),
+    ],
+    Plain,
+));
+
+/// `msgctl`'s last argument.
+pub(crate) const MSGCTL: Argument = of(&by_int(
+    1,
+    &[
+        (1, input(MSGID)),
+        (2, output(MSGID)),
+        (3, output(MSGINFO)),
+        (11, output(MSGID)),
+        (12, output(MSGINFO)),
+        (13, output(MSGID)),
+    ],
+    Plain,
+));

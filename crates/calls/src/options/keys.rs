@@ -1,0 +1,77 @@
+//! `keyctl`: what its arguments are, by the operation, which is the first.
+
+use super::{by_int, of};
+use crate::count::Count::Long;
+use crate::count::Length;
+use crate::row::Argument::{self, Form, Plain, Text, Unknown};
+use crate::row::Form::{Iovecs, Words};
+use crate::row::{Access, input, inputs, output, outputs};
+
+/// `keyctl_pkey_params`, which says how long what follows is.
+const PARAMS: Argument = input(40);
+const KDF_PARAMS: Argument = Form(Words(Access::Read, Length::Bytes(56)));
+
+/// Its second argument.
+pub(crate) const KEYCTL_1: Argument = of(&by_int(
+    0,
+    &[
+        (1, Text),
+        (23, input(12)),
+        (25, PARAMS),
+        (26, PARAMS),
+        (27, PARAMS),
+        (28, PARAMS),
+        (31, outputs(Long(2), 1)),
+    ],
+    Plain,
+));
+
+/// Its third.
+pub(crate) const KEYCTL_2: Argument = of(&by_int(
+    0,
+    &[
+        (2, inputs(Long(3), 1)),
+        (6, outputs(Long(3), 1)),
+        (10, Text),
+        (11, outputs(Long(3), 1)),
+        (12, inputs(Long(3), 1)),
+        (17, outputs(Long(3), 1)),
+        (20, Form(Iovecs(Access::Read, Long(3)))),
+        (23, outputs(Long(3), 1)),
+        (25, Text),
+        (26, Text),
+        (27, Text),
+        (28, Text),
+        (29, Text),
+    ],
+    Plain,
+));
+
+/// Its fourth.
+pub(crate) const KEYCTL_3: Argument = of(&by_int(
+    0,
+    &[
+        (10, Text),
+        (24, Text),
+        (25, Unknown),
+        (26, Unknown),
+        (27, Unknown),
+        (28, Unknown),
+        (29, Text),
+    ],
+    Plain,
+));
+
+/// Its fifth.
+pub(crate) const KEYCTL_4: Argument = of(&by_int(
+    0,
+    &[
+        (23, KDF_PARAMS),
+        (24, output(56)),
+        (25, Unknown),
+        (26, Unknown),
+        (27, Unknown),
+        (28, Unknown),
+    ],
+    Plain,
+));

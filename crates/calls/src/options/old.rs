@@ -1,0 +1,39 @@
+//! Options of calls that x86-64 alone has.
+
+use super::{by_int, of};
+use crate::count::Count::Long;
+use crate::row::Argument::{self, Plain, Text, Unknown};
+use crate::row::{inputs, output, outputs};
+use crate::sizes::WORD;
+
+/// `arch_prctl`'s second argument.
+pub(crate) const ARCH_PRCTL: Argument = of(&by_int(
+    0,
+    &[
+        (0x1003, output(WORD)),
+        (0x1004, output(WORD)),
+        (0x1021, output(8)),
+        (0x1022, output(8)),
+        (0x1024, output(8)),
+        (0x4001, output(WORD)),
+        (0x4003, output(WORD)),
+        (0x5005, output(WORD)),
+    ],
+    Plain,
+));
+
+/// What `modify_ldt` takes: a table that is read, or an entry.
+pub(crate) const MODIFY_LDT: Argument = of(&by_int(
+    0,
+    &[
+        (0, outputs(Long(2), 1)),
+        (1, inputs(Long(2), 1)),
+        (2, outputs(Long(2), 1)),
+        (0x11, inputs(Long(2), 1)),
+    ],
+    Plain,
+));
+
+/// `sysfs`' second argument, and its third.
+pub(crate) const SYSFS_1: Argument = of(&by_int(0, &[(1, Text)], Plain));
+pub(crate) const SYSFS_2: Argument = of(&by_int(0, &[(2, Unknown)], Plain));

@@ -1,0 +1,89 @@
+//! Calls that x86-64 alone has: older forms of others, and its own registers. Those without
+//! arguments here that have a name of an old subsystem's answer ENOSYS.
+
+use crate::count::Count::Int;
+use crate::options;
+use crate::row::Access::Both;
+use crate::row::Argument::{Plain, Text};
+use crate::row::Special::{AddressSpace, Process, Signals};
+use crate::row::{Row, Special, both, boths, input, mask, output, outputs};
+use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
+
+/// Shadow stacks, and addresses with tags, which change what an address means.
+const ARCH_PRCTL: Special = Special::By {
+    argument: 0,
+    cases: &[(0x4002, Special::Withheld), (0x5001, AddressSpace), (0x5002, AddressSpace)],
+};
+
+/// `ustat`, `utimbuf`.
+const USTAT: usize = 32;
+const UTIMBUF: usize = 16;
+
+pub(super) const ROWS: &[Row] = &[
+    row!(SYS_open, Text),
+    row!(SYS_creat, Text),
+    row!(SYS_stat, Text, output(STAT)),
+    row!(SYS_lstat, Text, output(STAT)),
+    row!(SYS_access, Text),
+    row!(SYS_chmod, Text),
+    row!(SYS_chown, Text),
+    row!(SYS_lchown, Text),
+    row!(SYS_mkdir, Text),
+    row!(SYS_rmdir, Text),
+    row!(SYS_mknod, Text),
+    row!(SYS_link, Text, Text),
+    row!(SYS_unlink, Text),
+    row!(SYS_symlink, Text, Text),
+    row!(SYS_rename, Text, Text),
+    row!(SYS_readlink, Text, outputs(Int(2), 1)),
+    row!(SYS_utime, Text, input(UTIMBUF)),
+    row!(SYS_utimes, Text, input(TIMES)),
+    row!(SYS_futimesat, Plain, Text, input(TIMES)),
+    row!(SYS_ustat, Plain, output(USTAT)),
+    row!(SYS_getdents, Plain, outputs(Int(2), 1)),
+    row!(SYS_dup2),
+    row!(SYS_pipe, output(8)),
+    row!(SYS_poll, boths(Int(1), POLLFD)),
+    row!(
+        SYS_select,
+        Plain,
+        mask(Both, Int(0), 0),
+        mask(Both, Int(0), 0),
+        mask(Both, Int(0), 0),
+        both(TIME)
+    ),
+    row!(SYS_epoll_create),
+    row!(SYS_epoll_wait, Plain, outputs(Int(2), EPOLL_EVENT)),
+    row!(SYS_eventfd),
+    row!(SYS_signalfd, Plain, input(SIGSET)).is(Signals),
+    row!(SYS_inotify_init),
+    row!(SYS_fork).is(Process),
+    row!(SYS_vfork).is(Process),
+    row!(SYS_getpgrp),
+    row!(SYS_pause),
+    row!(SYS_alarm),
+    row!(SYS_time, output(8)),
+    row!(SYS_sysfs, Plain, options::SYSFS_1, options::SYSFS_2),
+    row!(SYS_uselib, Text),
+    row!(SYS_iopl),
+    row!(SYS_ioperm),
+    row!(SYS_modify_ldt, Plain, options::MODIFY_LDT),
+    row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL).is(ARCH_PRCTL),
+    // The kernel's own trampolines make them.
+    row!(SYS_uretprobe),
+    row!(SYS_uprobe),
+    row!(SYS__sysctl),
+    row!(SYS_afs_syscall),
+    row!(SYS_create_module),
+    row!(SYS_epoll_ctl_old),
+    row!(SYS_epoll_wait_old),
+    row!(SYS_get_kernel_syms),
+    row!(SYS_get_thread_area),
+    row!(SYS_getpmsg),
+    row!(SYS_putpmsg),
+    row!(SYS_query_module),
+    row!(SYS_security),
+    row!(SYS_set_thread_area),
+    row!(SYS_tuxcall),
+    row!(SYS_vserver),
+];

@@ -1,0 +1,28 @@
+//! Calls on signals.
+
+use crate::options::INFO;
+use crate::row::Argument::{Form, Plain};
+use crate::row::Form::Stack;
+use crate::row::Special::Signals;
+use crate::row::{Lasting, Row, input, output};
+use crate::sizes::{SIGACTION, SIGINFO, SIGSET, STACK, TIME};
+
+pub(super) const ROWS: &[Row] = &[
+    row!(SYS_rt_sigaction, Plain, input(SIGACTION), output(SIGACTION)).is(Signals),
+    row!(SYS_rt_sigprocmask, Plain, input(SIGSET), output(SIGSET)).is(Signals),
+    row!(SYS_rt_sigpending, output(SIGSET)),
+    row!(SYS_rt_sigtimedwait, input(SIGSET), output(SIGINFO), input(TIME)).is(Signals),
+    row!(SYS_rt_sigsuspend, input(SIGSET)).is(Signals),
+    // It reads what lies at the stack pointer.
+    row!(SYS_rt_sigreturn).is(Signals),
+    row!(SYS_rt_sigqueueinfo, Plain, Plain, INFO),
+    row!(SYS_rt_tgsigqueueinfo, Plain, Plain, Plain, INFO),
+    row!(SYS_pidfd_send_signal, Plain, Plain, INFO),
+    row!(SYS_kill),
+    row!(SYS_tkill),
+    row!(SYS_tgkill),
+    // The kernel writes frames to the stack as signals come.
+    row!(SYS_sigaltstack, Form(Stack), output(STACK)).is(Signals).lasts(Lasting::Yes),
+    row!(SYS_signalfd4, Plain, input(SIGSET)).is(Signals),
+    row!(SYS_restart_syscall),
+];

@@ -1,0 +1,39 @@
+//! Calls on the system as a whole: modules, names, randomness, programs within the kernel.
+
+use crate::count::Count::{Int, Long};
+use crate::count::Length;
+use crate::options::{REBOOT, SYSLOG};
+use crate::row::Access::{Both, Read};
+use crate::row::Argument::{Form, Plain, Text};
+use crate::row::Form::Words;
+use crate::row::{Row, inputs, output, outputs};
+use crate::sizes::{SYSINFO, UTSNAME};
+
+/// `bpf_attr`: which of its words are addresses depends on the command.
+const BPF: crate::row::Argument =
+    Form(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
+/// `perf_event_attr`, which says its size behind its first 4 bytes.
+const PERF: crate::row::Argument =
+    Form(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
+/// Parts of a kernel that is loaded.
+const SEGMENTS: crate::row::Argument =
+    Form(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
+
+pub(super) const ROWS: &[Row] = &[
+    row!(SYS_uname, output(UTSNAME)),
+    row!(SYS_sysinfo, output(SYSINFO)),
+    row!(SYS_syslog, Plain, SYSLOG),
+    row!(SYS_sethostname, inputs(Int(1), 1)),
+    row!(SYS_setdomainname, inputs(Int(1), 1)),
+    row!(SYS_getrandom, outputs(Long(1), 1)),
+    row!(SYS_vhangup),
+    row!(SYS_reboot, Plain, Plain, Plain, REBOOT),
+    row!(SYS_kexec_load, Plain, Plain, SEGMENTS),
+    row!(SYS_kexec_file_load, Plain, Plain, Plain, inputs(Long(2), 1)),
+    row!(SYS_init_module, inputs(Long(1), 1), Plain, Text),
+    row!(SYS_finit_module, Plain, Text),
+    row!(SYS_delete_module, Text),
+    row!(SYS_bpf, Plain, BPF),
+    row!(SYS_perf_event_open, PERF),
+    row!(SYS_nfsservctl),
+];

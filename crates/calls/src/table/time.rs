@@ -1,0 +1,34 @@
+//! Calls on clocks and timers.
+
+use crate::row::Argument::{Form, Plain};
+use crate::row::Form::Sigevent;
+use crate::row::{Row, both, input, output};
+use crate::sizes::{INT, TIME, TIMES, TIMEX};
+
+/// `tms`: four counts of ticks.
+const TMS: usize = 32;
+/// `timezone`.
+const ZONE: usize = 8;
+
+pub(super) const ROWS: &[Row] = &[
+    row!(SYS_nanosleep, input(TIME), output(TIME)),
+    row!(SYS_clock_nanosleep, Plain, Plain, input(TIME), output(TIME)),
+    row!(SYS_clock_gettime, Plain, output(TIME)),
+    row!(SYS_clock_settime, Plain, input(TIME)),
+    row!(SYS_clock_getres, Plain, output(TIME)),
+    row!(SYS_clock_adjtime, Plain, both(TIMEX)),
+    row!(SYS_adjtimex, both(TIMEX)),
+    row!(SYS_gettimeofday, output(TIME), output(ZONE)),
+    row!(SYS_settimeofday, input(TIME), input(ZONE)),
+    row!(SYS_times, output(TMS)),
+    row!(SYS_getitimer, Plain, output(TIMES)),
+    row!(SYS_setitimer, Plain, input(TIMES), output(TIMES)),
+    row!(SYS_timer_create, Plain, Form(Sigevent), output(INT)),
+    row!(SYS_timer_settime, Plain, Plain, input(TIMES), output(TIMES)),
+    row!(SYS_timer_gettime, Plain, output(TIMES)),
+    row!(SYS_timer_getoverrun),
+    row!(SYS_timer_delete),
+    row!(SYS_timerfd_create),
+    row!(SYS_timerfd_settime, Plain, Plain, input(TIMES), output(TIMES)),
+    row!(SYS_timerfd_gettime, Plain, output(TIMES)),
+];

@@ -1,0 +1,192 @@
+//! From a call's arguments to the ranges of memory that it touches.
+
+use crate::count::Length;
+use crate::memory::Memory;
+use crate::row::{Access, Argument, Choice};
+use crate::table;
+use core::ops::Range;
+
+mod forms;
+mod requests;
+
+/// No address of a program's memory is this large, nor larger.
+pub const ADDRESS_END: usize = 1 << 56;
+
+/// A walk tells no more ranges than these: 1024 messages of 1024 buffers, and what belongs to them.
+pub const RANGES_MAX: usize = 1 << 21;
+
+/// What the kernel transfers at most in a call: larger buffers are cut to this.
+const TRANSFER_MAX: usize = 0x7fff_f000;
+
+/// Strings are told in pieces that end where a page may end; the smallest pages have 4 KiB.
+const PAGE: usize = 4096;
+
+/// The longest path, with its NUL.
+const PATH_MAX: usize = 4096;
+
+/// Below this lie no mappings by default (`vm.mmap_min_addr`): what is smaller is taken for a
+/// number.
+const ADDRESS_LEAST: usize = 1 << 16;
+
+/// Tells each range of memory that a system call touches, if it is issued now.
+///
+/// `found` is called with a range before anything in it is read by `memory`: it may have to bring
+/// the range back first. Ranges may overlap, and come again. None is empty, none ends above
+/// [`ADDRESS_END`], and there are at most [`RANGES_MAX`]. What the kernel refuses itself, as a
+/// count above its limit or an address that can't be one, is cut or left out. Other threads may
+/// change the memory while it is read: the ranges are those of what was read.
+pub fn ranges(
+    number: usize,
+    arguments: [usize; 6],
+    memory: &impl Memory,
+    found: &mut dyn FnMut(Range<usize>, Access),
+) {
+    let mut walk = Walk { memory, found, arguments: &arguments, left: RANGES_MAX };
+    match table::row(number) {
+        Some(row) => {
+            for (argument, value) in row.arguments.iter().zip(arguments) {
+                walk.argument(*argument, value);
+            }
+        }
+        None => arguments.into_iter().for_each(|value| walk.unknown(value)),
+    }
+}
+
+/// A walk through a call's arguments.
+struct Walk<'w> {
+    memory: &'w dyn Memory,
+    found: &'w mut dyn FnMut(Range<usize>, Access),
+    arguments: &'w [usize; 6],
+    /// Ranges that may be told yet.
+    left: usize,
+}
+
+/// Returns an address without the tag that aarch64 allows in its highest byte.
+fn untagged(address: usize) -> usize {
+    if cfg!(target_arch = "aarch64") { address & (ADDRESS_END - 1) } else { address }
+}
+
+impl Walk<'_> {
+    /// Tells a range, cut to what can be memory. Returns whether that is all of it.
+    fn tell(&mut self, address: usize, bytes: usize, access: Access) -> bool {
+        let start = untagged(address);
+        let end = start.saturating_add(bytes).min(ADDRESS_END);
+        if start == 0 || start >= end {
+            return false;
+        }
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        (self.found)(start..end, access);
+        end - start == bytes
+    }
+
+    /// Tells what may be an address.
+    fn unknown(&mut self, value: usize) {
+        if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
+            self.tell(value, 1, Access::Unknown);
+        }
+    }
+
+    /// The address of something that lies so many bytes from `address`.
+    fn at(address: usize, offset: usize) -> Option<usize> {
+        untagged(address).checked_add(offset).filter(|at| *at < ADDRESS_END)
+    }
+
+    /// The word so many bytes from `address`, which was told before.
+    fn word(&self, address: usize, offset: usize) -> Option<usize> {
+        self.memory.read_usize(Self::at(address, offset)?)
+    }
+
+    /// The 4 bytes there, as a number.
+    fn int(&self, address: usize, offset: usize) -> Option<usize> {
+        self.memory.read_u32(Self::at(address, offset)?).map(|value| value as usize)
+    }
+
+    fn argument(&mut self, argument: Argument, value: usize) {
+        let address = untagged(value);
+        match argument {
+            Argument::Plain => {}
+            Argument::Unknown => self.unknown(value),
+            Argument::Buffer(access, length) => {
+                let bytes = self.length(length, address);
+                self.tell(address, bytes, access);
+            }
+            Argument::Text => self.text(address, PATH_MAX),
+            Argument::Form(form) => self.form(form, address),
+            Argument::By(choice) => {
+                if let Some(argument) = self.chosen(choice) {
+                    self.argument(argument, value);
+                }
+            }
+        }
+    }
+
+    /// What an argument is by another one. Choices lead to choices twice at most, as the table's
+    /// test says.
+    fn chosen(&self, choice: &'static Choice) -> Option<Argument> {
+        let value = self.arguments.get(usize::from(choice.argument))? & choice.mask;
+        let case = choice.cases.iter().find(|(of, _)| *of == value);
+        Some(case.map_or(choice.other, |(_, argument)| *argument))
+    }
+
+    /// How many bytes there are at `address`.
+    fn length(&mut self, length: Length, address: usize) -> usize {
+        match length {
+            Length::Bytes(bytes) => bytes,
+            Length::Items { count, bytes, more } => {
+                let items = count.of(self.arguments).saturating_mul(bytes);
+                items.min(TRANSFER_MAX).saturating_add(more)
+            }
+            Length::Bits { count, less } => {
+                let bits = count.of(self.arguments).saturating_sub(less);
+                bits.div_ceil(usize::BITS as usize).saturating_mul(size_of::<usize>())
+            }
+            Length::Pages(count) => count.of(self.arguments).div_ceil(PAGE),
+            Length::Told(nth) => {
+                let place = self.arguments.get(usize::from(nth)).copied().unwrap_or(0);
+                if !self.tell(place, 4, Access::Both) {
+                    return 0;
+                }
+                // It is an int: the kernel refuses a negative one.
+                let bytes = self.int(place, 0).unwrap_or(0);
+                if bytes > i32::MAX as usize { 0 } else { bytes.min(TRANSFER_MAX) }
+            }
+            Length::Own { at, more, least, most } => {
+                if !self.tell(address, least, Access::Read) {
+                    return 0;
+                }
+                let bytes = self.int(address, at).unwrap_or(0).saturating_add(more);
+                bytes.clamp(least, most)
+            }
+        }
+    }
+
+    /// A string: told up to the end of the page that its NUL lies in.
+    fn text(&mut self, address: usize, most: usize) {
+        let (mut at, mut left) = (untagged(address), most);
+        while left > 0 {
+            let step = left.min(PAGE - at % PAGE);
+            if !self.tell(at, step, Access::Read) || self.ends(at, step) {
+                return;
+            }
+            let Some(next) = Self::at(at, step) else { return };
+            (at, left) = (next, left - step);
+        }
+    }
+
+    /// Whether there is a NUL in so many bytes, or they can't be read.
+    fn ends(&self, address: usize, bytes: usize) -> bool {
+        let mut piece = [0; 64];
+        let mut done = 0;
+        while done < bytes {
+            let step = piece.len().min(bytes - done);
+            let Some(into) = piece.get_mut(..step) else { return true };
+            let read = Self::at(address, done).is_some_and(|at| self.memory.read(at, into));
+            if !read || into.contains(&0) {
+                return true;
+            }
+            done += step;
+        }
+        false
+    }
+}

@@ -1,0 +1,240 @@
+//! What has further addresses in it: it is told first, then read, then what it names is told.
+
+use super::{PAGE, TRANSFER_MAX, Walk};
+use crate::count::Length;
+use crate::row::{Access, Form};
+use crate::sizes::{
+    FUTEX_WAITV, INT, IOCB, IOVEC, MMSGHDR, MSGHDR, SIGEVENT, SIGSET, SOCKADDR, STACK, TIME, WORD,
+    clone_at, iocb_at, msghdr_at,
+};
+
+/// `iovec`s and messages of a call, at most: the kernel refuses more.
+const IOVECS_MAX: usize = 1024;
+/// `iocb`s that are looked at.
+const IOCBS_MAX: usize = 1 << 16;
+/// Waiters of `futex_waitv`.
+const WAITERS_MAX: usize = 128;
+/// A string of `execve`, with its NUL.
+const TEXT_MAX: usize = 1 << 17;
+/// Words of a structure that are looked at.
+const WORDS_MAX: usize = 512;
+/// The first version of `clone_args`: the kernel refuses shorter ones, and those above a page.
+const CLONE_ARGS_LEAST: usize = 64;
+/// Nested process namespaces, each of which can be given a number.
+const SET_TID_MAX: usize = 32;
+/// Instructions of a filter, and the bytes of one.
+const FILTER_MAX: usize = 4096;
+const INSTRUCTION: usize = 8;
+/// What SIGEV_THREAD of a message queue names.
+const COOKIE: usize = 32;
+const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
+
+impl Walk<'_> {
+    /// Tells what lies at `address`, and what it names.
+    pub(super) fn form(&mut self, form: Form, address: usize) {
+        let arguments = self.arguments;
+        // What can't be read names nothing.
+        _ = match form {
+            Form::Iovecs(access, count) => self.iovecs(address, count.of(arguments), access),
+            Form::Message(access) => self.message(address, access),
+            Form::Messages(access, count) => self.messages(address, count.of(arguments), access),
+            Form::Texts => self.texts(address),
+            Form::Sigset => self.sigset(address),
+            Form::Getevents => self.getevents(address),
+            Form::Stack => self.stack(address),
+            Form::Sigevent => self.sigevent(address),
+            Form::CloneArgs(count) => self.clone_args(address, count.of(arguments)),
+            Form::Iocbs(count) => self.iocbs(address, count.of(arguments)),
+            Form::Waiters(length) => self.waiters(address, length),
+            Form::XattrArgs(access) => self.xattr_args(address, access),
+            Form::Filter => self.filter(address),
+            Form::Regset(access) => self.regset(address, access),
+            Form::Words(access, length) => self.words(address, length, access),
+            Form::Ioctl => self.ioctl(address),
+        };
+    }
+
+    /// The word at an offset of what was told, as an address, and the next as a length: both told.
+    fn pair(&mut self, address: usize, offset: usize, access: Access) -> Option<()> {
+        let start = self.word(address, offset)?;
+        let bytes = self.word(address, offset.checked_add(WORD)?)?;
+        self.tell(start, bytes.min(TRANSFER_MAX), access);
+        Some(())
+    }
+
+    fn iovecs(&mut self, address: usize, count: usize, access: Access) -> Option<()> {
+        if count > IOVECS_MAX || !self.tell(address, count.checked_mul(IOVEC)?, Access::Read) {
+            return None;
+        }
+        (0..count).try_for_each(|nth| self.pair(address, nth.checked_mul(IOVEC)?, access))
+    }
+
+    fn message(&mut self, address: usize, access: Access) -> Option<()> {
+        // Where it is received, lengths and flags are written back.
+        let own = if access == Access::Read { Access::Read } else { Access::Both };
+        if !self.tell(address, MSGHDR, own) {
+            return None;
+        }
+        let name = self.word(address, msghdr_at::NAME)?;
+        self.tell(name, self.int(address, msghdr_at::NAME_LEN)?.min(SOCKADDR), access);
+        self.pair(address, msghdr_at::CONTROL, access)?;
+        let (vector, count) =
+            (self.word(address, msghdr_at::IOV)?, self.word(address, msghdr_at::IOV_LEN)?);
+        self.iovecs(vector, count, access)
+    }
+
+    fn messages(&mut self, address: usize, count: usize, access: Access) -> Option<()> {
+        for nth in 0..count.min(IOVECS_MAX) {
+            let message = Self::at(address, nth.checked_mul(MMSGHDR)?)?;
+            if address == 0 || !self.tell(Self::at(message, MSGHDR)?, INT, Access::Write) {
+                return None;
+            }
+            _ = self.message(message, access);
+        }
+        Some(())
+    }
+
+    fn texts(&mut self, address: usize) -> Option<()> {
+        let mut at = address;
+        while self.tell(at, WORD, Access::Read) {
+            let text = self.word(at, 0).filter(|text| *text != 0)?;
+            self.text(text, TEXT_MAX);
+            at = Self::at(at, WORD)?;
+        }
+        Some(())
+    }
+
+    fn sigset(&mut self, address: usize) -> Option<()> {
+        if !self.tell(address, 2 * WORD, Access::Read) {
+            return None;
+        }
+        let set = self.word(address, 0)?;
+        self.tell(set, SIGSET, Access::Read);
+        Some(())
+    }
+
+    fn getevents(&mut self, address: usize) -> Option<()> {
+        if !self.tell(address, 3 * WORD, Access::Read) {
+            return None;
+        }
+        let (set, time) = (self.word(address, 0)?, self.word(address, 2 * WORD)?);
+        self.tell(set, SIGSET, Access::Read);
+        self.tell(time, TIME, Access::Read);
+        Some(())
+    }
+
+    fn stack(&mut self, address: usize) -> Option<()> {
+        if !self.tell(address, STACK, Access::Read) {
+            return None;
+        }
+        let (start, bytes) = (self.word(address, 0)?, self.word(address, 2 * WORD)?);
+        self.tell(start, bytes.min(TRANSFER_MAX), Access::Both);
+        Some(())
+    }
+
+    fn sigevent(&mut self, address: usize) -> Option<()> {
+        if !self.tell(address, SIGEVENT, Access::Read) {
+            return None;
+        }
+        if self.int(address, WORD + INT)? == SIGEV_THREAD {
+            let cookie = self.word(address, 0)?;
+            self.tell(cookie, COOKIE, Access::Read);
+        }
+        Some(())
+    }
+
+    fn clone_args(&mut self, address: usize, bytes: usize) -> Option<()> {
+        if bytes < CLONE_ARGS_LEAST || !self.tell(address, bytes.min(PAGE), Access::Read) {
+            return None;
+        }
+        for offset in [clone_at::PIDFD, clone_at::CHILD_TID, clone_at::PARENT_TID] {
+            let place = self.word(address, offset)?;
+            self.tell(place, INT, Access::Write);
+        }
+        // Shorter ones, of older programs, end before it.
+        if bytes < clone_at::SET_TID_SIZE + WORD {
+            return None;
+        }
+        let (numbers, count) =
+            (self.word(address, clone_at::SET_TID)?, self.word(address, clone_at::SET_TID_SIZE)?);
+        self.tell(numbers, count.min(SET_TID_MAX).checked_mul(INT)?, Access::Read);
+        Some(())
+    }
+
+    fn iocbs(&mut self, address: usize, count: usize) -> Option<()> {
+        let count = count.min(IOCBS_MAX);
+        if !self.tell(address, count.checked_mul(WORD)?, Access::Read) {
+            return None;
+        }
+        for nth in 0..count {
+            let block = self.word(address, nth.checked_mul(WORD)?)?;
+            // The kernel writes down that it has it.
+            if self.tell(block, IOCB, Access::Both) {
+                _ = self.iocb(block);
+            }
+        }
+        Some(())
+    }
+
+    fn iocb(&mut self, block: usize) -> Option<()> {
+        let operation = self.memory.read_u16(Self::at(block, iocb_at::OPCODE)?)?;
+        let buffer = self.word(block, iocb_at::BUF)?;
+        match operation {
+            0 => self.pair(block, iocb_at::BUF, Access::Write),
+            1 => self.pair(block, iocb_at::BUF, Access::Read),
+            7 => self.iovecs(buffer, self.word(block, iocb_at::NBYTES)?, Access::Write),
+            8 => self.iovecs(buffer, self.word(block, iocb_at::NBYTES)?, Access::Read),
+            _ => None,
+        }
+    }
+
+    fn waiters(&mut self, address: usize, length: Length) -> Option<()> {
+        let bytes = self.length(length, address).min(WAITERS_MAX * FUTEX_WAITV);
+        if !self.tell(address, bytes, Access::Read) {
+            return None;
+        }
+        for offset in (0..bytes).step_by(FUTEX_WAITV) {
+            let word = self.word(address, offset.checked_add(WORD)?)?;
+            self.tell(word, 4, Access::Read);
+        }
+        Some(())
+    }
+
+    fn xattr_args(&mut self, address: usize, access: Access) -> Option<()> {
+        if !self.tell(address, 2 * WORD, Access::Read) {
+            return None;
+        }
+        let value = self.word(address, 0)?;
+        self.tell(value, self.int(address, WORD)?.min(TRANSFER_MAX), access);
+        Some(())
+    }
+
+    fn filter(&mut self, address: usize) -> Option<()> {
+        if !self.tell(address, 2 * WORD, Access::Read) {
+            return None;
+        }
+        let count = usize::from(self.memory.read_u16(address)?).min(FILTER_MAX);
+        let start = self.word(address, WORD)?;
+        self.tell(start, count.checked_mul(INSTRUCTION)?, Access::Read);
+        Some(())
+    }
+
+    fn regset(&mut self, address: usize, access: Access) -> Option<()> {
+        if !self.tell(address, IOVEC, Access::Both) {
+            return None;
+        }
+        self.pair(address, 0, access)
+    }
+
+    fn words(&mut self, address: usize, length: Length, access: Access) -> Option<()> {
+        let bytes = self.length(length, address);
+        if !self.tell(address, bytes, access) {
+            return None;
+        }
+        for nth in 0..(bytes / WORD).min(WORDS_MAX) {
+            let value = self.word(address, nth.checked_mul(WORD)?)?;
+            self.unknown(value);
+        }
+        Some(())
+    }
+}

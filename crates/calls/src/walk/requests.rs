@@ -1,0 +1,37 @@
+//! What `ioctl` touches.
+
+use super::{TRANSFER_MAX, Walk};
+use crate::ioctl;
+use crate::row::Access;
+use crate::sizes::WORD;
+
+/// `SIOCGIFCONF`: a length, and the address of so many bytes.
+const IFCONF: u32 = 0x8912;
+/// `FS_IOC_FIEMAP`: a structure, which says how many extents there is room for behind it.
+const FIEMAP: u32 = 0xc020_660b;
+const FIEMAP_BYTES: usize = 32;
+const FIEMAP_COUNT_AT: usize = 24;
+const EXTENT: usize = 56;
+
+impl Walk<'_> {
+    /// The last argument of `ioctl`.
+    pub(super) fn ioctl(&mut self, address: usize) -> Option<()> {
+        let [_, request, ..] = *self.arguments;
+        self.argument(ioctl::argument(request), address);
+        // The kernel takes an unsigned int. What is read here was told as a structure, all of it.
+        match request as u32 {
+            IFCONF if address != 0 => {
+                Self::at(address, 2 * WORD)?;
+                let (bytes, buffer) = (self.int(address, 0)?, self.word(address, WORD)?);
+                self.tell(buffer, bytes.min(TRANSFER_MAX), Access::Write);
+            }
+            FIEMAP if address != 0 => {
+                let extents = self.int(address, FIEMAP_COUNT_AT)?.checked_mul(EXTENT)?;
+                let start = Self::at(address, FIEMAP_BYTES)?;
+                self.tell(start, extents.min(TRANSFER_MAX), Access::Write);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Each row is well formed, and there is one for each call.
+#![allow(clippy::unwrap_used)]
+
+use calls::{Argument, Choice, Count, Form, Lasting, Length, Row, Special, row, rows};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+/// Numbers and names, as the tables of Linux 6.18 have them.
+#[cfg(target_arch = "x86_64")]
+const NAMES: &str = include_str!("names_x86_64.txt");
+#[cfg(target_arch = "aarch64")]
+const NAMES: &str = include_str!("names_aarch64.txt");
+
+/// Where the `libc` crate has the constants of this architecture.
+#[cfg(target_arch = "x86_64")]
+const CONSTANTS: &str = "src/unix/linux_like/linux/gnu/b64/x86_64/not_x32.rs";
+#[cfg(target_arch = "aarch64")]
+const CONSTANTS: &str = "src/unix/linux_like/linux/gnu/b64/aarch64/mod.rs";
+
+fn listed() -> BTreeMap<usize, &'static str> {
+    let lines = NAMES.lines().map(|line| line.split_once(' ').unwrap());
+    lines.map(|(number, name)| (number.parse().unwrap(), name)).collect()
+}
+
+#[test]
+fn every_call_has_a_row() {
+    let rows: BTreeMap<usize, &str> = rows().map(|row| (row.number, row.name)).collect();
+    assert!(rows.len() > 300);
+    assert_eq!(rows, listed());
+    let names: BTreeSet<&str> = rows.values().copied().collect();
+    assert_eq!(names.len(), rows.len(), "a name has two rows");
+    for number in [usize::MAX, 511, 512, 400] {
+        assert!(row(number).is_none(), "{number}");
+    }
+}
+
+/// Folders of the `libc` crate in cargo's registry.
+fn crates() -> Vec<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let Some(Ok(indexes)) = home.map(|home| fs::read_dir(home.join("registry/src"))) else {
+        return Vec::new();
+    };
+    let packages = indexes.flatten().filter_map(|index| fs::read_dir(index.path()).ok()).flatten();
+    let is_libc =
+        |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("libc-0.2");
+    packages.flatten().map(|entry| entry.path()).filter(is_libc).collect()
+}
+
+/// Whatever constants the crate has by now: a call that is new there has to get its row.
+#[test]
+fn every_constant_has_a_row() {
+    for path in crates() {
+        let Ok(text) = fs::read_to_string(path.join(CONSTANTS)) else { continue };
+        let constants = text.lines().filter_map(|line| {
+            let (name, value) =
+                line.trim().strip_prefix("pub const SYS_")?.split_once(": c_long = ")?;
+            Some((value.trim_end_matches(';').parse::<usize>().ok()?, name))
+        });
+        let mut count = 0;
+        for (number, name) in constants {
+            assert_eq!(row(number).map(|row| row.name), Some(name), "{}", path.display());
+            count += 1;
+        }
+        println!("{}: {count} constants", path.display());
+        assert!(count > 250, "{}: are constants written as before?", path.display());
+    }
+}
+
+fn check_count(row: &Row, count: Count) {
+    let counting = row.arguments[usize::from(count.argument())];
+    let is_number = matches!(counting, Argument::Plain | Argument::By(_));
+    assert!(is_number, "{}: {count:?} counts, and is {counting:?}", row.name);
+}
+
+fn check_length(row: &Row, length: Length) {
+    match length {
+        Length::Bytes(bytes) => assert!((1..=4096).contains(&bytes), "{}", row.name),
+        Length::Items { count, bytes, more } => {
+            check_count(row, count);
+            assert!((1..=64).contains(&bytes) && more <= 16, "{}", row.name);
+        }
+        Length::Bits { count, less } => {
+            check_count(row, count);
+            assert!(less <= 1, "{}", row.name);
+        }
+        Length::Pages(count) => check_count(row, count),
+        Length::Told(nth) => {
+            let telling = row.arguments[usize::from(nth)];
+            let is_told = matches!(telling, Argument::Buffer(_, Length::Bytes(4)));
+            assert!(is_told, "{}: {telling:?} tells a length", row.name);
+        }
+        Length::Own { at, least, most, .. } => {
+            assert!(at + 4 <= least && least <= most && most <= 4096, "{}", row.name);
+        }
+    }
+}
+
+fn check_form(row: &Row, form: Form) {
+    match form {
+        Form::Iovecs(_, count) | Form::Messages(_, count) => check_count(row, count),
+        Form::CloneArgs(count) | Form::Iocbs(count) => check_count(row, count),
+        Form::Waiters(length) | Form::Words(_, length) => check_length(row, length),
+        _ => {}
+    }
+}
+
+/// A choice leads to choices again, twice at most, and has each value once.
+fn check_choice(row: &Row, choice: &Choice, depth: usize) {
+    assert!(choice.argument < 6 && depth < 2, "{}", row.name);
+    let values: BTreeSet<_> = choice.cases.iter().map(|(value, _)| *value).collect();
+    assert_eq!(values.len(), choice.cases.len(), "{}: a value stands twice", row.name);
+    for value in values {
+        assert_eq!(value & choice.mask, value, "{}: {value:#x} never comes", row.name);
+    }
+    for argument in choice.cases.iter().map(|(_, argument)| *argument).chain([choice.other]) {
+        check_argument(row, argument, depth + 1);
+    }
+}
+
+fn check_argument(row: &Row, argument: Argument, depth: usize) {
+    match argument {
+        Argument::Plain | Argument::Unknown | Argument::Text => {}
+        Argument::Buffer(_, length) => check_length(row, length),
+        Argument::Form(form) => check_form(row, form),
+        Argument::By(choice) => check_choice(row, choice, depth),
+    }
+}
+
+#[test]
+fn rows_are_well_formed() {
+    for row in rows() {
+        row.arguments.iter().for_each(|argument| check_argument(row, *argument, 0));
+        match row.lasting {
+            Lasting::No | Lasting::Yes => {}
+            Lasting::Bits { argument, bits } => assert!(argument < 6 && bits != 0),
+            Lasting::Values { argument, values } => assert!(argument < 6 && !values.is_empty()),
+        }
+        if let Special::By { argument, cases } = row.special {
+            assert!(argument < 6 && !cases.is_empty(), "{}", row.name);
+            let is_nested = |(_, case): &(usize, Special)| matches!(case, Special::By { .. });
+            assert!(!cases.iter().any(is_nested), "{}", row.name);
+        }
+    }
+}
+
+/// That the rows of these names, those that this architecture has, and no others are something
+/// special, whatever their arguments.
+fn assert_named(special: Special, expected: &str) {
+    let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
+    let here = names(&mut listed().into_values());
+    let marked = names(&mut rows().filter(|row| row.special == special).map(|row| row.name));
+    let expected: BTreeSet<&str> =
+        expected.split_whitespace().filter(|name| here.contains(name)).collect();
+    assert_eq!(marked, expected);
+}
+
+#[test]
+fn what_a_pager_has_to_handle_is_marked() {
+    assert_named(Special::Process, "clone clone3 execve execveat fork vfork");
+    assert_named(
+        Special::Signals,
+        "epoll_pwait epoll_pwait2 io_pgetevents io_uring_enter ppoll pselect6 rt_sigaction \
+            rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sigaltstack signalfd \
+            signalfd4",
+    );
+    assert_named(
+        Special::AddressSpace,
+        "brk io_destroy io_setup madvise map_shadow_stack mbind migrate_pages mincore mlock \
+            mlock2 mlockall mmap move_pages mprotect mremap mseal msync munlock munlockall munmap \
+            pkey_mprotect process_madvise remap_file_pages set_mempolicy_home_node shmat shmdt \
+            userfaultfd",
+    );
+    assert_named(Special::Withheld, "io_uring_setup");
+}
+
+#[test]
+fn arguments_decide_what_is_special_and_what_lasts() {
+    let call = |number: i64, arguments: [usize; 6]| {
+        let row = row(number as usize).unwrap();
+        (row.special(&arguments), row.outlives(&arguments))
+    };
+    assert_eq!(call(libc::SYS_prctl, [59, 1, 0, 0, 0, 0]), (Special::Withheld, true));
+    assert_eq!(call(libc::SYS_prctl, [15, 0, 0, 0, 0, 0]), (Special::Nothing, false));
+    assert_eq!(call(libc::SYS_prctl, [22, 2, 0, 0, 0, 0]).0, Special::Filter);
+    let zero_copy = libc::MSG_ZEROCOPY as usize;
+    assert_eq!(call(libc::SYS_sendto, [3, 0, 0, zero_copy, 0, 0]), (Special::Nothing, true));
+    assert_eq!(call(libc::SYS_sendto, [3, 0, 0, 0x40, 0, 0]), (Special::Nothing, false));
+    assert!(call(libc::SYS_sendmsg, [3, 0, zero_copy, 0, 0, 0]).1);
+    assert!(call(libc::SYS_set_robust_list, [0; 6]).1 && call(libc::SYS_rseq, [0; 6]).1);
+    assert!(!call(libc::SYS_read, [0; 6]).1);
+    assert!(call(libc::SYS_ioctl, [3, 0x4020_ae46, 0, 0, 0, 0]).1);
+    assert!(call(libc::SYS_clone, [libc::CLONE_CHILD_CLEARTID as usize, 0, 0, 0, 0, 0]).1);
+}

@@ -1,0 +1,55 @@
+//! A case that is tried in a child, and what it answers.
+
+use crate::trial::{Case, Need, PAGE, Spoil, Trial};
+use calls::Row;
+use std::ptr;
+use testkit::child::Child;
+
+const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
+
+/// What a child answers: whether it was left out, the call's answer, its objects' needs.
+#[derive(Debug)]
+pub struct Answer {
+    pub is_left_out: bool,
+    pub value: i64,
+    pub needs: Vec<Need>,
+}
+
+/// Words of a page that children write to.
+const ANSWER_WORDS: usize = PAGE / 8;
+
+/// Tries a case in a child.
+///
+/// # Errors
+/// The child failed: its status.
+pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
+    // SAFETY: a new mapping, which a child will share.
+    let shared = unsafe {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(ptr::null_mut(), PAGE, both, flags, -1, 0)
+    };
+    assert_ne!(shared, libc::MAP_FAILED);
+    let write = |words: &[i64]| {
+        assert!(words.len() <= ANSWER_WORDS);
+        // SAFETY: the words fit into the page, which the parent reads after the child's end.
+        unsafe { ptr::copy_nonoverlapping(words.as_ptr(), shared.cast(), words.len()) };
+    };
+    let status = Child::fork(|| {
+        let Some((value, needs)) = Trial::run(case, row, spoil) else { return write(&[1]) };
+        let head = [0, value, needs.len() as i64];
+        let needs = needs.into_iter().map(|need| need as i64);
+        write(&head.into_iter().chain(needs).collect::<Vec<_>>());
+    })
+    .status();
+    // SAFETY: the child has ended, and the page is all words.
+    let words: Vec<i64> =
+        unsafe { std::slice::from_raw_parts(shared.cast::<i64>(), ANSWER_WORDS) }.to_vec();
+    // SAFETY: the page made above, to which no reference is left.
+    unsafe { libc::munmap(shared, PAGE) };
+    if status != 0 {
+        return Err(status);
+    }
+    let needs = words[3..3 + words[2] as usize].iter().map(|need| NEEDS[*need as usize]).collect();
+    Ok(Answer { is_left_out: words[0] == 1, value: words[1], needs })
+}

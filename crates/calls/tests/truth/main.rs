@@ -1,0 +1,130 @@
+//! What the table says is what the kernel does: real calls, each with its memory right before pages
+//! that nobody may touch.
+//!
+//! Of each case (1) what the row tells are the case's objects, to the byte, and what it says is
+//! only read can't be written; then the call doesn't answer EFAULT: the row names enough. (2) With
+//! one object closed, or its last byte out of reach, the call answers EFAULT, or does less: the row
+//! names nothing else. (3) Arguments that a row says nothing of, behind the case's own, are
+//! addresses where nobody may touch anything, and the call doesn't answer EFAULT: the row leaves
+//! none out.
+#![cfg(target_arch = "x86_64")]
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use attempt::{Answer, attempt};
+use calls::{Row, row, rows};
+use std::collections::BTreeSet;
+use trial::{Case, EFAULT, Need, Spoil};
+
+mod asynchronous;
+mod attempt;
+mod files;
+mod ipc;
+mod kernel;
+mod metadata;
+mod net;
+mod process;
+mod signals;
+mod system;
+mod time;
+mod trace;
+mod trial;
+
+/// Calls that are tried at least, wherever this runs.
+const CALLS_LEAST: usize = 100;
+
+/// What a system answers that hasn't got a call, or doesn't let us: there is nothing to be seen.
+fn is_refusal(answer: i64) -> bool {
+    [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP]
+        .iter()
+        .any(|refusal| answer == -i64::from(*refusal))
+}
+
+fn row_of(case: &Case) -> &'static Row {
+    let name = case.0.split(' ').next().unwrap();
+    rows().find(|row| row.name == name).unwrap_or_else(|| panic!("there is no row {name}"))
+}
+
+/// Tries a case with each of its objects spoilt. What is wrong, if anything is; None where it can't
+/// be tried here.
+fn faults(case: &Case) -> Option<Vec<String>> {
+    let row = row_of(case);
+    let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);
+    let plain = match attempt(case, row, Spoil::Nothing) {
+        Ok(answer) => answer,
+        Err(status) => return Some(vec![failed(Spoil::Nothing, status)]),
+    };
+    if plain.is_left_out || is_refusal(plain.value) {
+        println!("{}: left out ({})", case.0, plain.value);
+        return None;
+    }
+    if plain.value == EFAULT {
+        return Some(vec![format!("{}: EFAULT, though all that is told is there", case.0)]);
+    }
+    let mut faults = Vec::new();
+    match attempt(case, row, Spoil::Rest) {
+        Ok(answer) if answer.value != EFAULT => {}
+        other => faults.push(format!("{}: it has more arguments: {other:?}", case.0)),
+    }
+    for spoil in spoils(&plain) {
+        match attempt(case, row, spoil) {
+            Ok(answer) if answer.value == EFAULT || (0..plain.value).contains(&answer.value) => {}
+            Ok(answer) => faults.push(format!(
+                "{}: {spoil:?}: answers {}, as {} with all in place",
+                case.0, answer.value, plain.value
+            )),
+            Err(status) => faults.push(failed(spoil, status)),
+        }
+    }
+    Some(faults)
+}
+
+fn spoils(plain: &Answer) -> Vec<Spoil> {
+    let each = plain.needs.iter().enumerate();
+    each.flat_map(|(nth, need)| match need {
+        Need::All => vec![Spoil::Closed(nth), Spoil::Short(nth)],
+        Need::Part | Need::Unknown => vec![Spoil::Closed(nth)],
+        Need::Maybe => vec![],
+    })
+    .collect()
+}
+
+#[test]
+fn the_kernel_touches_what_rows_tell() {
+    let groups = [
+        asynchronous::CASES,
+        files::CASES,
+        ipc::CASES,
+        metadata::CASES,
+        net::CASES,
+        process::CASES,
+        signals::CASES,
+        system::CASES,
+        time::CASES,
+        trace::CASES,
+    ];
+    let (mut tried, mut wrong) = (BTreeSet::new(), Vec::new());
+    let cases: Vec<&Case> = groups.into_iter().flatten().collect();
+    for case in &cases {
+        if let Some(faults) = faults(case) {
+            tried.insert(row_of(case).name);
+            wrong.extend(faults);
+        }
+    }
+    println!("{} cases, {} calls tried", cases.len(), tried.len());
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    assert!(tried.len() >= CALLS_LEAST, "only {tried:?}");
+}
+
+/// The test of the test: a row that says too little, or too much, is found.
+#[test]
+fn a_wrong_row_is_found() {
+    let uname = row(libc::SYS_uname as usize).unwrap();
+    let small: Case = ("uname", |trial| vec![trial.output(389)]);
+    assert!(attempt(&small, uname, Spoil::Nothing).is_err(), "less memory than is told");
+    let large: Case = ("uname", |trial| vec![trial.output(391)]);
+    assert!(attempt(&large, uname, Spoil::Nothing).is_err(), "more memory than is told");
+    let right: Case = ("uname", |trial| vec![trial.output(390)]);
+    assert_eq!(attempt(&right, uname, Spoil::Nothing).unwrap().value, 0);
+    assert_eq!(attempt(&right, uname, Spoil::Short(0)).unwrap().value, EFAULT);
+    assert_eq!(attempt(&right, uname, Spoil::Closed(0)).unwrap().value, EFAULT);
+}

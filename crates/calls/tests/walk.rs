@@ -1,0 +1,225 @@
+//! What is told for given memory; and for any: nothing that can't be, and no end of it.
+#![allow(clippy::unwrap_used)]
+
+use calls::{ADDRESS_END, Access, Memory, RANGES_MAX, ranges};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use testkit::{Choices, scaled, seed};
+
+type Told = Vec<(Range<usize>, Access)>;
+
+/// Memory made of pieces; what lies in none can't be read.
+#[derive(Default)]
+struct Pieces(BTreeMap<usize, Vec<u8>>);
+
+impl Pieces {
+    fn with(mut self, address: usize, bytes: &[u8]) -> Self {
+        self.0.insert(address, bytes.to_vec());
+        self
+    }
+
+    fn words(self, address: usize, words: &[usize]) -> Self {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.with(address, &bytes)
+    }
+}
+
+impl Memory for Pieces {
+    fn read(&self, address: usize, into: &mut [u8]) -> bool {
+        let Some((start, bytes)) = self.0.range(..=address).next_back() else { return false };
+        let from = address - start;
+        let Some(found) = bytes.get(from..from + into.len()) else { return false };
+        into.copy_from_slice(found);
+        true
+    }
+}
+
+fn told(number: i64, arguments: &[usize], memory: &impl Memory) -> Told {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    let mut told = Vec::new();
+    ranges(number as usize, all, memory, &mut |range, access| told.push((range, access)));
+    told
+}
+
+const NONE: Pieces = Pieces(BTreeMap::new());
+
+#[test]
+fn buffers_are_told_as_long_as_arguments_say() {
+    let read = |address, bytes| told(libc::SYS_read, &[3, address, bytes], &NONE);
+    assert_eq!(read(0x10_0000, 10), [(0x10_0000..0x10_000a, Access::Write)]);
+    assert!(read(0, 10).is_empty() && read(0x10_0000, 0).is_empty());
+    // The kernel transfers less than 2 GiB at a time.
+    assert_eq!(read(0x10_0000, usize::MAX)[0].0.len(), 0x7fff_f000);
+    assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
+    assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
+    // A negative int counts nothing, whatever the register's upper half has.
+    let bind = |length| told(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
+    assert!(bind(usize::MAX).is_empty());
+    assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);
+}
+
+#[test]
+fn vectors_are_told_before_what_they_name() {
+    let memory = NONE.words(0x10_0000, &[0x20_0000, 5, 0x30_0000, 0, 0x40_0000, 7]);
+    let vector = |count| told(libc::SYS_readv, &[3, 0x10_0000, count], &memory);
+    let expected = [
+        (0x10_0000..0x10_0030, Access::Read),
+        (0x20_0000..0x20_0005, Access::Write),
+        (0x40_0000..0x40_0007, Access::Write),
+    ];
+    assert_eq!(vector(3), expected);
+    assert!(vector(1025).is_empty() && vector(usize::MAX).is_empty() && vector(0).is_empty());
+    // What can't be read names nothing.
+    assert_eq!(vector(4).len(), 3);
+}
+
+#[test]
+fn strings_are_told_by_page_up_to_their_end() {
+    let open = |memory: &Pieces| told(libc::SYS_openat, &[0, 0x10_0ff0], memory);
+    let first = (0x10_0ff0..0x10_1000, Access::Read);
+    let short = NONE.with(0x10_0ff0, b"abc\0............");
+    assert_eq!(open(&short), std::slice::from_ref(&first));
+    let long = NONE.with(0x10_0ff0, &[&[b'x'; 100][..], &[0; 4012]].concat());
+    // As far as a path may go.
+    assert_eq!(open(&long), [first.clone(), (0x10_1000..0x10_1ff0, Access::Read)]);
+    // Without an end it is as long as a path may be.
+    let endless = NONE.with(0x10_0ff0, &[b'x'; 9000]);
+    let told = open(&endless);
+    assert_eq!(told.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
+    assert_eq!(open(&NONE), [first]);
+}
+
+#[test]
+fn an_unknown_call_names_all_that_may_be_addresses() {
+    let told = told(5000, &[3, 0x7fff_1234_5678, usize::MAX, 0, 0x1_0000, 0xffff], &NONE);
+    let one = |address: usize| (address..address + 1, Access::Unknown);
+    let mut expected = vec![one(0x7fff_1234_5678)];
+    if cfg!(target_arch = "aarch64") {
+        expected.push(one(ADDRESS_END - 1));
+    }
+    expected.push(one(0x1_0000));
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn lengths_in_memory_are_told_first() {
+    let memory = NONE.with(0x10_0000, &16_i32.to_ne_bytes()).with(0x30_0000, &[0xff; 4]);
+    let name = |length| told(libc::SYS_getsockname, &[3, 0x20_0000, length], &memory);
+    let length = (0x10_0000..0x10_0004, Access::Both);
+    let expected = [length.clone(), (0x20_0000..0x20_0010, Access::Write), length];
+    assert_eq!(name(0x10_0000), expected);
+    // A negative one, one that can't be read, none at all.
+    for at in [0x30_0000, 0x50_0000, 0] {
+        assert!(name(at).iter().all(|(range, _)| range.start != 0x20_0000), "{at:#x}");
+    }
+}
+
+#[test]
+fn requests_of_ioctl_name_what_is_behind_them() {
+    let memory = NONE.words(0x10_0000, &[64, 0x20_0000, 0, 3, 0]);
+    let list = told(libc::SYS_ioctl, &[3, 0x8912, 0x10_0000], &memory);
+    assert!(list.contains(&(0x20_0000..0x20_0040, Access::Write)));
+    let extents = told(libc::SYS_ioctl, &[3, 0xc020_660b, 0x10_0000], &memory);
+    assert!(extents.contains(&(0x10_0020..0x10_0020 + 3 * 56, Access::Write)));
+    // Words of a structure that is not known may be addresses.
+    let other = told(libc::SYS_ioctl, &[3, 0xc010_0000, 0x10_0000], &memory);
+    let expected = [(0x10_0000..0x10_0010, Access::Both), (0x20_0000..0x20_0001, Access::Unknown)];
+    assert_eq!(other, expected);
+}
+
+#[test]
+fn arguments_of_a_program_are_followed() {
+    let memory = NONE
+        .words(0x10_0000, &[0x20_0ffc, 0x30_0ffc, 0])
+        .with(0x20_0ffc, b"abc\0")
+        .with(0x30_0ffc, b"xyz\0")
+        .with(0x40_0ffc, b"/sh\0");
+    let told = told(libc::SYS_execve, &[0x40_0ffc, 0x10_0000, 0], &memory);
+    let starts: Vec<usize> = told.iter().map(|(range, _)| range.start).collect();
+    let expected = [0x40_0ffc, 0x10_0000, 0x20_0ffc, 0x10_0008, 0x30_0ffc, 0x10_0010];
+    assert_eq!(starts, expected);
+}
+
+/// Memory of any contents: each word is made from its address.
+struct Any<'t> {
+    seed: u64,
+    told: &'t RefCell<Told>,
+}
+
+/// What is a likely word: a count, an address, or neither.
+fn likely(choices: &mut Choices<'_>) -> usize {
+    let any = choices.u64() as usize;
+    choices.weighted(&[
+        (3, any % 4),
+        (3, any % 70),
+        (1, any % 1100),
+        (6, 0x7000_0000_0000 + any % (1 << 20)),
+        (1, ADDRESS_END - any % 100),
+        (1, 0_usize.wrapping_sub(any % 100)),
+        (1, any % (1 << 33)),
+        (2, any),
+    ])
+}
+
+impl Memory for Any<'_> {
+    fn read(&self, address: usize, into: &mut [u8]) -> bool {
+        let end = address.checked_add(into.len()).expect("it ends before the address space");
+        let has = |(range, _): &(Range<usize>, Access)| range.start <= address && end <= range.end;
+        let told = self.told.borrow();
+        assert!(told.iter().rev().any(has), "{address:#x} is read and was not told");
+        for (at, byte) in (address..).zip(into) {
+            let word_seed = self.seed ^ (at as u64 / 8);
+            let mut choices = Choices::seeded(word_seed);
+            *byte = likely(&mut choices).to_ne_bytes()[at % 8];
+        }
+        // Some pages can't be read.
+        !(address >> 12 ^ self.seed as usize).is_multiple_of(16)
+    }
+}
+
+/// Any call with any arguments and any memory: what is told is within the address space, nothing is
+/// read before it was told, and there is an end.
+#[test]
+fn nothing_impossible_is_told() {
+    let mut choices = Choices::seeded(seed(41));
+    let (mut most, mut total) = (0, 0);
+    for _ in 0..scaled(30_000, 1_000_000) {
+        let number = if choices.one_in(20) { choices.u64() as usize } else { choices.below(480) };
+        let arguments: [usize; 6] = std::array::from_fn(|_| likely(&mut choices));
+        let told = RefCell::new(Vec::new());
+        let memory = Any { seed: choices.u64(), told: &told };
+        ranges(number, arguments, &memory, &mut |range, access| {
+            assert!(range.start < range.end && range.end <= ADDRESS_END, "{number}: {range:#x?}");
+            assert!(range.start > 0 && (access != Access::Unknown || range.len() == 1));
+            told.borrow_mut().push((range, access));
+        });
+        let count = told.borrow().len();
+        assert!(count <= RANGES_MAX, "{number}: {count} ranges");
+        (most, total) = (most.max(count), total + count);
+    }
+    println!("{total} ranges in all, {most} in one call");
+    assert!(most > 100, "vectors are followed");
+}
+
+/// Memory whose every word is an address of itself: what could go on for ever.
+struct Endless;
+
+impl Memory for Endless {
+    fn read(&self, _: usize, into: &mut [u8]) -> bool {
+        let word = 0x0101_0101_0101_usize.to_ne_bytes();
+        into.iter_mut().zip(word.iter().cycle()).for_each(|(byte, of)| *byte = *of);
+        true
+    }
+}
+
+#[test]
+fn a_walk_ends() {
+    let all = [0x10_0008, 0x10_0010, 0x10_0018, 0x10_0020, 0x10_0028, 0x10_0030];
+    for number in 0..512 {
+        let mut count = 0;
+        ranges(number, all, &Endless, &mut |_, _| count += 1);
+        assert!(count <= RANGES_MAX, "{number}: {count} ranges");
+    }
+}

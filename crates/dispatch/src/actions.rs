@@ -1,0 +1,189 @@
+//! What the program wants done with each signal: the system is told of our handler wherever the
+//! program has one.
+//!
+//! While the lock is held nothing of the program's is touched and no signal can come; a fork holds
+//! it, so that a child's table is whole (di-4).
+//!
+//! # Safety
+//! The table is changed and read with its lock held.
+#![allow(unsafe_code)]
+
+use crate::mask::{self, BLOCK, LAST, bit, is_owned};
+use crate::x86_64::instructions::{raw_syscall, restorer};
+use std::cell::UnsafeCell;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The kernel's, which is not the C library's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub(crate) handler: usize,
+    pub(crate) flags: usize,
+    pub(crate) restorer: usize,
+    pub(crate) mask: u64,
+}
+
+const SA_RESTORER: usize = 0x0400_0000;
+/// Flags that the system takes as we would: what the program would see is the same.
+const PASSED: usize =
+    (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
+        as usize;
+/// Flags there are; of others the program learns that there are none.
+const KNOWN: usize = PASSED
+    | SA_RESTORER
+    | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
+    | 0x800;
+/// Looks in vain before the processor is given away.
+const SPINS_MAX: u32 = 100;
+
+impl Action {
+    pub(crate) const DEFAULT: Action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+
+    pub(crate) fn is_handler(&self) -> bool {
+        self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
+    }
+
+    pub(crate) fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u32 as usize != 0
+    }
+}
+
+/// The entry of signals, once there is one: every handler that the system is told.
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn set_entry(entry: usize) {
+    ENTRY.store(entry, Ordering::Release);
+}
+
+/// What the system is told in place of an action.
+fn told(signal: i32, action: &Action) -> Action {
+    if !action.is_handler() && !is_owned(signal) {
+        return *action;
+    }
+    let passed = if is_owned(signal) { libc::SA_RESTART as usize } else { action.flags & PASSED };
+    let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize;
+    let handler = ENTRY.load(Ordering::Acquire);
+    Action { handler, flags: passed | own, restorer: restorer(), mask: BLOCK }
+}
+
+/// Asks the system for a signal's action, or sets it.
+///
+/// # Safety
+/// The action is one that [`told`] made, or none of a handler.
+unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
+    let new = new.map_or(0, |new| (&raw const *new).addr());
+    let old = old.map_or(0, |old| (&raw mut *old).addr());
+    let args = [signal as usize, new, old, mask::BYTES, 0, 0];
+    // SAFETY: both structures are the caller's.
+    unsafe { raw_syscall(libc::SYS_rt_sigaction as usize, args) }
+}
+
+/// The actions of the threads that share them.
+#[derive(Debug)]
+pub(crate) struct Actions {
+    locked: AtomicBool,
+    table: UnsafeCell<[Action; LAST as usize]>,
+}
+
+// SAFETY: `table` is reached with the lock held: see `with`.
+unsafe impl Sync for Actions {}
+
+impl Actions {
+    pub(crate) const fn new() -> Self {
+        let table = [Action::DEFAULT; LAST as usize];
+        Actions { locked: AtomicBool::new(false), table: UnsafeCell::new(table) }
+    }
+
+    /// Takes the lock, for a fork.
+    pub(crate) fn lock(&self) {
+        let mut spins = 0;
+        while self.locked.swap(true, Ordering::Acquire) {
+            spins += 1;
+            if spins < SPINS_MAX {
+                spin_loop();
+            } else {
+                // SAFETY: it touches no memory.
+                unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
+            }
+        }
+    }
+
+    pub(crate) fn unlock(&self) {
+        self.locked.store(false, Ordering::Release);
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut [Action; LAST as usize]) -> T) -> T {
+        self.lock();
+        // SAFETY: the lock is held, and no signal comes here that would want it.
+        let result = work(unsafe { &mut *self.table.get() });
+        self.unlock();
+        result
+    }
+
+    pub(crate) fn get(&self, signal: i32) -> Action {
+        self.with(|table| table[signal as usize - 1])
+    }
+
+    /// The action for a signal that is delivered now: one that is for once is gone then.
+    pub(crate) fn take(&self, signal: i32) -> Action {
+        self.with(|table| {
+            let action = &mut table[signal as usize - 1];
+            let taken = *action;
+            if taken.has(libc::SA_RESETHAND) && taken.is_handler() {
+                action.handler = libc::SIG_DFL;
+            }
+            taken
+        })
+    }
+
+    /// As `sigaction`: the action before, or an error's number.
+    pub(crate) fn set(&self, signal: i32, new: &Action) -> Result<Action, isize> {
+        self.with(|table| {
+            let mut kept = *new;
+            kept.flags &= KNOWN;
+            kept.mask = mask::allowed(kept.mask);
+            // SAFETY: `told` made it.
+            let result = unsafe { system(signal, Some(&told(signal, &kept)), None) };
+            if result < 0 {
+                return Err(result);
+            }
+            Ok(std::mem::replace(&mut table[signal as usize - 1], kept))
+        })
+    }
+
+    /// Takes over what the system has, with our handler in its place.
+    pub(crate) fn take_over(&self) {
+        for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
+            let mut found = Action::DEFAULT;
+            // SAFETY: the structure is here.
+            unsafe { system(signal, None, Some(&mut found)) };
+            self.with(|table| table[signal as usize - 1] = found);
+            if found.is_handler() || is_owned(signal) {
+                // SAFETY: `told` made it.
+                unsafe { system(signal, Some(&told(signal, &found)), None) };
+            }
+        }
+    }
+
+    /// Copies what another has.
+    pub(crate) fn copy_of(&self, other: &Actions) {
+        let copied = other.with(|table| *table);
+        self.with(|table| *table = copied);
+    }
+
+    /// Has each signal that has a handler go its default way, as for a child that asks for it.
+    pub(crate) fn clear(&self) {
+        for signal in 1..=LAST {
+            if self.get(signal).is_handler() {
+                let _ = self.set(signal, &Action::DEFAULT);
+            }
+        }
+    }
+
+    /// Has the system do what it does by itself with a signal of ours: the process ends.
+    pub(crate) fn end_by(&self, signal: i32) {
+        // SAFETY: no handler.
+        unsafe { system(signal, Some(&Action::DEFAULT), None) };
+    }
+}

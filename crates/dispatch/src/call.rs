@@ -1,0 +1,145 @@
+//! A system call of the program's that has come to us.
+//!
+//! # Safety
+//! A call lies on the stack of this crate's code, with the frame of the signal that brought it
+//! above it. Who interrupts its issue finds it by its address.
+#![allow(unsafe_code)]
+
+use crate::mask::BLOCK;
+use crate::x86_64::frame::Context;
+use crate::x86_64::instructions::{Issue, issue, raw_syscall};
+use std::ptr::null;
+
+/// Words that a hook may keep with a call.
+pub const NOTE_WORDS: usize = 8;
+
+/// A system call, which a hook may change, answer or let go on.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Call {
+    /// First: the instructions that issue it take its address for the call's.
+    issue: Issue,
+    /// The program, as it was.
+    context: *mut Context,
+    number: usize,
+    note: [u64; NOTE_WORDS],
+    /// The mask that the program has while the call waits.
+    temporary: Option<u64>,
+    /// What arguments point to in place of the program's: a mask, and a pointer to it.
+    scratch: [u64; 3],
+}
+
+impl Call {
+    pub(crate) fn new(context: &mut Context) -> Self {
+        let number = context.number();
+        Call {
+            issue: Issue {
+                number,
+                args: context.args(),
+                result: 0,
+                mask: null(),
+                block: &raw const BLOCK,
+            },
+            context,
+            number,
+            note: [0; NOTE_WORDS],
+            temporary: None,
+            scratch: [0; 3],
+        }
+    }
+
+    /// Returns the call's number.
+    pub fn number(&self) -> usize {
+        self.issue.number
+    }
+
+    /// Changes which call it is.
+    pub fn set_number(&mut self, number: usize) {
+        self.issue.number = number;
+    }
+
+    /// Returns the arguments.
+    pub fn args(&self) -> [usize; 6] {
+        self.issue.args
+    }
+
+    /// Changes the arguments.
+    pub fn set_args(&mut self, args: [usize; 6]) {
+        self.issue.args = args;
+    }
+
+    /// Returns words that stay with the call until it has returned or was given up: all zeros at
+    /// first.
+    pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
+        &mut self.note
+    }
+
+    /// Returns the program's registers as the C library names them: a `ucontext_t` of the kernel's.
+    pub fn context(&mut self) -> *mut libc::ucontext_t {
+        self.context.cast()
+    }
+
+    /// Issues the call now, with all signals blocked: for calls that do not wait. Returns the
+    /// result, or an error's number below 0.
+    ///
+    /// # Safety
+    /// The call does to memory what the program asked for; it is none that makes, ends or replaces
+    /// a process or a thread, and none that this crate answers itself (masks and actions of
+    /// signals).
+    pub unsafe fn issue(&mut self) -> isize {
+        // SAFETY: the caller vouches for it.
+        unsafe { raw_syscall(self.issue.number, self.issue.args) }
+    }
+
+    /// Issues it; signals may come meanwhile if there is a mask, and then this may never return.
+    ///
+    /// # Safety
+    /// As of the call. With a mask no caller has anything to undo.
+    pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
+        self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
+        // SAFETY: the call lies on this thread's stack; the caller vouches for the rest.
+        unsafe { issue(&raw mut self.issue) };
+        self.issue.mask = null();
+        self.issue.result
+    }
+
+    /// Whether signals may come now.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.issue.mask.is_null()
+    }
+
+    /// The result that was kept when it was interrupted.
+    pub(crate) fn kept_result(&self) -> isize {
+        self.issue.result
+    }
+
+    /// The number that the program had asked for.
+    pub(crate) fn asked_number(&self) -> usize {
+        self.number
+    }
+
+    /// The frame of the signal that brought it.
+    pub(crate) fn frame(&self) -> *mut Context {
+        self.context
+    }
+
+    pub(crate) fn temporary(&self) -> Option<u64> {
+        self.temporary
+    }
+
+    /// Has the call wait with `mask` in place of the program's.
+    pub(crate) fn set_temporary(&mut self, mask: u64) {
+        self.temporary = Some(mask);
+    }
+
+    /// The addresses of a mask that the system is told, and of a structure that points to it.
+    pub(crate) fn tell(&mut self, mask: u64) -> (usize, usize) {
+        let at = (&raw const self.scratch).addr();
+        self.scratch = [mask, at as u64, size_of::<u64>() as u64];
+        (at, at + size_of::<u64>())
+    }
+
+    pub(crate) fn set_arg(&mut self, nth: usize, value: usize) {
+        self.issue.args[nth] = value;
+    }
+}

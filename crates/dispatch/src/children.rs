@@ -1,0 +1,223 @@
+//! Threads and processes that begin and end.
+//!
+//! ```text
+//!   a thread, vfork:  parent's block          child's block
+//!                     | frame | handler |     | copy of the frame: result 0, its stack | ...
+//!                                clone -----> child_begins: armed -> rt_sigreturn -> its program
+//!   fork:             the child has a copy of the block, and returns from the handler
+//! ```
+//! A child makes no call of its program's before it is armed, and no signal comes before it returns
+//! from its frame (di-5).
+//!
+//! # Safety
+//! A block goes to the child that the system made; it is given back where there was none, where the
+//! child has left its parent's memory (the parent of `vfork` goes on then), or by the child's end.
+#![allow(unsafe_code)]
+
+use crate::call::Call;
+use crate::deliver;
+use crate::hook::{Begins, hook};
+use crate::signal_calls::EINVAL;
+use crate::thread::{BLOCK_BYTES, Kind, Thread};
+use crate::user;
+use crate::x86_64::instructions::{clone, leave, raw_syscall};
+
+const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+const VM: u64 = libc::CLONE_VM as u64;
+const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
+const VFORK: u64 = libc::CLONE_VFORK as u64;
+const RECORD_WORDS: usize = 32;
+/// The least that a structure of `clone3` has, and where its stack is.
+const RECORD_BYTES_MIN: usize = 64;
+const STACK_AT: usize = 5;
+
+/// A child that is asked for.
+struct Request {
+    number: usize,
+    args: [usize; 5],
+    /// What `clone3` reads.
+    record: [u64; RECORD_WORDS],
+    flags: u64,
+    /// The child's stack pointer; 0: its parent's.
+    stack: usize,
+}
+
+impl Request {
+    fn of(call: &Call) -> Result<Self, isize> {
+        let [flags, stack, rest @ ..] = call.args();
+        let clone = libc::SYS_clone as usize;
+        let mut it = Request {
+            number: clone,
+            args: [flags, stack, rest[0], rest[1], rest[2]],
+            record: [0; RECORD_WORDS],
+            flags: flags as u64,
+            stack,
+        };
+        match call.number() as i64 {
+            libc::SYS_fork | libc::SYS_vfork => {
+                let shares = if call.number() as i64 == libc::SYS_vfork { VM | VFORK } else { 0 };
+                it.flags = shares | libc::SIGCHLD as u64;
+                (it.args, it.stack) = ([it.flags as usize, 0, 0, 0, 0], 0);
+            }
+            libc::SYS_clone3 => it.read(flags, stack)?,
+            _ => {}
+        }
+        Ok(it)
+    }
+
+    fn read(&mut self, at: usize, bytes: usize) -> Result<(), isize> {
+        if !(RECORD_BYTES_MIN..=size_of_val(&self.record)).contains(&bytes) {
+            return Err(EINVAL);
+        }
+        let to = self.record.as_mut_ptr().addr();
+        // SAFETY: the record is here, and as long.
+        unsafe { user::copy_in(to, at, bytes)? };
+        let (start, length) = (self.record[STACK_AT], self.record[STACK_AT + 1]);
+        if (start == 0) != (length == 0) {
+            return Err(EINVAL);
+        }
+        self.number = libc::SYS_clone3 as usize;
+        (self.args[1], self.flags) = (bytes, self.record[0]);
+        self.stack = start.wrapping_add(length) as usize;
+        Ok(())
+    }
+
+    /// The arguments for the system, with a stack of ours or none.
+    fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
+        let (start, end) = stack.unwrap_or((0, 0));
+        if self.number == libc::SYS_clone3 as usize {
+            self.record[0] = flags;
+            self.record[STACK_AT] = start as u64;
+            self.record[STACK_AT + 1] = (end - start) as u64;
+            self.args[0] = self.record.as_ptr().addr();
+        } else {
+            (self.args[0], self.args[1]) = (flags as usize, end);
+        }
+        self.args
+    }
+}
+
+/// `clone`, `clone3`, `fork`, `vfork`
+pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
+    let made = Request::of(call).and_then(|request| {
+        if request.flags & VM == 0 {
+            Ok(fork(thread, call, request))
+        } else {
+            share(thread, call, request)
+        }
+    });
+    made.unwrap_or_else(|error| error)
+}
+
+/// A child with memory of its own.
+fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
+    let flags = request.flags & !CLEAR_SIGHAND;
+    let [a, b, c, d, e] = request.told(flags, None);
+    hook().before_fork();
+    thread.actions().lock();
+    // SAFETY: what is asked for is the program's. The child has this stack as its copy.
+    let result = unsafe { raw_syscall(request.number, [a, b, c, d, e, 0]) };
+    thread.actions().unlock();
+    if result != 0 {
+        hook().after_fork_in_parent();
+        return result;
+    }
+    thread.arm();
+    thread.kind.set(Kind::Thread);
+    thread.pending.set(0);
+    if request.flags & CLEAR_SIGHAND != 0 {
+        thread.actions().clear();
+    }
+    hook().after_fork_in_child();
+    if request.stack != 0 {
+        // SAFETY: the frame is that of the signal which brought the call.
+        unsafe { (*call.frame()).set_stack_pointer(request.stack) };
+    }
+    0
+}
+
+/// A child with this memory, and a block of its own.
+fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
+    let flags = request.flags;
+    let waits = flags & VFORK != 0;
+    let kind = match flags & libc::CLONE_THREAD as u64 != 0 {
+        true => Kind::Thread,
+        false if waits => Kind::Vfork,
+        false => Kind::Sharing,
+    };
+    let child = Thread::make(thread.actions_pointer(), kind)?;
+    if flags & SIGHAND == 0 {
+        child.own_actions(thread.actions());
+        child.clears.set(flags & CLEAR_SIGHAND != 0);
+    } else if thread.has_own_actions() {
+        thread.is_lent.set(true);
+    }
+    // SAFETY: the frame is that of the signal which brought the call.
+    let mut context = unsafe { *call.frame() };
+    context.set_result(0);
+    if request.stack != 0 {
+        context.set_stack_pointer(request.stack);
+    }
+    child.set_shadow(thread.shadow());
+    if waits {
+        child.altstack.set(thread.altstack.get());
+    }
+    let made = deliver::copy_to(child, &context).map(|at| {
+        let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
+        // SAFETY: the block is the child's, and the frame in it one that the system made.
+        unsafe { clone(request.number, &args, at, child_begins) }
+    });
+    if waits || !matches!(made, Ok(1..)) {
+        // SAFETY: there is no child, or it has left this memory.
+        unsafe { child.free() };
+    }
+    made
+}
+
+/// What a child does first.
+extern "C" fn child_begins(frame: usize) {
+    // SAFETY: the frame lies in the child's block.
+    let thread = unsafe { Thread::of(frame) };
+    thread.arm();
+    if thread.clears.get() {
+        thread.actions().clear();
+    }
+    hook().thread_begins(match thread.kind.get() {
+        Kind::Thread => Begins::Thread,
+        _ => Begins::Process,
+    });
+    thread.dispatch();
+}
+
+/// `exit`, and `exit_group` of a process that shares memory: the block goes first.
+pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
+    let (number, code) = (call.number(), call.args()[0]);
+    let is_group = number as i64 == libc::SYS_exit_group;
+    if !is_group {
+        hook().thread_ends();
+    }
+    let goes = match thread.kind.get() {
+        Kind::Thread => !is_group,
+        Kind::Sharing => true,
+        Kind::Vfork => false,
+    };
+    // SAFETY: the thread ends, and has no signal before it.
+    unsafe {
+        if goes && !thread.is_lent.get() {
+            block_all();
+            leave(thread.base(), BLOCK_BYTES, number, code);
+        }
+        raw_syscall(number, [code, 0, 0, 0, 0, 0])
+    }
+}
+
+/// Blocks all signals, ours too.
+///
+/// # Safety
+/// The thread touches nothing any more that a hook would bring back.
+unsafe fn block_all() {
+    static ALL: u64 = u64::MAX;
+    let args = [libc::SIG_SETMASK as usize, (&raw const ALL).addr(), 0, size_of::<u64>(), 0, 0];
+    // SAFETY: the system reads the mask alone.
+    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
+}

@@ -1,0 +1,197 @@
+//! Signals on their way to the program: their frames are made on its stacks as the system would
+//! have made them, and returns from them are what the system would have made of them.
+//!
+//! A handler of the program's never runs on a stack of ours, and the frame that it sees is of its
+//! program (di-2): what of ours was interrupted has been ended or undone before.
+//!
+//! # Safety
+//! Frames and contexts are those of this thread's signals, on its block.
+#![allow(unsafe_code)]
+
+use crate::call::Call;
+use crate::hook::{Outcome, Step, hook};
+use crate::mask::{bit, is_owned};
+use crate::signal_calls::MIN_STACK_BYTES;
+use crate::thread::Thread;
+use crate::user;
+use crate::x86_64::frame::{
+    self, AUTODISARM, Context, FP_SIZE_AT, Frame, Info, NO_STACK, RED_ZONE,
+};
+use crate::x86_64::instructions::{Stage, raw_syscall};
+use std::mem::offset_of;
+
+const SYS_SECCOMP: i32 = 1;
+
+/// Has the process end by a signal of ours, as if it had no handler.
+pub(crate) fn die(thread: &Thread, info: &Info) {
+    thread.actions().end_by(info.signal);
+    // SAFETY: the system looks at `info` alone, and ends the process.
+    unsafe {
+        let process = raw_syscall(libc::SYS_getpid as usize, [0; 6]) as usize;
+        let this = raw_syscall(libc::SYS_gettid as usize, [0; 6]) as usize;
+        let at = (&raw const *info).addr();
+        let args = [process, this, info.signal as usize, at, 0, 0];
+        raw_syscall(libc::SYS_rt_tgsigqueueinfo as usize, args);
+    }
+}
+
+/// The same where the program's stack can't be written or read.
+fn die_of_stack(thread: &Thread) {
+    die(thread, &Info::of_system(libc::SIGSEGV));
+}
+
+/// Whether the instruction that was interrupted is the cause, so that it faults again.
+fn is_fault(info: &Info) -> bool {
+    matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
+}
+
+/// Sends a signal on to what the program has for it. `context` is the program's; the program goes
+/// on with its handler. `base` is the mask that the handler's is added to, the program's own
+/// without one.
+pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
+    let mask = base.unwrap_or(thread.mask(context));
+    let is_sent = info.code <= 0;
+    if is_owned(info.signal) && mask & bit(info.signal) != 0 && is_sent {
+        return thread.defer(info);
+    }
+    let action = thread.actions().take(info.signal);
+    let is_blocked = is_owned(info.signal) && mask & bit(info.signal) != 0;
+    if !action.is_handler() || is_blocked {
+        // What is ignored, and was sent; the system ignores no fault.
+        if action.handler == libc::SIG_IGN && is_sent {
+            return;
+        }
+        if is_fault(info) {
+            return thread.actions().end_by(info.signal);
+        }
+        return die(thread, info);
+    }
+    let saved = thread.mask(context);
+    let pointer = context.stack_pointer();
+    let stack = thread.altstack.get();
+    let goes = action.has(libc::SA_ONSTACK) && stack.is_on() && !stack.holds(pointer);
+    let top = if goes { stack.end() } else { pointer.wrapping_sub(RED_ZONE) };
+    let is_on = goes || stack.is_on() && stack.holds(pointer);
+    let made = make(thread, context, info, action.restorer, saved, top);
+    let Ok(at) = made.and_then(|at| if is_on && at < stack.start { Err(0) } else { Ok(at) }) else {
+        return die_of_stack(thread);
+    };
+    let own = if action.has(libc::SA_NODEFER) { 0 } else { bit(info.signal) };
+    context.enter(action.handler, info.signal, at);
+    thread.set_mask(context, mask | action.mask | own);
+    if stack.flags & AUTODISARM != 0 {
+        thread.altstack.set(NO_STACK);
+    }
+}
+
+/// The bytes of an fpstate.
+fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
+    match fpstate {
+        0 => Ok(0),
+        _ => user::read(fpstate.wrapping_add(FP_SIZE_AT)).map(frame::fp_bytes),
+    }
+}
+
+/// Makes a frame below `top`; where.
+fn make(
+    thread: &Thread,
+    context: &Context,
+    info: &Info,
+    restorer: usize,
+    mask: u64,
+    top: usize,
+) -> Result<usize, isize> {
+    let from = context.registers.fpstate;
+    let bytes = fp_bytes(from)?;
+    let (at, fp) = frame::places(top, bytes);
+    let mut shown = Frame { restorer, context: *context, info: *info };
+    (shown.context.stack, shown.context.mask, shown.context.link) =
+        (thread.altstack.get(), mask, 0);
+    if from != 0 {
+        user::copy_out(fp, from, bytes)?;
+        shown.context.registers.fpstate = fp;
+    }
+    user::write(at, &shown)?;
+    Ok(at)
+}
+
+/// Copies a frame to the block of a child; where it lies.
+pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize> {
+    let (from, stack) = (context.registers.fpstate, child.stack());
+    let bytes = fp_bytes(from)?;
+    let (at, fp) = frame::places(stack.end(), bytes);
+    let mut copied = Frame { restorer: 0, context: *context, info: Info::NONE };
+    copied.context.stack = stack;
+    if from != 0 {
+        user::copy_out(fp, from, bytes)?;
+        copied.context.registers.fpstate = fp;
+    }
+    user::write(at, &copied)?;
+    Ok(at)
+}
+
+/// Has the program go on where the frame says that it returns from.
+pub(crate) fn return_from(thread: &Thread, context: &mut Context) {
+    if take_back(thread, context).is_err() {
+        die_of_stack(thread);
+    }
+}
+
+fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
+    let at = context.returned_frame();
+    let given: Frame = user::read(at)?;
+    let (own, from) = (context.registers.fpstate, given.context.registers.fpstate);
+    (context.flags, context.registers) = (given.context.flags, given.context.registers);
+    // Our frame has room for as much; of another length the system reads where the program has it.
+    let bytes = fp_bytes(from)?;
+    if from != 0 && own != 0 && fp_bytes(own)? == bytes {
+        // SAFETY: `own` is the frame's on this stack, which has so many bytes.
+        unsafe { user::copy_in(own, from, bytes)? };
+        context.registers.fpstate = own;
+    }
+    thread.set_mask(context, given.context.mask);
+    let stack = given.context.stack;
+    let is_on = stack.flags & libc::SS_DISABLE == 0 && stack.bytes >= MIN_STACK_BYTES;
+    thread.altstack.set(if is_on { stack } else { NO_STACK });
+    Ok(())
+}
+
+/// Ends or undoes the call that a signal interrupted, so that `context` is the program's; the mask
+/// for handlers if the call had one of its own.
+///
+/// # Safety
+/// `context` was interrupted in the instructions that issue a call.
+pub(crate) unsafe fn interrupt(
+    context: &mut Context,
+    stage: Stage,
+    info: &mut Info,
+) -> Option<u64> {
+    // SAFETY: the register has the call's address at each of these instructions, and the frame of
+    // the signal that brought it lies above; neither is looked at by what was interrupted again.
+    let (call, outer) = unsafe {
+        let call = context.issue() as *mut Call;
+        (&mut *call, &mut *(*call).frame())
+    };
+    let mut base = None;
+    if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
+        // A filter of the program's: its handler answers the call.
+        hook().returned(call, Outcome::GivenUp);
+        outer.set_result(call.number() as isize);
+        info.call_address = outer.instruction();
+    } else if stage == Stage::Before {
+        hook().returned(call, Outcome::GivenUp);
+        outer.rewind(call.asked_number());
+    } else {
+        let kept = call.kept_result();
+        let result = if stage == Stage::Answered { context.result() } else { kept };
+        base = call.temporary().filter(|_| result == -(libc::EINTR as isize));
+        match hook().returned(call, Outcome::Returned(result)) {
+            Step::Answer(result) => outer.set_result(result),
+            Step::Issue => outer.rewind(call.asked_number()),
+        }
+    }
+    *context = *outer;
+    base
+}
+
+const _: () = assert!(offset_of!(Frame, context) == size_of::<usize>());

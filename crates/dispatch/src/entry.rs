@@ -1,0 +1,156 @@
+//! Where every signal comes in that this crate has a handler for, and every call that is
+//! dispatched.
+//!
+//! # Safety
+//! The handler is called by the kernel, on this thread's block, with a frame that is this thread's.
+#![allow(unsafe_code)]
+
+use crate::brief::is_brief;
+use crate::call::Call;
+use crate::children;
+use crate::deliver::{self, die, interrupt, send};
+use crate::hook::{Outcome, Step, hook};
+use crate::mask::is_owned;
+use crate::signal_calls::{self, EINVAL};
+use crate::thread::Thread;
+use crate::x86_64::frame::{Context, Info};
+use crate::x86_64::instructions::{after_copy, stage};
+
+/// What the kernel says of a call that it has dispatched, and of one that a filter refused.
+const SYS_USER_DISPATCH: i32 = 2;
+const SYS_SECCOMP: i32 = 1;
+const ENOSYS: isize = -(libc::ENOSYS as isize);
+const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+
+/// The handler of all signals.
+pub(crate) extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut Context) {
+    // SAFETY: the frame lies on this thread's block, and is looked at by nobody else; within `Call`
+    // it is reached by the pointer, while no reference is used.
+    unsafe {
+        let thread = Thread::of(context.addr());
+        thread.let_through();
+        if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
+            dispatched(thread, &*info, context);
+        } else {
+            came(thread, &mut *info, &mut *context);
+        }
+        finish(thread, &mut *context);
+    }
+}
+
+/// What remains before the program goes on, or code of ours.
+fn finish(thread: &Thread, context: &mut Context) {
+    if thread.is_here(context.stack_pointer()) {
+        return;
+    }
+    while let Some(info) = thread.take_pending() {
+        send(thread, context, &info, None);
+    }
+    context.stack = thread.stack();
+    thread.dispatch();
+}
+
+/// A call of the program's.
+///
+/// # Safety
+/// `context` is the frame's of the signal that brought it.
+unsafe fn dispatched(thread: &Thread, info: &Info, context: *mut Context) {
+    // SAFETY: the caller vouches for it.
+    let context = unsafe { &mut *context };
+    if !info.is_of_this_arch() {
+        return context.set_result(ENOSYS);
+    }
+    if thread.has_ready() {
+        // It came first, as code of ours was about to return: the call is made after its handler.
+        return context.rewind(context.number());
+    }
+    let mut call = Call::new(context);
+    let mut step = hook().call(&mut call);
+    let result = loop {
+        match step {
+            Step::Answer(result) => break result,
+            Step::Issue => match perform(thread, &mut call) {
+                Some(result) => step = hook().returned(&mut call, Outcome::Returned(result)),
+                None => return,
+            },
+        }
+    };
+    // SAFETY: as above: `perform` is done with it.
+    unsafe { (*call.frame()).set_result(result) };
+}
+
+/// Has a call done; None if the program goes on elsewhere.
+fn perform(thread: &Thread, call: &mut Call) -> Option<isize> {
+    let args = call.args();
+    // SAFETY: the frame of the signal that brought the call, which no one else reaches meanwhile.
+    let context = unsafe { &mut *call.frame() };
+    Some(match call.number() as i64 {
+        libc::SYS_rt_sigreturn => {
+            deliver::return_from(thread, context);
+            return None;
+        }
+        libc::SYS_rt_sigprocmask => signal_calls::sigprocmask(thread, context, args),
+        libc::SYS_rt_sigaction => signal_calls::sigaction(thread, args),
+        libc::SYS_sigaltstack => signal_calls::sigaltstack(thread, context, args),
+        libc::SYS_rt_sigpending => signal_calls::sigpending(thread, call),
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            children::make(thread, call)
+        }
+        libc::SYS_exit | libc::SYS_exit_group => children::end(thread, call),
+        libc::SYS_prctl if args[0] == PR_SET_SYSCALL_USER_DISPATCH => EINVAL,
+        // SAFETY: what is asked for is the program's; the new one has the mask that this believed
+        // to have.
+        libc::SYS_execve | libc::SYS_execveat => unsafe {
+            call.issue_with(Some(&thread.mask(context)))
+        },
+        // SAFETY: what is asked for is the program's; it waits for nothing.
+        _ if is_brief(call.number()) => unsafe { call.issue_with(None) },
+        _ => {
+            signal_calls::tell_mask(call);
+            let mask = context.mask;
+            // SAFETY: what is asked for is the program's; nothing on this stack has to be undone.
+            unsafe { call.issue_with(Some(&mask)) }
+        }
+    })
+}
+
+/// A signal that is the program's, or a touch that is the hook's.
+fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
+    let is_touch = matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
+    let frame = (&raw mut *context).cast();
+    if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
+        return;
+    }
+    let mut base = None;
+    if thread.is_here(context.stack_pointer()) {
+        if is_touch {
+            match after_copy(context.instruction()) {
+                Some(next) => context.set_instruction(next),
+                None => thread.actions().end_by(info.signal),
+            }
+            return;
+        }
+        let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
+        let stage = stage(context.instruction());
+        // SAFETY: the register is the call's in all stages.
+        let open = stage.filter(|_| is_trap || unsafe { is_open(context) });
+        match open {
+            // SAFETY: it was interrupted there.
+            Some(stage) => base = unsafe { interrupt(context, stage, info) },
+            // The hook's own call, which a filter refused: there is no answer.
+            None if is_trap => return die(thread, info),
+            None if is_owned(info.signal) => return thread.defer(info),
+            None => return,
+        }
+    }
+    send(thread, context, info, base);
+}
+
+/// Whether the call that is being issued lets signals come.
+///
+/// # Safety
+/// The context was interrupted in the instructions that issue a call.
+unsafe fn is_open(context: &Context) -> bool {
+    // SAFETY: the register has the call's address there.
+    unsafe { (*(context.issue() as *const Call)).is_open() }
+}

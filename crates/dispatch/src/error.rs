@@ -1,0 +1,34 @@
+//! Why threads can't be armed.
+
+/// Why a thread can't be armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system has no dispatch of system calls.
+    #[error("system calls can't be dispatched here (error {errno}): it takes Linux 5.11 on x86-64")]
+    Unsupported {
+        /// The system's error.
+        errno: i32,
+    },
+    /// There is a hook already.
+    #[error("system calls go to a hook already: a process has one")]
+    Armed,
+    /// The process has other threads, which would not be armed.
+    #[error("the process has several threads already: arm before the first one starts")]
+    Threads,
+    /// The processor keeps return addresses on a shadow stack.
+    #[error("the process has a shadow stack: start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off")]
+    ShadowStack,
+    /// There is no memory for a block.
+    #[error("there is no memory for a signal stack (error {errno})")]
+    Memory {
+        /// The system's error.
+        errno: i32,
+    },
+    /// The thread runs on an alternate stack.
+    #[error("the signal stack was refused (error {errno}): arm from outside of signal handlers")]
+    Stack {
+        /// The system's error.
+        errno: i32,
+    },
+}

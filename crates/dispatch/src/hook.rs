@@ -1,0 +1,132 @@
+//! Who sees every system call first.
+
+use crate::Call;
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is issued, as it stands in [`Call`] by now.
+    Issue,
+    /// It returns this, an error as its number below 0.
+    Answer(isize),
+}
+
+/// How a call that was issued ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The system returned this, an error as its number below 0.
+    Returned(isize),
+    /// A signal came first: the system was not asked, or is asked anew, by a call that comes to the
+    /// hook as any other.
+    GivenUp,
+}
+
+/// What a wrapper of the C library's function does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direct {
+    /// It issues the call: nothing is to be done for it, before or after.
+    Issue,
+    /// It goes the long way, by [`Hook::call`].
+    Dispatch,
+}
+
+/// What a child is that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// A thread.
+    Thread,
+    /// A process that has its parent's memory, as by `vfork`.
+    Process,
+}
+
+/// Who sees every system call first.
+///
+/// All but [`direct`](Self::direct) run on a stack of this crate's (200 KiB), with all signals
+/// blocked but SIGSEGV, SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`,
+/// with any lock held, or on a thread that the C library knows nothing of. So they use no heap, no
+/// lock of the C library's, and no thread-local storage. Calls that they make themselves, by the C
+/// library's functions too, are not dispatched; they keep `errno` as it was.
+///
+/// A signal that interrupts a call which waits never returns to where it was issued. So there is
+/// nothing to be held over it on a stack: what has to be undone is written to [`Call::note`], and
+/// undone in [`returned`](Self::returned), which is called once for each [`Step::Issue`] unless the
+/// call does not return (it ends the thread, returns from a signal, or executes a program). In the
+/// child of a fork it is called as well, in one that shares memory it is not.
+pub trait Hook: Sync {
+    /// Sees a call before it is issued.
+    fn call(&self, call: &mut Call) -> Step {
+        let _ = call;
+        Step::Issue
+    }
+
+    /// Sees how a call ended that was issued: [`Step::Answer`] is what the program gets, and
+    /// [`Step::Issue`] issues it once more. What it returns for [`Outcome::GivenUp`] has no effect.
+    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+        let _ = call;
+        match outcome {
+            Outcome::Returned(result) => Step::Answer(result),
+            Outcome::GivenUp => Step::Answer(0),
+        }
+    }
+
+    /// Says what a wrapper does. It runs on the program's stack and may be interrupted by signals,
+    /// and never come back: it only looks. A call that is issued and fails with EFAULT goes the
+    /// long way after.
+    fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
+        let _ = (number, args);
+        Direct::Issue
+    }
+
+    /// Sees SIGSEGV and SIGBUS of a touch before the program does, those within the hook's own code
+    /// too; returns whether the touch may go on. `context` is what was interrupted.
+    fn fault(
+        &self,
+        signal: i32,
+        info: *const libc::siginfo_t,
+        context: *mut libc::ucontext_t,
+    ) -> bool {
+        let _ = (signal, info, context);
+        false
+    }
+
+    /// Comes before a copy of the process is made, in which this thread alone goes on.
+    fn before_fork(&self) {}
+
+    /// Comes after [`before_fork`](Self::before_fork), whether there is a child or not.
+    fn after_fork_in_parent(&self) {}
+
+    /// Comes first in a child, before any call of its program.
+    fn after_fork_in_child(&self) {}
+
+    /// Comes first on a new thread, or in a child that shares memory.
+    fn thread_begins(&self, begins: Begins) {
+        let _ = begins;
+    }
+
+    /// Comes last on a thread that ends by itself. Threads that end with their process have none.
+    fn thread_ends(&self) {}
+}
+
+#[cfg(target_arch = "x86_64")]
+static HOOK: OnceLock<&'static dyn Hook> = OnceLock::new();
+
+/// Sets the hook; whether there was none.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn set(hook: &'static dyn Hook) -> bool {
+    HOOK.set(hook).is_ok()
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn get() -> Option<&'static dyn Hook> {
+    HOOK.get().copied()
+}
+
+/// The hook, once threads are armed.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn hook() -> &'static dyn Hook {
+    struct Nothing;
+    impl Hook for Nothing {}
+    get().unwrap_or(&Nothing)
+}

@@ -1,0 +1,149 @@
+//! System calls about signals, which this crate answers: the program has its masks, actions and
+//! stacks, and the system has ours.
+
+use crate::actions::Action;
+use crate::call::Call;
+use crate::mask::{self, BYTES, LAST, OWNED};
+use crate::thread::Thread;
+use crate::user::{self, EFAULT};
+use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
+
+pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
+pub(crate) const MIN_STACK_BYTES: usize = libc::MINSIGSTKSZ;
+
+/// A result, 0 or an error's number.
+fn number(result: Result<(), isize>) -> isize {
+    result.err().unwrap_or(0)
+}
+
+/// `rt_sigaction`
+pub(crate) fn sigaction(thread: &Thread, [signal, new, old, bytes, ..]: [usize; 6]) -> isize {
+    let signal = signal as i32;
+    if bytes != BYTES || !(1..=LAST).contains(&signal) {
+        return EINVAL;
+    }
+    let set = || -> Result<(), isize> {
+        let before = if new == 0 {
+            thread.actions().get(signal)
+        } else {
+            let new: Action = user::read(new)?;
+            if matches!(signal, libc::SIGKILL | libc::SIGSTOP) {
+                return Err(EINVAL);
+            }
+            thread.actions().set(signal, &new)?
+        };
+        if old == 0 { Ok(()) } else { user::write(old, &before) }
+    };
+    number(set())
+}
+
+/// `rt_sigprocmask`
+pub(crate) fn sigprocmask(
+    thread: &Thread,
+    context: &mut Context,
+    [how, new, old, bytes, ..]: [usize; 6],
+) -> isize {
+    if bytes != BYTES {
+        return EINVAL;
+    }
+    let before = thread.mask(context);
+    if new != 0 {
+        let Ok(set) = user::read::<u64>(new) else { return EFAULT };
+        let Some(after) = mask::changed(before, how, set) else { return EINVAL };
+        thread.set_mask(context, after);
+    }
+    if old == 0 { 0 } else { number(user::write(old, &before)) }
+}
+
+/// `sigaltstack`
+pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [usize; 6]) -> isize {
+    let before = thread.altstack.get();
+    let is_there = before.is_on() && before.holds(context.stack_pointer());
+    let set = || -> Result<(), isize> {
+        if new != 0 {
+            let given: Stack = user::read(new)?;
+            if is_there {
+                return Err(-(libc::EPERM as isize));
+            }
+            thread.altstack.set(match given.flags & !AUTODISARM {
+                libc::SS_DISABLE => NO_STACK,
+                0 | libc::SS_ONSTACK if given.bytes < MIN_STACK_BYTES => {
+                    return Err(-(libc::ENOMEM as isize));
+                }
+                0 | libc::SS_ONSTACK => given,
+                _ => return Err(EINVAL),
+            });
+        }
+        if old == 0 {
+            return Ok(());
+        }
+        let state = match before.is_on() {
+            false => libc::SS_DISABLE,
+            true if is_there => libc::SS_ONSTACK,
+            true => 0,
+        };
+        user::write(old, &Stack { flags: state | before.flags & AUTODISARM, ..before })
+    };
+    number(set())
+}
+
+/// `rt_sigpending`: with what is kept of ours.
+pub(crate) fn sigpending(thread: &Thread, call: &mut Call) -> isize {
+    let [to, bytes, ..] = call.args();
+    if bytes != BYTES {
+        return EINVAL;
+    }
+    let (at, _) = call.tell(0);
+    let told = crate::brief::sigpending(at);
+    match user::read::<u64>(at) {
+        Ok(pending) if told == 0 => number(user::write(to, &(pending | thread.pending.get()))),
+        _ => told,
+    }
+}
+
+/// Where a call has a mask: its argument, that of its length, and whether they lie in a structure.
+struct Place {
+    mask: usize,
+    bytes: usize,
+    is_behind: bool,
+    /// Whether the call waits with it; else it is a set of signals that are taken.
+    waits: bool,
+}
+
+fn place(number: usize) -> Option<Place> {
+    let (mask, bytes, is_behind, waits) = match number as i64 {
+        libc::SYS_rt_sigsuspend => (0, 1, false, true),
+        libc::SYS_ppoll => (3, 4, false, true),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_io_uring_enter => {
+            (4, 5, false, true)
+        }
+        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => (5, 5, true, true),
+        libc::SYS_rt_sigtimedwait => (0, 3, false, false),
+        libc::SYS_signalfd | libc::SYS_signalfd4 => (1, 2, false, false),
+        _ => return None,
+    };
+    Some(Place { mask, bytes, is_behind, waits })
+}
+
+const SYS_IO_PGETEVENTS: i64 = 333;
+
+/// Has the system see a copy of the mask that a call has, without our signals.
+pub(crate) fn tell_mask(call: &mut Call) {
+    let Some(place) = place(call.number()) else { return };
+    let args = call.args();
+    let (mut at, mut bytes) = (args[place.mask], args[place.bytes]);
+    if place.is_behind {
+        let Ok([mask, length]) = user::read::<[usize; 2]>(at) else { return };
+        (at, bytes) = (mask, length);
+    }
+    // What is wrong with it the system says.
+    let Some(mask) = (at != 0 && bytes == BYTES).then(|| user::read::<u64>(at).ok()).flatten()
+    else {
+        return;
+    };
+    if place.waits {
+        call.set_temporary(mask::allowed(mask));
+    }
+    let (told, behind) = call.tell(mask & !OWNED);
+    call.set_arg(place.mask, if place.is_behind { behind } else { told });
+}

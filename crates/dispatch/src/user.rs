@@ -1,0 +1,68 @@
+//! Memory of the program's, which may not be there.
+//!
+//! # Safety
+//! A copy from the program's memory goes to a value here, and one to it where the program said that
+//! the system may write. Only types of plain numbers are copied.
+#![allow(unsafe_code)]
+
+use crate::x86_64::instructions::copy;
+use std::mem::MaybeUninit;
+
+/// What a system call returns for memory that is not there.
+pub(crate) const EFAULT: isize = -(libc::EFAULT as isize);
+
+/// Types of numbers alone: all bytes are values of them.
+pub(crate) trait Plain: Copy {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+impl<T: Plain, const N: usize> Plain for [T; N] {}
+impl Plain for usize {}
+impl Plain for crate::x86_64::frame::Stack {}
+impl Plain for crate::x86_64::frame::Frame {}
+impl Plain for crate::x86_64::frame::Info {}
+impl Plain for crate::actions::Action {}
+
+/// Reads a value of the program's.
+///
+/// # Errors
+/// EFAULT
+pub(crate) fn read<T: Plain>(address: usize) -> Result<T, isize> {
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: the value is here, as long as what is copied, and looked at once all of it is there.
+    unsafe {
+        if !copy(value.as_mut_ptr().addr(), address, size_of::<T>()) {
+            return Err(EFAULT);
+        }
+        Ok(value.assume_init())
+    }
+}
+
+/// Writes a value to the program.
+///
+/// # Errors
+/// EFAULT
+pub(crate) fn write<T: Plain>(address: usize, value: &T) -> Result<(), isize> {
+    copy_out(address, (&raw const *value).addr(), size_of::<T>())
+}
+
+/// Copies bytes to the program.
+///
+/// # Errors
+/// EFAULT
+pub(crate) fn copy_out(to: usize, from: usize, bytes: usize) -> Result<(), isize> {
+    // SAFETY: the program has named `to` as memory that the system is to write to, or it is its
+    // stack below what is in use.
+    if unsafe { copy(to, from, bytes) } { Ok(()) } else { Err(EFAULT) }
+}
+
+/// Copies `bytes` from the program's memory to memory of ours.
+///
+/// # Errors
+/// EFAULT
+///
+/// # Safety
+/// `to` is this thread's own memory, of so many bytes.
+pub(crate) unsafe fn copy_in(to: usize, from: usize, bytes: usize) -> Result<(), isize> {
+    // SAFETY: the caller vouches for `to`.
+    if unsafe { copy(to, from, bytes) } { Ok(()) } else { Err(EFAULT) }
+}

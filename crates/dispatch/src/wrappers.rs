@@ -1,0 +1,83 @@
+//! Functions of the C library that programs call most, without a signal: a library that is
+//! preloaded exports them by [`export_wrappers`](crate::export_wrappers).
+//!
+//! They ask [`Hook::direct`](crate::Hook::direct), make the call, and set `errno`. They are
+//! cancellation points no more: a thread that waits in one is cancelled at its next point.
+//!
+//! # Safety
+//! Each does what the C library's function of its name does, with the arguments as they are.
+#![allow(unsafe_code)]
+
+use crate::hook::{Direct, get};
+use crate::x86_64::instructions::{dispatched_syscall, raw_syscall};
+
+const EFAULT: isize = -(libc::EFAULT as isize);
+/// Results from here on are errors.
+const ERRORS: isize = -4095;
+
+/// Makes a call, directly if the hook has nothing to do for it.
+///
+/// # Safety
+/// As of the call.
+#[inline]
+pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
+    let number = number as usize;
+    // SAFETY: the caller vouches for the call. Where memory was away nothing is lost by asking
+    // once more, but what `Hook::direct` has let go on knowing so.
+    let result = unsafe {
+        match get() {
+            Some(hook) if hook.direct(number, &args) == Direct::Issue => {
+                match raw_syscall(number, args) {
+                    EFAULT => dispatched_syscall(number, args),
+                    result => result,
+                }
+            }
+            _ => dispatched_syscall(number, args),
+        }
+    };
+    if !(ERRORS..0).contains(&result) {
+        return result;
+    }
+    // SAFETY: the C library's, of this thread.
+    unsafe { *libc::__errno_location() = -result as i32 };
+    -1
+}
+
+/// Defines the functions that programs call in place of the C library's.
+#[macro_export]
+macro_rules! export_wrappers {
+    () => {
+        $crate::export_wrappers! {
+            read: SYS_read(fd: i32, to: *mut u8, bytes: usize);
+            write: SYS_write(fd: i32, from: *const u8, bytes: usize);
+            pread64: SYS_pread64(fd: i32, to: *mut u8, bytes: usize, at: i64);
+            pwrite64: SYS_pwrite64(fd: i32, from: *const u8, bytes: usize, at: i64);
+            readv: SYS_readv(fd: i32, parts: *const u8, count: i32);
+            writev: SYS_writev(fd: i32, parts: *const u8, count: i32);
+            recvfrom: SYS_recvfrom(
+                fd: i32, to: *mut u8, bytes: usize, flags: i32, from: *mut u8, length: *mut u32
+            );
+            sendto: SYS_sendto(
+                fd: i32, from: *const u8, bytes: usize, flags: i32, to: *const u8, length: u32
+            );
+            recv: SYS_recvfrom(fd: i32, to: *mut u8, bytes: usize, flags: i32);
+            send: SYS_sendto(fd: i32, from: *const u8, bytes: usize, flags: i32);
+            poll: SYS_poll(fds: *mut u8, count: u64, milliseconds: i32);
+        }
+    };
+    ($($name:ident: $number:ident($($arg:ident: $kind:ty),*);)*) => {$(
+        /// As the C library's, by way of the hook.
+        ///
+        /// # Safety
+        /// As of the C library's.
+        // SAFETY: it does what the function does that it stands in for.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $kind),*) -> isize {
+            let mut args = [0; 6];
+            let given = [$($arg as usize),*];
+            args[..given.len()].copy_from_slice(&given);
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { $crate::wrappers::call(libc::$number, args) }
+        }
+    )*};
+}

@@ -1,0 +1,216 @@
+//! A signal's frame as the kernel lays it out, and registers by what they mean.
+//!
+//! ```text
+//!   high | what was interrupted | 128: red zone | fpstate, aligned to 64: xsave, its second magic
+//!        | Frame: restorer | flags, link, stack | registers, fpstate -> above | mask | info | low
+//! ```
+//! A frame begins at an address that is 8 above a multiple of 16, as after a call.
+
+/// What of `fpstate` says how long it is: a word that says so, and the bytes.
+pub(crate) const FP_SIZE_AT: usize = 464;
+const FP_MAGIC: u32 = 0x4650_5853;
+const FP_LEGACY_BYTES: usize = 512;
+/// Below the stack's end a function may have used this much.
+pub(crate) const RED_ZONE: usize = 128;
+/// Flags that a handler begins without: direction, single step, resume.
+const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
+/// Of an instruction that calls the system.
+const CALL_BYTES: usize = 2;
+/// What the kernel says of calls by other instructions.
+const ARCH: u32 = 0xc000_003e;
+
+/// A signal stack.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stack {
+    pub(crate) start: usize,
+    pub(crate) flags: i32,
+    pub(crate) padding: u32,
+    pub(crate) bytes: usize,
+}
+
+/// What of a stack's flags puts it off while a handler runs on it.
+pub(crate) const AUTODISARM: i32 = i32::MIN;
+pub(crate) const NO_STACK: Stack =
+    Stack { start: 0, flags: libc::SS_DISABLE, padding: 0, bytes: 0 };
+
+impl Stack {
+    pub(crate) fn is_on(&self) -> bool {
+        self.bytes != 0
+    }
+
+    /// Whether a signal that begins at `pointer` is on it already.
+    pub(crate) fn holds(&self, pointer: usize) -> bool {
+        self.flags & AUTODISARM == 0
+            && pointer.wrapping_sub(self.start).wrapping_sub(1) < self.bytes
+    }
+
+    pub(crate) fn end(&self) -> usize {
+        self.start.wrapping_add(self.bytes)
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    r8: usize,
+    r9: usize,
+    r10: usize,
+    r11: usize,
+    r12: usize,
+    r13: usize,
+    r14: usize,
+    r15: usize,
+    rdi: usize,
+    rsi: usize,
+    rbp: usize,
+    rbx: usize,
+    rdx: usize,
+    rax: usize,
+    rcx: usize,
+    rsp: usize,
+    rip: usize,
+    flags: usize,
+    segments: [u16; 4],
+    err: usize,
+    trap: usize,
+    old_mask: usize,
+    cr2: usize,
+    pub(crate) fpstate: usize,
+    reserved: [usize; 8],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    pub(crate) flags: usize,
+    pub(crate) link: usize,
+    pub(crate) stack: Stack,
+    pub(crate) registers: Registers,
+    pub(crate) mask: u64,
+}
+
+/// What a signal says of itself.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Info {
+    pub(crate) signal: i32,
+    pub(crate) errno: i32,
+    pub(crate) code: i32,
+    padding: i32,
+    /// Of SIGSYS: the address behind the instruction.
+    pub(crate) call_address: usize,
+    number: i32,
+    arch: u32,
+    rest: [usize; 12],
+}
+
+impl Info {
+    pub(crate) const NONE: Info = Info {
+        signal: 0,
+        errno: 0,
+        code: 0,
+        padding: 0,
+        call_address: 0,
+        number: 0,
+        arch: 0,
+        rest: [0; 12],
+    };
+
+    /// Of a signal that the system sends by itself.
+    pub(crate) fn of_system(signal: i32) -> Self {
+        /// What it says of that.
+        const SI_KERNEL: i32 = 0x80;
+        Info { signal, code: SI_KERNEL, ..Info::NONE }
+    }
+
+    /// Whether the call was made by the instruction whose numbers we know.
+    pub(crate) fn is_of_this_arch(&self) -> bool {
+        self.arch == ARCH
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) restorer: usize,
+    pub(crate) context: Context,
+    pub(crate) info: Info,
+}
+
+const _: () = assert!(size_of::<Registers>() == 256 && size_of::<Context>() == 304);
+const _: () = assert!(size_of::<Info>() == 128 && size_of::<Frame>() == 440);
+
+/// The bytes of an fpstate that has these two words at [`FP_SIZE_AT`].
+pub(crate) fn fp_bytes([magic, bytes]: [u32; 2]) -> usize {
+    if magic == FP_MAGIC { bytes as usize } else { FP_LEGACY_BYTES }
+}
+
+/// Where a frame goes, and its fpstate of so many bytes, below `top`.
+pub(crate) fn places(top: usize, fp_bytes: usize) -> (usize, usize) {
+    let fp = top.wrapping_sub(fp_bytes) & !63;
+    ((fp.wrapping_sub(size_of::<Frame>()) & !15).wrapping_sub(8), fp)
+}
+
+impl Context {
+    pub(crate) fn number(&self) -> usize {
+        self.registers.rax
+    }
+
+    pub(crate) fn args(&self) -> [usize; 6] {
+        let it = &self.registers;
+        [it.rdi, it.rsi, it.rdx, it.r10, it.r8, it.r9]
+    }
+
+    pub(crate) fn set_result(&mut self, result: isize) {
+        self.registers.rax = result as usize;
+    }
+
+    pub(crate) fn result(&self) -> isize {
+        self.registers.rax as isize
+    }
+
+    /// Has the call be made once more, as it stood.
+    pub(crate) fn rewind(&mut self, number: usize) {
+        self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
+        self.registers.rax = number;
+    }
+
+    pub(crate) fn instruction(&self) -> usize {
+        self.registers.rip
+    }
+
+    pub(crate) fn set_instruction(&mut self, address: usize) {
+        self.registers.rip = address;
+    }
+
+    pub(crate) fn stack_pointer(&self) -> usize {
+        self.registers.rsp
+    }
+
+    pub(crate) fn set_stack_pointer(&mut self, address: usize) {
+        self.registers.rsp = address;
+    }
+
+    /// The register in which [`super::instructions::issue`] has its call.
+    pub(crate) fn issue(&self) -> usize {
+        self.registers.rbx
+    }
+
+    /// Where the frame lies that a return from a signal takes.
+    pub(crate) fn returned_frame(&self) -> usize {
+        self.registers.rsp.wrapping_sub(size_of::<usize>())
+    }
+
+    /// Has a handler begin with the frame at `frame`.
+    pub(crate) fn enter(&mut self, handler: usize, signal: i32, frame: usize) {
+        let it = &mut self.registers;
+        (it.rip, it.rsp, it.rax) = (handler, frame, 0);
+        it.rdi = signal as usize;
+        it.rsi = frame + std::mem::offset_of!(Frame, info);
+        it.rdx = frame + std::mem::offset_of!(Frame, context);
+        it.flags &= !FLAGS_CLEARED;
+        // Registers of floating point are as at the start of a program.
+        it.fpstate = 0;
+    }
+}

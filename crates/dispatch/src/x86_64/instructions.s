@@ -1,0 +1,153 @@
+# See instructions.rs for what each is for.
+    .pushsection .text.uzram_dispatch, "ax", @progbits
+    .balign 64
+    .hidden uzram_dispatch_start
+    .globl uzram_dispatch_start
+uzram_dispatch_start:
+
+    # Returns from a signal: rsp is behind the frame's first word.
+    .hidden uzram_dispatch_restorer
+    .globl uzram_dispatch_restorer
+uzram_dispatch_restorer:
+    mov eax, 15
+    syscall
+    ud2
+
+    # (number, six arguments) -> result
+    .hidden uzram_dispatch_syscall
+    .globl uzram_dispatch_syscall
+uzram_dispatch_syscall:
+    mov rax, rdi
+    mov rdi, rsi
+    mov rsi, rdx
+    mov rdx, rcx
+    mov r10, r8
+    mov r8, r9
+    mov r9, [rsp + 8]
+    syscall
+    ret
+
+    # (call): issues it; with a mask in it, signals may come in the region.
+    .hidden uzram_dispatch_issue
+    .globl uzram_dispatch_issue
+uzram_dispatch_issue:
+    push rbx
+    mov rbx, rdi
+    cmp qword ptr [rbx + 64], 0
+    je 2f
+    mov eax, 14
+    mov edi, 2
+    mov rsi, [rbx + 64]
+    xor edx, edx
+    mov r10d, 8
+    syscall
+    .hidden uzram_dispatch_region
+    .globl uzram_dispatch_region
+uzram_dispatch_region:
+2:
+    mov rax, [rbx]
+    mov rdi, [rbx + 8]
+    mov rsi, [rbx + 16]
+    mov rdx, [rbx + 24]
+    mov r10, [rbx + 32]
+    mov r8, [rbx + 40]
+    mov r9, [rbx + 48]
+    syscall
+    .hidden uzram_dispatch_issued
+    .globl uzram_dispatch_issued
+uzram_dispatch_issued:
+    mov [rbx + 56], rax
+    cmp qword ptr [rbx + 64], 0
+    je 3f
+    mov eax, 14
+    mov edi, 2
+    mov rsi, [rbx + 72]
+    xor edx, edx
+    mov r10d, 8
+    syscall
+    .hidden uzram_dispatch_region_end
+    .globl uzram_dispatch_region_end
+uzram_dispatch_region_end:
+3:
+    pop rbx
+    ret
+
+    # (number, five arguments in memory, the child's frame, what it calls first) -> result; the
+    # child has its stack below the frame, and begins its program by returning from it.
+    .hidden uzram_dispatch_clone
+    .globl uzram_dispatch_clone
+uzram_dispatch_clone:
+    push rbx
+    push r12
+    mov rbx, rdx
+    mov r12, rcx
+    mov rax, rdi
+    mov r11, rsi
+    mov rdi, [r11]
+    mov rsi, [r11 + 8]
+    mov rdx, [r11 + 16]
+    mov r10, [r11 + 24]
+    mov r8, [r11 + 32]
+    syscall
+    test rax, rax
+    jz 4f
+    pop r12
+    pop rbx
+    ret
+4:
+    xor ebp, ebp
+    mov rdi, rbx
+    mov rsp, rbx
+    and rsp, -16
+    call r12
+    lea rsp, [rbx + 8]
+    mov eax, 15
+    syscall
+    ud2
+
+    # (start, bytes, number, code): gives back the stack that it runs on, and ends.
+    .hidden uzram_dispatch_leave
+    .globl uzram_dispatch_leave
+uzram_dispatch_leave:
+    mov r12, rdx
+    mov r13, rcx
+    mov eax, 11
+    syscall
+    mov rax, r12
+    mov rdi, r13
+    syscall
+    ud2
+
+    .hidden uzram_dispatch_end
+    .globl uzram_dispatch_end
+uzram_dispatch_end:
+
+    # (to, from, bytes) -> bytes that were not copied, as one side is not there.
+    .hidden uzram_dispatch_copy
+    .globl uzram_dispatch_copy
+uzram_dispatch_copy:
+    mov rcx, rdx
+    .hidden uzram_dispatch_copying
+    .globl uzram_dispatch_copying
+uzram_dispatch_copying:
+    rep movsb
+    .hidden uzram_dispatch_copied
+    .globl uzram_dispatch_copied
+uzram_dispatch_copied:
+    mov rax, rcx
+    ret
+
+    # As `syscall`, of the program: it is dispatched.
+    .hidden uzram_dispatch_dispatched
+    .globl uzram_dispatch_dispatched
+uzram_dispatch_dispatched:
+    mov rax, rdi
+    mov rdi, rsi
+    mov rsi, rdx
+    mov rdx, rcx
+    mov r10, r8
+    mov r8, r9
+    mov r9, [rsp + 8]
+    syscall
+    ret
+    .popsection

@@ -1,0 +1,64 @@
+//! The backend that is asked for, or suits this system best.
+
+use super::Backend;
+use super::remap::{Beside, SignalRemap};
+use super::signal::{Marks, Signal};
+use super::userfaultfd::Userfaultfd;
+use crate::memory::Managed;
+use crate::probes::{has_guards, writes_below_protection};
+use crate::uffd::{CanMove, Delivery};
+use crate::{BackendKind, Error, Options};
+
+/// For a region of this memory.
+pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
+    let deliveries: &[Delivery] = match options.backend {
+        kind if kind.is_signal() => &[],
+        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusMoved => &[Delivery::Signal],
+        _ => &[Delivery::Messages, Delivery::Signal],
+    };
+    // Not by itself (zm-U8).
+    let moves = [BackendKind::UserfaultfdMoved, BackendKind::UserfaultfdSigbusMoved];
+    let wants_move = if moves.contains(&options.backend) { CanMove::Yes } else { CanMove::No };
+    let mut refused = None;
+    for delivery in deliveries {
+        match Userfaultfd::new(memory.bytes(), *delivery, wants_move, options.fork) {
+            Ok(backend) => return Ok(Box::new(backend)),
+            Err(errno) => refused = Some(errno),
+        }
+    }
+    match refused {
+        Some(errno) => Err(Error::Userfaultfd { errno: errno.raw_os_error() }),
+        None => signal(options.backend, memory),
+    }
+}
+
+fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
+    let (marks, name) = match (kind, writes_below_protection()) {
+        (BackendKind::SignalRemap, _) => {
+            return remap(memory, "signal, with blocks moved to their places: asked for");
+        }
+        (BackendKind::SignalMappings, Ok(())) => {
+            (Marks::Mappings, "signal, with a mapping for each run of marked blocks: asked for")
+        }
+        (BackendKind::SignalMappings, Err(errno)) => {
+            return Err(Error::ProcessMemory { errno: errno.raw_os_error() });
+        }
+        (_, Err(_)) => {
+            let name = "signal, with blocks moved to their places: /proc/self/mem is refused";
+            return remap(memory, name);
+        }
+        (_, Ok(())) if has_guards() => {
+            (Marks::Guards, "signal, with marks of page tables: needs no right")
+        }
+        (_, Ok(())) => (
+            Marks::Mappings,
+            "signal, with a mapping for each run of marked blocks: the system has no guard regions",
+        ),
+    };
+    Ok(Box::new(Signal { marks, name, beside: Beside::default() }))
+}
+
+fn remap(memory: &Managed, name: &'static str) -> Result<Box<dyn Backend>, Error> {
+    let backend = SignalRemap::new(memory, name);
+    Ok(Box::new(backend.map_err(Error::system("address space for blocks"))?))
+}

@@ -1,0 +1,222 @@
+//! Marks of the kernel's userfaultfd: what is absent has no page, and its first touch is told. No
+//! mapping changes. A block in probation lies in *staging*, at the same offset; where pages can't
+//! be moved, it is write-protected in its place.
+
+use super::answers::{ANSWERS, Answers};
+use super::staging::Staging;
+use super::{Backend, Data, Heir};
+use crate::Fork;
+use crate::fatal::fatal;
+use crate::memory::Managed;
+use crate::uffd::{CanMove, Delivery, Fault, Uffd};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// More threads that answer would wait for the same locks.
+const THREADS_MAX: usize = 4;
+
+/// The backend `userfaultfd`.
+#[derive(Debug)]
+pub(crate) struct Userfaultfd {
+    uffd: Uffd,
+    /// Where pages are moved to, if they can be.
+    staging: Option<Staging>,
+    fork: Fork,
+    /// One of [`ANSWERS`], which is another in a child.
+    answers: AtomicU8,
+}
+
+impl Userfaultfd {
+    /// For so many bytes, if that is permitted.
+    pub(crate) fn new(
+        bytes: usize,
+        delivery: Delivery,
+        wants_move: CanMove,
+        fork: Fork,
+    ) -> Result<Self, Errno> {
+        let (uffd, can_move) = Uffd::open(delivery, wants_move)?;
+        let staging = (can_move == CanMove::Yes).then(|| Staging::new(bytes));
+        let answers = match delivery {
+            Delivery::Messages => Answers::Threads,
+            Delivery::Signal => Answers::Toucher,
+        };
+        let answers = AtomicU8::new(answers as u8);
+        Ok(Userfaultfd { uffd, staging: staging.transpose()?, fork, answers })
+    }
+
+    fn answers(&self) -> Answers {
+        ANSWERS[usize::from(self.answers.load(Relaxed))]
+    }
+
+    /// Whether the region is managed in this process.
+    fn is_managed(&self) -> bool {
+        matches!(self.answers(), Answers::Threads | Answers::Toucher)
+    }
+
+    fn register(&self, memory: &Managed) -> Result<(), Errno> {
+        self.uffd.register(memory)?;
+        self.staging.as_ref().map_or(Ok(()), |staging| self.uffd.register_quiet(&staging.0))
+    }
+}
+
+impl Backend for Userfaultfd {
+    fn describe(&self) -> &'static str {
+        self.answers().describe(self.staging.is_some())
+    }
+
+    fn opens_first(&self) -> bool {
+        false
+    }
+
+    fn mappings_max(&self, _: usize) -> usize {
+        0
+    }
+
+    fn open_chunk(&self, _: &Managed, _: Range<usize>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        self.uffd.zero(memory, range)
+    }
+
+    fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
+        self.uffd.copy(memory, range.start, data)
+    }
+
+    fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        match &self.staging {
+            Some(staging) => staging.take(&self.uffd, memory, range),
+            None => self.uffd.protect(memory, range, true),
+        }
+    }
+
+    fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        match &self.staging {
+            Some(staging) => staging.give_back(&self.uffd, memory, range),
+            None => self.uffd.protect(memory, range, false),
+        }
+    }
+
+    fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
+        match &self.staging {
+            Some(staging) => staging.0.copy_out(at, buf),
+            None if memory.read(at, buf).is_ok() => {}
+            None => {
+                let page = page::page_size();
+                for (nth, part) in buf.chunks_mut(page).enumerate() {
+                    // A page that was never there, or is there no more.
+                    if memory.read(at + nth * page, part).is_err() {
+                        part.fill(0);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno> {
+        match &self.staging {
+            Some(staging) if from == Data::Closed => staging.0.drop_pages(range),
+            _ => memory.drop_pages(range),
+        }
+    }
+
+    fn put_back(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
+        let page = page::page_size();
+        for (nth, part) in data.chunks(page).enumerate() {
+            match self.uffd.copy(memory, range.start + nth * page, part) {
+                // What is there was not changed since it was closed.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.staging.as_ref().map_or_else(|| self.uffd.protect(memory, range, false), |_| Ok(()))
+    }
+
+    fn put_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        self.uffd.fill_holes(memory, range.clone())?;
+        if self.staging.is_none() {
+            self.uffd.protect(memory, range.clone(), false)?;
+        }
+        memory.clear(range);
+        Ok(())
+    }
+
+    fn probe(&self) -> Result<(), Errno> {
+        // What it can was asked when the descriptor was opened.
+        Ok(())
+    }
+
+    fn begin(&self, memory: &Managed) -> Result<(), Errno> {
+        memory.open(0..memory.bytes())?;
+        if self.fork == Fork::Default {
+            memory.set_inherited(false)?;
+            self.staging.as_ref().map_or(Ok(()), |staging| staging.0.set_inherited(false))?;
+        }
+        self.register(memory)
+    }
+
+    fn end(&self, memory: &Managed) -> Result<(), Errno> {
+        let unregistered = self.uffd.unregister(memory);
+        memory.set_inherited(true).and(unregistered)
+    }
+
+    fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        self.uffd.fill_holes(memory, range)
+    }
+
+    fn threads(&self) -> usize {
+        match self.answers() {
+            Answers::Threads => {
+                std::thread::available_parallelism().map_or(1, |count| count.get()).min(THREADS_MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.uffd.file()
+    }
+
+    fn next_fault(&self) -> Result<Option<Fault>, Errno> {
+        self.uffd.next_fault()
+    }
+
+    fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        self.uffd.wake(memory, range)
+    }
+
+    fn is_whole_over_forks(&self) -> bool {
+        self.fork == Fork::Copied && self.is_managed()
+    }
+
+    fn in_child(&self, memory: &Managed) -> Heir {
+        if !self.is_managed() {
+            // As its parent, which was a child.
+            return Heir::Copy;
+        }
+        let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };
+        let begins_again =
+            || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
+        let (answers, heir) = match self.fork {
+            Fork::Default => (Answers::LeftOut, Heir::Nothing),
+            // Its threads are the parent's: it has but this one.
+            Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
+            Fork::Copied => (Answers::Nothing, Heir::Plain),
+        };
+        if heir != Heir::Copy {
+            self.uffd.close();
+        }
+        self.answers.store(answers as u8, Relaxed);
+        if heir == Heir::Nothing {
+            let staging = self.staging.as_ref().map_or(Ok(()), |staging| staging.0.keep_place());
+            if let Err(errno) = memory.keep_place().and(staging) {
+                fatal("a child has other memory where a region was", &errno);
+            }
+        }
+        heir
+    }
+}

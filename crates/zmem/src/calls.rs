@@ -1,0 +1,170 @@
+//! Calls from outside of handlers. A long call goes in steps, so that forks and signals do not wait
+//! for its end.
+
+use crate::backend::Heir;
+use crate::gate::GATE;
+use crate::pager::Pager;
+use crate::policy::HEAT_KEPT_MAX;
+use crate::seats::{Seat, Taker};
+use crate::signals;
+use crate::state::HEAT_MAX;
+use crate::stats::Stats;
+use crate::worker::Workers;
+use crate::{Advice, Error};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// After a call that evicted, objects are moved together if that frees this share of the device's
+/// pages. The call was made for memory, so it is less than what the thread leaves.
+const FREEABLE_SHARE: u64 = 100;
+
+/// A pager and its thread, for calls from outside of handlers.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) pager: Arc<Pager>,
+    pub(crate) worker: Workers,
+}
+
+impl Calls {
+    /// Starts no thread: the first call that finds a limit does.
+    pub(crate) fn new(pager: Arc<Pager>) -> Self {
+        Calls { pager, worker: Workers::default() }
+    }
+
+    /// # Errors
+    /// [`Error::Forked`]: this process has nothing of the region.
+    fn check_here(&self) -> Result<(), Error> {
+        match self.pager.heir() {
+            Heir::Nothing => Err(Error::Forked),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the blocks that a range of bytes touches, in a region of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Range`]: the range is not within the region.
+    pub(crate) fn units(&self, range: &Range<usize>, bytes: usize) -> Result<Range<usize>, Error> {
+        let Range { start, end } = *range;
+        if start > end || end > bytes {
+            return Err(Error::Range { start, end, bytes });
+        }
+        let (unit, is_empty) = (self.pager.blocks.unit, start == end);
+        Ok(start / unit..if is_empty { start / unit } else { end.div_ceil(unit) })
+    }
+
+    /// Does a step of a call inside the gate, with all signals blocked: so it may take locks that
+    /// faults take, too.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]
+    pub(crate) fn inside<T>(&self, work: impl FnOnce(&Pager) -> T) -> Result<T, Error> {
+        self.check_here()?;
+        Ok(signals::without_signals(|| {
+            let _inside = GATE.enter();
+            self.worker.ensure(&self.pager);
+            work(&self.pager)
+        }))
+    }
+
+    /// Returns the region's statistics. Starts no thread: a child that only reads them needs none.
+    pub(crate) fn stats(&self) -> Stats {
+        signals::without_signals(|| {
+            let _inside = GATE.enter();
+            self.pager.stats()
+        })
+    }
+
+    /// Does a step that needs a buffer.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]
+    pub(crate) fn with_seat<T>(
+        &self,
+        work: impl FnOnce(&Pager, &mut Seat<'_>) -> T,
+    ) -> Result<T, Error> {
+        self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
+    }
+
+    /// Calls `work` for one part of `units` after another, until one fails. Each part is as large
+    /// as one step may be.
+    pub(crate) fn in_steps(
+        &self,
+        units: Range<usize>,
+        work: impl FnMut(Range<usize>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.check_here()?;
+        let step = self.pager.step_units();
+        let starts = units.clone().step_by(step);
+        starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
+    }
+
+    /// Evicts up to `units` blocks in one step, and returns how many.
+    fn evict(&self, units: usize) -> usize {
+        let gone =
+            self.with_seat(|pager, seat| pager.evict(&mut pager.evictor.lock(), units, seat));
+        gone.unwrap_or(0)
+    }
+
+    /// Evicts `units` blocks, or fewer if no more can go, and returns how many.
+    pub(crate) fn reclaim(&self, units: usize) -> usize {
+        let wanted = units.min(self.pager.units());
+        let (mut gone, mut vain) = (0, 0);
+        // The clock passes a refused block over for more rounds than one step makes, so a step in
+        // vain does not mean that nothing can go.
+        while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
+            let step = self.pager.step_units().min(wanted - gone);
+            let more = self.evict(step);
+            gone += more;
+            vain += u32::from(more == 0);
+        }
+        self.compact();
+        gone
+    }
+
+    /// Evicts blocks, or brings them back.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]
+    pub(crate) fn advise(&self, units: Range<usize>, advice: Advice) -> Result<(), Error> {
+        self.in_steps(units, |part| {
+            self.with_seat(|pager, seat| match advice {
+                Advice::Cold => pager.evict_range(part, seat),
+                Advice::Hot => pager.heat(part, seat),
+            })
+        })?;
+        if advice == Advice::Cold {
+            self.compact();
+        }
+        Ok(())
+    }
+
+    /// Moves objects of the device together after a call that evicted, as far as that is worth it.
+    fn compact(&self) {
+        if self.check_here().is_ok() {
+            while self.pager.compact(FREEABLE_SHARE) {}
+            self.pager.compact_whole();
+        }
+    }
+
+    /// Brings blocks back, step by step.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]
+    pub(crate) fn bring(&self, units: Range<usize>) -> Result<(), Error> {
+        self.in_steps(units, |part| self.with_seat(|pager, seat| pager.prefetch(part, seat)))
+    }
+
+    /// Makes room, after the limit was lowered or blocks were unpinned.
+    pub(crate) fn seek_room(&self) {
+        if self.inside(|_| ()).is_ok() {
+            self.pager.seek_room(|units| self.evict(units));
+        }
+    }
+
+    /// Unpins blocks, and evicts if the limit asks for it.
+    pub(crate) fn unpin(&self, units: Range<usize>) {
+        self.pager.unpin(units);
+        self.seek_room();
+    }
+}

@@ -1,0 +1,129 @@
+//! Threads that answer faults for others, which wait in the kernel meanwhile. What holds of a
+//! handler holds of them (zm-H1): who waits may hold any lock of the program.
+//!
+//! # Safety
+//! Each thread has a share of its pager until it is stopped, and is counted in `threads`.
+#![allow(unsafe_code)]
+
+use crate::Error;
+use crate::fatal::fatal;
+use crate::gate::GATE;
+use crate::in_handler;
+use crate::order::Toucher;
+use crate::pager::Pager;
+use crate::process::generation;
+use crate::seats::Taker;
+use crate::signals;
+use crate::threads::OwnThread;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// The threads of a region.
+#[derive(Debug, Default)]
+pub(crate) struct FaultThreads {
+    threads: Vec<JoinHandle<()>>,
+    stop: Option<Arc<OwnedFd>>,
+    generation: u32,
+}
+
+impl FaultThreads {
+    /// Starts as many as the backend wants.
+    pub(crate) fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
+        let count = pager.backend.threads();
+        let mut this = FaultThreads { generation: generation(), ..Self::default() };
+        if count == 0 {
+            return Ok(this);
+        }
+        let refused = Error::system("a descriptor to end threads by");
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(refused)?);
+        this.stop = Some(stop.clone());
+        for _ in 0..count {
+            let (own, stop) = (pager.clone(), stop.clone());
+            // As of the thread that evicts: others may wait for the C library's signals.
+            let spawned = signals::without_programs_signals(|| {
+                Builder::new().name("zmem faults".into()).spawn(move || {
+                    let _counted = OwnThread::begin();
+                    if catch_unwind(AssertUnwindSafe(|| own.answer_faults(&stop))).is_err() {
+                        fatal("a thread that answers faults", &"it panicked");
+                    }
+                })
+            });
+            match spawned {
+                Ok(thread) => this.threads.push(thread),
+                Err(error) => {
+                    this.stop(pager);
+                    return Err(Error::of_thread(&error));
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// Ends them, if they are this process's, and waits for them.
+    pub(crate) fn stop(&mut self, pager: &Arc<Pager>) {
+        let is_here = self.generation == generation();
+        if let Some(stop) = self.stop.take()
+            && is_here
+        {
+            let _told = rustix::io::write(&*stop, &1u64.to_ne_bytes());
+        }
+        for thread in self.threads.drain(..) {
+            if is_here {
+                let _panicked = thread.join();
+            } else {
+                // The child has no such thread to wait for, which had a share of the pager.
+                std::mem::forget(thread);
+                // SAFETY: `start` gave the thread this share, which it drops when it has been
+                // stopped: that was not before the fork, and it is not here.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
+            }
+        }
+    }
+}
+
+impl Pager {
+    fn answer_faults(&self, stop: &OwnedFd) {
+        in_handler::set(true);
+        let result = self.answer_until(stop);
+        in_handler::set(false);
+        if let Err(errno) = result {
+            fatal("faults can't be answered (was the descriptor closed?)", &errno);
+        }
+    }
+
+    fn answer_until(&self, stop: &OwnedFd) -> Result<(), Errno> {
+        loop {
+            while let Some(fault) = self.backend.next_fault()? {
+                self.answer(fault.address, fault.thread)?;
+            }
+            let file = self.backend.file()?;
+            let mut files = [PollFd::new(&file, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            match poll(&mut files, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+            if !files[1].revents().is_empty() {
+                return Ok(());
+            }
+            if files[0].revents().contains(PollFlags::NVAL) {
+                return Err(Errno::BADF);
+            }
+        }
+    }
+
+    fn answer(&self, address: usize, thread: u32) -> Result<(), Errno> {
+        let page = page::page_size();
+        let start = (address - self.memory.addresses().start) / page * page;
+        signals::without_signals(|| {
+            let _inside = GATE.enter();
+            let mut seat = self.seats.take(Taker::Fault);
+            let _verdict = self.fault(address, Toucher::Other(thread), &mut seat);
+            // Another thread may have brought the block before this one began to wait.
+            self.backend.wake(&self.memory, start..start + page)
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Forks of a process that has regions: what is brought back before a fork, as a child does not
+//! inherit the marks of a userfaultfd, and what a child begins with. All while the gate is closed,
+//! so no other thread changes a block.
+
+use crate::backend::Heir;
+use crate::gate::{self, Forks};
+use crate::in_handler;
+use crate::pager::Pager;
+use crate::registry;
+use crate::seats::Taker;
+use crate::state::State;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Makes forks close the gate, and call the functions below. Called before the first device is
+/// made, as a fork has to take the locks of devices after the gate.
+pub(crate) fn register() {
+    gate::register(Forks { prepare, in_parent, in_child });
+}
+
+/// Brings all blocks back of regions with a userfaultfd that a child is to have copies of.
+fn prepare() {
+    registry::for_each(|pager| {
+        if pager.backend.is_whole_over_forks() {
+            pager.bring_all_back();
+        }
+    });
+}
+
+/// Wakes the pager threads, so that what was brought back is evicted again.
+fn in_parent() {
+    registry::for_each(|pager| {
+        if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
+            pager.waker.wake();
+        }
+    });
+}
+
+/// Finds out what a child has of each region, and adapts the region to that.
+fn in_child() {
+    registry::for_each(|pager| {
+        let heir = pager.backend.in_child(&pager.memory);
+        // Nothing is set back to `Copy`: what a child lacks, its own children lack too.
+        if heir != Heir::Copy {
+            pager.heir.store(heir as u32, Release);
+        }
+        if heir == Heir::Plain {
+            pager.keep_all();
+        }
+    });
+}
+
+impl Pager {
+    /// Returns what this process has of the region.
+    pub(crate) fn heir(&self) -> Heir {
+        match self.heir.load(Acquire) {
+            heir if heir == Heir::Plain as u32 => Heir::Plain,
+            heir if heir == Heir::Nothing as u32 => Heir::Nothing,
+            _ => Heir::Copy,
+        }
+    }
+
+    /// Brings all blocks back, whatever the limit is.
+    fn bring_all_back(&self) {
+        let limit = self.limit.get();
+        let _none_is_too_low = self.limit.set(None);
+        // The heap must not be used, as in a handler: another thread may hold the allocator's lock
+        // and wait for the gate (zm-H3).
+        in_handler::set(true);
+        let mut seat = self.seats.take(Taker::Fault);
+        for unit in 0..self.units() {
+            if !matches!(self.words[unit].load().state(), State::Resident | State::Untouched) {
+                self.bring(unit, self.batch(), &mut seat);
+            }
+        }
+        in_handler::set(false);
+        let _as_it_was = self.limit.set(limit);
+    }
+
+    /// Makes all blocks resident for good, in a child whose memory is no longer managed.
+    fn keep_all(&self) {
+        let untouched = |unit: &usize| self.words[*unit].load().state() == State::Untouched;
+        self.limit.add((0..self.units()).filter(untouched).count());
+        self.open_all_chunks();
+        self.words.iter().for_each(|word| word.keep());
+    }
+}

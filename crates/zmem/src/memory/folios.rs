@@ -1,0 +1,95 @@
+//! How pages of managed memory come: one by one, some at once, or in folios as large as a block.
+//!
+//! # Safety
+//! As of [`memory`](super): hints, which change no data.
+#![allow(unsafe_code)]
+
+use super::Managed;
+use rustix::mm::{Advice, madvise};
+use std::fs::{read_dir, read_to_string};
+use std::ops::Range;
+use std::path::Path;
+
+/// Linux 5.14; `libc` has no name for it on all systems.
+const MADV_POPULATE_WRITE: i32 = 23;
+/// Fewer pages come as fast one by one.
+const POPULATED_MIN: usize = 4;
+const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
+
+impl Managed {
+    /// Has pages be there that are about to be written, and can be. Where the system can't (before
+    /// Linux 5.14), they come one by one as they are written.
+    pub(crate) fn populate(&self, range: Range<usize>) {
+        let (start, bytes) = self.place(&range);
+        if bytes >= POPULATED_MIN * page::page_size() {
+            // SAFETY: the range lies within. What is there stays.
+            let _refused = unsafe { libc::madvise(start, bytes, MADV_POPULATE_WRITE) };
+        }
+    }
+
+    /// Excludes the memory from huge pages, which would be split as single blocks go.
+    pub(super) fn keep_pages_small(&self) {
+        self.advise_folios(Advice::LinuxNoHugepage);
+    }
+
+    /// Has a block be one folio, where the system makes such and none that are larger.
+    pub(crate) fn allow_folios(&self, block: usize) {
+        if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
+            self.advise_folios(Advice::LinuxHugepage);
+        }
+    }
+
+    fn advise_folios(&self, advice: Advice) {
+        let (start, bytes) = self.place(&(0..self.bytes));
+        // SAFETY: a hint that changes no data. A system without large pages refuses it.
+        let _refused = unsafe { madvise(start, bytes, advice) };
+    }
+}
+
+/// Whether memory that asks for huge pages gets folios of up to so many bytes, and no larger ones.
+fn has_folios(settings: &Path, block: usize) -> bool {
+    let set = |path: &Path| {
+        let words = read_to_string(path.join("enabled")).unwrap_or_default();
+        let chosen = words.split_whitespace().find_map(|word| word.strip_prefix('['));
+        chosen.map_or(String::new(), |word| word.trim_end_matches(']').to_string())
+    };
+    let Ok(entries) = read_dir(settings) else { return false };
+    let mut sizes = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let bytes = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<usize>().ok()?;
+        let own = set(&entry.path());
+        let chosen = if own == "inherit" { set(settings) } else { own };
+        matches!(chosen.as_str(), "always" | "madvise").then_some(bytes << 10)
+    });
+    sizes.next().is_some_and(|first| first <= block && sizes.all(|size| size <= block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir, write};
+
+    #[test]
+    fn folios_are_those_that_the_system_makes_and_no_larger_ones() {
+        let settings = std::env::temp_dir().join(format!("zmem-folios-{}", std::process::id()));
+        create_dir(&settings).unwrap();
+        let set = |size: &str, words: &str| {
+            let dir = settings.join(size);
+            let _there = create_dir(&dir);
+            write(dir.join("enabled"), words).unwrap();
+        };
+        let of = |block: usize| has_folios(&settings, block << 10);
+        assert!(!of(16));
+        set("hugepages-16kB", "always inherit madvise [never]");
+        set("hugepages-2048kB", "always [inherit] madvise never");
+        set("", "always madvise [never]");
+        assert!(!of(16));
+        set("hugepages-16kB", "always inherit [madvise] never");
+        assert!(of(16) && of(64) && !of(8));
+        set("", "[always] madvise never");
+        assert!(!of(16) && !of(64), "2 MiB are more than a block");
+        set("hugepages-2048kB", "always inherit madvise [never]");
+        assert!(of(16));
+        std::fs::remove_dir_all(&settings).unwrap();
+    }
+}

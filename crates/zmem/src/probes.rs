@@ -1,0 +1,41 @@
+//! Probes: what this system lets this process do with memory.
+
+use crate::gate::GATE;
+use crate::memory::Managed;
+use crate::signals::without_signals;
+use rustix::io::Errno;
+
+/// Maps a page to try things on.
+fn page() -> Result<Managed, Errno> {
+    Managed::map(page::page_size(), page::page_size())
+}
+
+/// Returns whether the system has guards.
+pub(crate) fn has_guards() -> bool {
+    page().is_ok_and(|probe| probe.guard(0..probe.bytes()).is_ok())
+}
+
+/// Returns an error if /proc/self/mem can't be opened, or does not write below protection, as a
+/// system may be told.
+pub(crate) fn writes_below_protection() -> Result<(), Errno> {
+    let probe = page()?;
+    // Inside the gate, so that a child knows of the descriptor that is opened and kept here.
+    without_signals(|| {
+        let _inside = GATE.enter();
+        probe.write(0, &[1])?;
+        probe.read(0, &mut [0])
+    })
+}
+
+/// Returns an error if the system does not let all of a closed region be opened, which then counts
+/// as data. So that is refused when the region is made, not when it is touched.
+pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
+    memory.open(0..memory.bytes())?;
+    memory.close(0..memory.bytes())
+}
+
+/// Returns whether all pages may go: none is locked, or a huge page that stays.
+pub(crate) fn may_go(memory: &Managed) -> bool {
+    // Before Linux 5.4, which brought this advice, there is no way to tell.
+    memory.cool().is_ok() || page().is_ok_and(|probe| probe.cool().is_err())
+}

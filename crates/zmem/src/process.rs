@@ -1,0 +1,144 @@
+//! Tells a process from a copy of it (zm-F4).
+//!
+//! One page is wiped to zeros in each copy of this memory, so a child finds out that it is one even
+//! if no fork handler was called. A process that shares this memory (a child of `vfork`) shares the
+//! page: it is no copy.
+//!
+//! # Safety
+//! [`OWN`] is null or points to a page that stays mapped. The page holds zeros, or an [`Own`].
+#![allow(unsafe_code)]
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::process::getpid;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+
+/// Files whose descriptors are kept.
+pub(crate) const FILES: usize = 2;
+
+/// The page was wiped: this is a copy that has not been put right.
+const UNKNOWN: u32 = 0;
+/// A thread is putting right what differs in a copy.
+const NOTICING: u32 = 1;
+/// This process is the first one, or a copy that was put right.
+const KNOWN: u32 = 2;
+
+/// What each process has for itself: a copy finds zeros.
+#[derive(Debug)]
+pub(crate) struct Own {
+    state: AtomicU32,
+    /// A word for each file whose descriptor is kept.
+    pub(crate) files: [AtomicU64; FILES],
+}
+
+/// Used where the system can't wipe a page (before Linux 4.14): there the fork handler wipes it.
+static UNWIPED: Own = Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; 2] };
+static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
+/// How many copies lie between the first process and this one.
+static COPIES: AtomicU32 = AtomicU32::new(0);
+/// The process whose memory this is; 0 before the first region is made.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Puts right what differs in a copy.
+static PUT_RIGHT: OnceLock<fn(Told)> = OnceLock::new();
+
+/// How a process finds out that it is a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// By the fork handler, so no other thread was inside the gate.
+    ByHandler,
+    /// By the page, so other threads may have been inside.
+    ByPage,
+}
+
+/// Maps the page, before the first region is made. Each copy calls `put_right` before it does
+/// anything else with regions.
+pub(crate) fn begin(put_right: fn(Told)) {
+    PUT_RIGHT.get_or_init(|| put_right);
+    let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
+    if OWN.load(Acquire).is_null() {
+        let mapped = map_page();
+        let own = mapped.unwrap_or((&raw const UNWIPED).cast_mut());
+        let placed = OWN.compare_exchange(null_mut(), own, AcqRel, Acquire);
+        if let (Err(_), Some(own)) = (placed, mapped) {
+            unmap(own);
+        }
+    }
+}
+
+fn pid() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// Returns whether this process uses another one's memory, as a child of `vfork` does.
+pub(crate) fn shares_memory() -> bool {
+    pid() != PROCESS.load(Acquire)
+}
+
+/// Maps the page that copies find wiped. Returns `None` if the system refuses it.
+fn map_page() -> Option<*mut Own> {
+    let bytes = page::page_size();
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: the system chooses the address, so no other mapping is replaced.
+    let start = unsafe { mmap_anonymous(null_mut(), bytes, protection, flags) }.ok()?;
+    let own: *mut Own = start.cast();
+    // SAFETY: the page was just mapped, and nothing else uses it.
+    if unsafe { madvise(start, bytes, Advice::LinuxWipeOnFork) }.is_err() {
+        unmap(own);
+        return None;
+    }
+    // SAFETY: an `Own` fits in a page, and zeros are one, as it consists of numbers.
+    unsafe { &*own }.state.store(KNOWN, Release);
+    Some(own)
+}
+
+/// Unmaps a page that was never in use.
+fn unmap(own: *mut Own) {
+    // SAFETY: `map_page` mapped it, and its callers use it no more. On an error it stays mapped.
+    let _left = unsafe { munmap(own.cast(), page::page_size()) };
+}
+
+/// Returns what this process has for itself.
+pub(crate) fn own() -> &'static Own {
+    // SAFETY: see the head of this file.
+    unsafe { OWN.load(Acquire).as_ref() }.unwrap_or(&UNWIPED)
+}
+
+/// Returns a number that differs between a process and its copies.
+pub(crate) fn generation() -> u32 {
+    look();
+    COPIES.load(Acquire)
+}
+
+/// Puts this process right if it is a copy that has not been put right yet. The caller is not
+/// inside the gate, or has called this before it entered.
+pub(crate) fn look() {
+    if own().state.load(Acquire) != KNOWN {
+        notice(Told::ByPage);
+    }
+}
+
+/// Puts a child right, for the fork handler.
+pub(crate) fn begin_child() {
+    let own = own();
+    // Wiped here, as the system may not have done so.
+    own.files.iter().for_each(|file| file.store(0, Release));
+    own.state.store(UNKNOWN, Release);
+    notice(Told::ByHandler);
+}
+
+/// Puts right what differs in a copy. One thread does it; others wait.
+fn notice(told: Told) {
+    let state = &own().state;
+    while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {
+        if seen == KNOWN {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    COPIES.fetch_add(1, AcqRel);
+    PROCESS.store(pid(), Release);
+    PUT_RIGHT.get().inspect(|put_right| put_right(told));
+    state.store(KNOWN, Release);
+}

@@ -1,0 +1,69 @@
+//! Tables in mappings of their own, as the heap can't be used in handlers.
+//!
+//! # Safety
+//! A [`Table`] alone uses its mapping, until it is dropped.
+#![allow(unsafe_code)]
+
+use crate::memory::{map, unmap};
+use rustix::io::Errno;
+use rustix::mm::ProtFlags;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// Types for which zero bytes are a valid value, and that threads may share.
+///
+/// # Safety
+/// Zero bytes are a valid value of the type, and it needs no drop.
+pub(crate) unsafe trait Zeros: Sync {}
+
+// SAFETY: zero bytes are the number 0.
+unsafe impl Zeros for std::sync::atomic::AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Zeros for std::sync::atomic::AtomicU64 {}
+// SAFETY: it is a transparent `AtomicU32`.
+unsafe impl Zeros for crate::state::BlockWord {}
+
+/// A table of zeros at first. Its pages take no memory until they are touched.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    start: NonNull<T>,
+    len: usize,
+    held: PhantomData<T>,
+}
+
+// SAFETY: a table only lends shared references, to a type that is `Sync`, and any thread may unmap
+// the mapping.
+unsafe impl<T: Zeros> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Zeros> Sync for Table<T> {}
+
+impl<T: Zeros> Table<T> {
+    pub(crate) fn new(len: usize) -> Result<Self, Errno> {
+        let bytes = (len * size_of::<T>()).max(1);
+        let start = map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
+        Ok(Table { start: start.cast(), len, held: PhantomData })
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+}
+
+impl<T: Zeros> Deref for Table<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `new` mapped room for `len` values, zeros, which are valid by `Zeros`; a mapping
+        // begins at a page, so it is aligned, and it stays until `drop`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        unmap(self.start.cast(), self.bytes().max(1));
+    }
+}

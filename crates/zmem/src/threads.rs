@@ -1,0 +1,93 @@
+//! Whether a thread is the only one that may look at managed memory.
+//!
+//! Threads of this crate's own touch none, and are counted here: as soon as they run, and until
+//! they are about to end. The system counts all threads, from before they run until they can touch
+//! nothing any more. So where it counts one more than there are here, it is the thread that asks;
+//! and as it alone could make another, that stays so until it returns to its program.
+
+use crate::kept_file::TASKS;
+use crate::process::shares_memory;
+use rustix::fs::Stat;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
+
+/// A directory has so many links besides those of the directories in it: here one for each thread.
+const LINKS: usize = 2;
+/// How often `OWN` has changed is kept above how many there are.
+const CHANGE: u64 = 1 << 32;
+
+/// Threads of ours that run, and how often that has changed.
+static OWN: AtomicU64 = AtomicU64::new(0);
+
+/// A thread that was not alone does not ask so many times: where there are others it is one more
+/// system call.
+const ASKED_LATER: u32 = 16;
+
+thread_local! {
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+    /// How often this thread will not ask.
+    static LATER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// That no other thread may look at managed memory, until this one is back in its program.
+#[derive(Debug)]
+pub(crate) struct Alone(PhantomData<*const ()>);
+
+/// That this thread is ours.
+#[derive(Debug)]
+pub(crate) struct OwnThread(PhantomData<*const ()>);
+
+impl OwnThread {
+    /// Counts this thread, which touches no managed memory while the result lives.
+    pub(crate) fn begin() -> Self {
+        IS_OWN.set(true);
+        OWN.fetch_add(CHANGE + 1, SeqCst);
+        OwnThread(PhantomData)
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        OWN.fetch_add(CHANGE - 1, SeqCst);
+        IS_OWN.set(false);
+    }
+}
+
+/// Takes note that this is a child, with one thread.
+pub(crate) fn begin_child() {
+    OWN.store(0, SeqCst);
+}
+
+/// Threads of the process whose memory this is.
+fn count() -> Option<usize> {
+    let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
+    match TASKS.current() {
+        Some(stat) => count(&stat),
+        // It would count its own thread alone.
+        None if shares_memory() => None,
+        None => count(&TASKS.stat().ok()?),
+    }
+}
+
+/// Whether this thread is the only one that may look at managed memory, if it is known. All signals
+/// are blocked.
+pub(crate) fn alone() -> Option<Alone> {
+    let later = LATER.get();
+    if IS_OWN.get() || later > 0 {
+        LATER.set(later.saturating_sub(1));
+        return None;
+    }
+    let is_alone = is_alone();
+    LATER.set(if is_alone { 0 } else { ASKED_LATER });
+    is_alone.then_some(Alone(PhantomData))
+}
+
+fn is_alone() -> bool {
+    let own = OWN.load(SeqCst);
+    fence(SeqCst);
+    let count = count();
+    // A thread of ours that ended before it could be counted has changed the word by now.
+    fence(SeqCst);
+    count == Some(own as u32 as usize + 1) && OWN.load(SeqCst) == own
+}

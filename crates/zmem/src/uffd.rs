@@ -1,0 +1,238 @@
+//! userfaultfd(2): what the kernel is asked by its descriptor.
+//!
+//! # Safety
+//! Numbers and structures are the kernel's interface, which is the same on all processors that this
+//! crate is for. Each range lies within [`Managed`] memory, and who asks owns its blocks, or has
+//! them to itself, as [`memory`](crate::memory) wants it of all who change pages.
+#![allow(unsafe_code)]
+
+mod abi;
+mod open;
+
+pub(crate) use open::{CanMove, Delivery};
+
+use crate::descriptor::{Descriptor, name};
+use crate::memory::Managed;
+use abi::*;
+use open::{ask, open_for};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+
+/// So often in a row the kernel may ask to try again.
+const TRIES_MAX: u32 = 10_000;
+
+/// A fault that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) address: usize,
+    /// The thread that waits.
+    pub(crate) thread: u32,
+}
+
+/// A descriptor, packed, which a child may change for one of its own.
+#[derive(Debug)]
+pub(crate) struct Uffd(AtomicU64);
+
+/// What of a range was done, and why no more.
+#[derive(Debug)]
+pub(crate) struct Short {
+    pub(crate) done: usize,
+    pub(crate) errno: Errno,
+}
+
+fn place(memory: &Managed, range: &Range<usize>) -> Place {
+    assert!(range.start <= range.end && range.end <= memory.bytes(), "outside the region");
+    let start = memory.addresses().start + range.start;
+    Place { start: start as u64, bytes: range.len() as u64 }
+}
+
+/// Goes on with a range for as long as the kernel does some of it, or asks to try again.
+fn go_on(
+    range: Range<usize>,
+    mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
+) -> Result<(), Short> {
+    let (mut done, mut tries) = (0, 0);
+    while done < range.len() {
+        let (result, more) = step(range.start + done..range.end);
+        match result {
+            Ok(()) => return Ok(()),
+            Err(Errno::AGAIN) if more > 0 => (done, tries) = (done + more as usize, 0),
+            Err(Errno::AGAIN) if tries < TRIES_MAX => {
+                tries += 1;
+                std::thread::yield_now();
+            }
+            Err(errno) => return Err(Short { done, errno }),
+        }
+    }
+    Ok(())
+}
+
+fn raised(file: OwnedFd) -> Descriptor {
+    let name = fstat(&file).map_or(0, |stat| name(&stat));
+    Descriptor::raised(file, name)
+}
+
+impl Uffd {
+    /// Opens one, if that is permitted, and says whether it moves pages.
+    pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
+        let (file, can_move) = open_for(delivery, wants_move)?;
+        Ok((Uffd(AtomicU64::new(raised(file).packed())), can_move))
+    }
+
+    /// Opens another one in a child, in place of its parent's.
+    pub(crate) fn open_again(&self, wants_move: CanMove) -> Result<(), Errno> {
+        self.close();
+        let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
+        if can_move != wants_move {
+            return Err(Errno::NOSYS);
+        }
+        self.0.store(raised(file).packed(), Release);
+        Ok(())
+    }
+
+    /// Closes it, unless the program did.
+    pub(crate) fn close(&self) {
+        Descriptor::unpack(self.0.swap(Descriptor::NONE.packed(), AcqRel)).close();
+    }
+
+    /// The descriptor, which is open until [`close`](Self::close). If the program closed it, what
+    /// is asked of it fails.
+    pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
+        Descriptor::unpack(self.0.load(Acquire)).file().ok_or(Errno::BADF)
+    }
+
+    fn ask<T>(&self, request: u64, mut of: T) -> (Result<(), Errno>, T) {
+        // SAFETY: callers give the structure that the number means, about ranges as the head of
+        // this file says.
+        let asked = self.file().and_then(|file| unsafe { ask(file, request, &mut of) });
+        (asked, of)
+    }
+
+    /// Has touches of absent pages be told, and writes to protected ones.
+    pub(crate) fn register(&self, memory: &Managed) -> Result<(), Errno> {
+        self.register_as(memory, MODE_MISSING | MODE_WRITEPROTECT)
+    }
+
+    /// Has pages be moved to there, of which no touch is told.
+    pub(crate) fn register_quiet(&self, memory: &Managed) -> Result<(), Errno> {
+        self.register_as(memory, MODE_WRITEPROTECT)
+    }
+
+    fn register_as(&self, memory: &Managed, mode: u64) -> Result<(), Errno> {
+        let place = place(memory, &(0..memory.bytes()));
+        self.ask(REGISTER, Register { place, mode, calls: 0 }).0
+    }
+
+    /// Has no touch be told any more.
+    pub(crate) fn unregister(&self, memory: &Managed) -> Result<(), Errno> {
+        self.ask(UNREGISTER, place(memory, &(0..memory.bytes()))).0
+    }
+
+    /// Has who waits for a page look again.
+    pub(crate) fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        self.ask(WAKE, place(memory, &range)).0
+    }
+
+    /// Gives absent pages these data, each at once for all who look.
+    pub(crate) fn copy(&self, memory: &Managed, start: usize, data: &[u8]) -> Result<(), Errno> {
+        self.copy_from(memory, start..start + data.len(), data.as_ptr().addr() as u64)
+    }
+
+    /// Gives absent pages the data that lie at the same place of other memory.
+    pub(crate) fn copy_across(
+        &self,
+        from: &Managed,
+        to: &Managed,
+        range: Range<usize>,
+    ) -> Result<(), Errno> {
+        let from = place(from, &range).start;
+        self.copy_from(to, range, from)
+    }
+
+    fn copy_from(&self, memory: &Managed, range: Range<usize>, from: u64) -> Result<(), Errno> {
+        go_on(range.clone(), |part| {
+            let Place { start: to, bytes } = place(memory, &part);
+            let from = from + (part.start - range.start) as u64;
+            let (copied, of) = self.ask(COPY, Transfer { to, from, bytes, mode: NO_WAKE, done: 0 });
+            (copied, of.done)
+        })
+        .map_err(|short| short.errno)
+    }
+
+    /// Has absent pages be zeros.
+    pub(crate) fn zero(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        go_on(range, |part| {
+            let place = place(memory, &part);
+            let (zeroed, of) = self.ask(ZEROPAGE, Zeropage { place, mode: NO_WAKE, done: 0 });
+            (zeroed, of.done)
+        })
+        .map_err(|short| short.errno)
+    }
+
+    /// Has those pages be zeros that are absent.
+    pub(crate) fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        let page = page::page_size();
+        for at in range.step_by(page) {
+            match self.zero(memory, at..at + page) {
+                Err(Errno::EXIST) | Ok(()) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves pages to the same place of other memory.
+    pub(crate) fn transfer(
+        &self,
+        from: &Managed,
+        to: &Managed,
+        range: Range<usize>,
+    ) -> Result<(), Short> {
+        go_on(range, |part| {
+            let (Place { start, bytes }, mode) = (place(to, &part), NO_WAKE | ALLOW_HOLES);
+            let from = place(from, &part).start;
+            let (moved, of) = self.ask(MOVE, Transfer { to: start, from, bytes, mode, done: 0 });
+            (moved, of.done)
+        })
+    }
+
+    /// Has a write to pages that are there fault, or no longer.
+    pub(crate) fn protect(
+        &self,
+        memory: &Managed,
+        range: Range<usize>,
+        is_protected: bool,
+    ) -> Result<(), Errno> {
+        let place = place(memory, &range);
+        let mode = if is_protected { PROTECT } else { UNPROTECT_NO_WAKE };
+        go_on(0..1, |_| {
+            let of = Writeprotect { place, mode };
+            (self.ask(WRITEPROTECT, of).0, 0)
+        })
+        .map_err(|short| short.errno)
+    }
+
+    /// The next fault that waits, if one does.
+    pub(crate) fn next_fault(&self) -> Result<Option<Fault>, Errno> {
+        let mut bytes = [0; size_of::<Message>()];
+        match rustix::io::read(self.file()?, &mut bytes) {
+            Ok(read) if read == bytes.len() => {
+                // SAFETY: the structure is numbers, for which any bytes are a value.
+                let message: Message = unsafe { std::mem::transmute(bytes) };
+                let (address, thread) = (message.address as usize, message.thread);
+                Ok((message.event == EVENT_PAGEFAULT).then_some(Fault { address, thread }))
+            }
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Drop for Uffd {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

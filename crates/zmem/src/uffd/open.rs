@@ -1,0 +1,91 @@
+//! How a userfaultfd is opened, in the ways there are, and asked.
+//!
+//! # Safety
+//! Numbers and structures are those of [`abi`](super::abi).
+#![allow(unsafe_code)]
+
+use super::abi::*;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// How a fault is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// By messages to who reads the descriptor: faults of system calls too.
+    Messages,
+    /// By a SIGBUS to the thread; a system call fails.
+    Signal,
+}
+
+/// Whether the kernel moves pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CanMove {
+    Yes,
+    No,
+}
+
+fn open(may_see: i32) -> Result<OwnedFd, Errno> {
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: it makes a descriptor, which is nobody's yet.
+    match unsafe { libc::syscall(libc::SYS_userfaultfd, flags | may_see) } {
+        // SAFETY: as above.
+        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file as i32) }),
+        _ => Err(last_error()),
+    }
+}
+
+fn open_device() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let device = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: it makes a descriptor, which is nobody's yet.
+    match unsafe { libc::ioctl(device.as_raw_fd(), NEW as _, flags) } {
+        // SAFETY: as above.
+        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
+        _ => Err(last_error()),
+    }
+}
+
+fn last_error() -> Errno {
+    // SAFETY: it is this thread's own.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// Opens one, and agrees on what it can.
+pub(super) fn open_for(
+    delivery: Delivery,
+    wants_move: CanMove,
+) -> Result<(OwnedFd, CanMove), Errno> {
+    let (file, feature) = match delivery {
+        Delivery::Messages => (open(0).or_else(|_| open_device())?, FEATURE_THREAD_ID),
+        // Systems before Linux 5.11 do not know the flag.
+        Delivery::Signal => {
+            let file = open(USER_MODE_ONLY).or_else(|_| open(0)).or_else(|_| open_device());
+            (file?, FEATURE_SIGBUS)
+        }
+    };
+    let agree = |features| {
+        let mut api = Api { version: API_VERSION, features, calls: 0 };
+        // SAFETY: the structure is the one that `API` means.
+        unsafe { ask(file.as_fd(), API, &mut api) }
+    };
+    let needed = feature | FEATURE_WRITEPROTECT;
+    if wants_move == CanMove::Yes && agree(needed | FEATURE_MOVE).is_ok() {
+        return Ok((file, CanMove::Yes));
+    }
+    agree(needed)?;
+    Ok((file, CanMove::No))
+}
+
+/// Asks the kernel.
+///
+/// # Safety
+/// `of` is the structure that `request` means, and the memory that it names may be so changed.
+pub(super) unsafe fn ask<T>(file: BorrowedFd<'_>, request: u64, of: &mut T) -> Result<(), Errno> {
+    // SAFETY: the caller's.
+    match unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut *of) } {
+        0.. => Ok(()),
+        _ => Err(last_error()),
+    }
+}

@@ -1,0 +1,271 @@
+//! A thread that runs alone has blocks decompressed where they belong; as soon as there are others,
+//! they see all of a block or fault.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use testkit::child::in_child;
+use testkit::{scaled, seed};
+use zmem::{BackendKind, BlockOrder, Options, Region};
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+const BACKENDS: [BackendKind; 2] = [BackendKind::Signal, BackendKind::SignalMappings];
+
+fn region(bytes: usize, backend: BackendKind, limit: Option<u64>) -> Region {
+    let mut region = Region::new(bytes, Options { limit, backend, ..Options::default() }).unwrap();
+    write(&mut region, 1);
+    region
+}
+
+/// All words of a page say its number and the round.
+fn write(region: &mut Region, round: u64) {
+    for (nth, page) in region.chunks_mut(PAGE).enumerate() {
+        let word = (nth as u64) << 32 | round;
+        page.chunks_mut(8).for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
+        // No word alone fills it.
+        page[2000..2008].fill(7);
+    }
+}
+
+fn verify(region: &Region, round: u64) {
+    for nth in 0..region.len() / PAGE {
+        verify_page(region, nth, round);
+    }
+}
+
+fn verify_page(region: &Region, nth: usize, round: u64) {
+    let word = ((nth as u64) << 32 | round).to_le_bytes();
+    for (at, place) in region[nth * PAGE..(nth + 1) * PAGE].chunks(8).enumerate() {
+        let expected = if at == 250 { [7; 8] } else { word };
+        assert_eq!(place, expected, "page {nth}, word {at}");
+    }
+}
+
+/// Has all go and come back: blocks that were filled, and those of them in place.
+fn filled(region: &Region) -> (u64, u64) {
+    let before = region.stats();
+    region.reclaim(region.len());
+    verify(region, 1);
+    let now = region.stats();
+    (now.filled - before.filled, now.in_place - before.in_place)
+}
+
+fn assert_alone(region: &Region) {
+    // A thread that was not alone asks again some time later.
+    filled(region);
+    let (all, in_place) = filled(region);
+    assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
+}
+
+fn assert_not_alone(region: &Region) {
+    let (all, in_place) = filled(region);
+    assert!(all > 0 && in_place == 0, "{in_place} of {all} in place");
+}
+
+/// Does `work` while there is another thread.
+fn beside_another(work: impl FnOnce()) {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                thread::park();
+            }
+        });
+        work();
+        is_done.store(true, Relaxed);
+        other.thread().unpark();
+    });
+}
+
+/// Until threads that were joined are gone for the system, too.
+fn wait_until_alone() {
+    testkit::wait::until("other threads are gone", || {
+        std::fs::read_dir("/proc/self/task").unwrap().count() == 1
+    });
+}
+
+fn close_all_descriptors() {
+    // SAFETY: nobody here needs one of them any more.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+}
+
+#[test]
+fn a_thread_alone_is_seen_to_be_and_not_with_others() {
+    in_child(|| {
+        for backend in BACKENDS {
+            let region = region(4 * MIB, backend, None);
+            assert_alone(&region);
+            beside_another(|| {
+                assert_not_alone(&region);
+                close_all_descriptors();
+                assert_not_alone(&region);
+                // A child has none of the parent's other threads.
+                in_child(|| assert_alone(&region));
+                assert_not_alone(&region);
+            });
+            wait_until_alone();
+            assert_alone(&region);
+            close_all_descriptors();
+            let _files: Vec<_> =
+                (0..8).map(|_| std::fs::File::open("/proc/self/status").unwrap()).collect();
+            assert_alone(&region);
+            in_child(|| {
+                assert_alone(&region);
+                beside_another(|| assert_not_alone(&region));
+                wait_until_alone();
+                assert_alone(&region);
+            });
+            region.check();
+        }
+    });
+}
+
+/// The threads that evict look at nothing, so they do not count; whether a region has one or many.
+#[test]
+fn threads_that_evict_are_none_who_look() {
+    in_child(|| {
+        let limit = Some(64 * MIB as u64);
+        let first = region(4 * MIB, BackendKind::Best, limit);
+        let regions: Vec<_> = (0..3).map(|_| region(4 * MIB, BackendKind::Best, limit)).collect();
+        // Such a thread is counted a bit after it was started.
+        let is_alone = || filled(&first).1 > 0;
+        testkit::wait::until("only threads that evict are left", is_alone);
+        assert_alone(&first);
+        beside_another(|| assert_not_alone(&first));
+        in_child(|| testkit::wait::until("the child's own", || filled(&first).1 > 0));
+        drop(regions);
+        testkit::wait::until("the others have ended", is_alone);
+        assert_alone(&first);
+    });
+}
+
+/// Threads come and go at any moment, while whoever is there has blocks go and come back.
+#[test]
+fn no_thread_that_comes_or_goes_sees_half_a_block() {
+    in_child(|| {
+        for (nth, backend) in BACKENDS.into_iter().enumerate() {
+            let limit = [None, Some(6 * MIB as u64)][nth];
+            let region = region(12 * MIB, backend, limit);
+            let mut rng = Rng::with_seed(seed(nth as u64));
+            let look = |seed: u64, count: usize| {
+                let mut rng = Rng::with_seed(seed);
+                for _ in 0..count {
+                    verify_page(&region, rng.usize(..region.len() / PAGE), 1);
+                }
+            };
+            for _ in 0..scaled(200, 10_000) {
+                region.reclaim(rng.usize(..8 * MIB));
+                thread::scope(|scope| {
+                    for _ in 0..rng.usize(..4) {
+                        let (seed, count) = (rng.u64(..), rng.usize(..200));
+                        scope.spawn(move || look(seed, count));
+                        look(rng.u64(..), rng.usize(..20));
+                    }
+                });
+                look(rng.u64(..), rng.usize(..100));
+            }
+            region.check();
+            let stats = region.stats();
+            let (all, in_place) = (stats.filled, stats.in_place);
+            assert!(in_place > 0 && in_place < all, "{in_place} of {all} in place");
+        }
+    });
+}
+
+/// Blocks of several pages, and those that are brought ahead, hold what they held.
+#[test]
+fn blocks_of_all_sizes_come_back_in_place() {
+    in_child(|| {
+        let blocks = [
+            BlockOrder::Fixed(0),
+            BlockOrder::Fixed(2),
+            BlockOrder::Fixed(4),
+            BlockOrder::Adaptive(2),
+        ];
+        for block in blocks {
+            for codec in ["lz4", "zstd"] {
+                let codec = zcomp::by_name(codec).unwrap();
+                let options = Options { block, codec, ..Options::default() };
+                let mut region = Region::new(4 * MIB, options).unwrap();
+                let mut rng = Rng::with_seed(seed(9));
+                for round in 0..scaled(8, 200) as u64 {
+                    write(&mut region, round);
+                    region.reclaim(usize::MAX >> 1);
+                    for _ in 0..100 {
+                        verify_page(&region, rng.usize(..region.len() / PAGE), round);
+                    }
+                    verify(&region, round);
+                }
+                let stats = region.stats();
+                assert!(stats.in_place > 0 && stats.in_place == stats.filled, "{stats:?}");
+                region.check();
+            }
+        }
+    });
+}
+
+/// What a child that shares memory is told, and finds.
+struct Shared<'r> {
+    region: &'r Region,
+    closes: bool,
+    sum: AtomicU64,
+}
+
+/// Looks at all pages, in a process that has this one's memory.
+extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
+    // SAFETY: who calls waits for the end of this.
+    let shared = unsafe { &*shared.cast::<Shared<'_>>() };
+    if shared.closes {
+        close_all_descriptors();
+    }
+    let words = shared.region.chunks(PAGE).map(|page| u64::from(page[4]) + u64::from(page[4095]));
+    shared.sum.store(words.sum(), Relaxed);
+    0
+}
+
+/// Does it in a process as `vfork` makes it, which this thread waits for; what it found.
+fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
+    let shared = Shared { region, closes, sum: AtomicU64::new(0) };
+    let mut stack = vec![0u128; 16 << 10];
+    // SAFETY: the child has a stack of its own, and ends before this returns; it reads memory, and
+    // closes descriptors in a table of its own.
+    unsafe {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let top = stack.as_mut_ptr_range().end.cast();
+        let child = libc::clone(look_as_child, top, flags, (&raw const shared).cast_mut().cast());
+        assert!(child > 0);
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert_eq!(status, 0, "the child failed");
+    }
+    shared.sum.into_inner()
+}
+
+/// A child of `vfork` is alone if the thread that waits for it was: other threads of its parent go
+/// on, and it does not count them by what it opens itself.
+#[test]
+fn a_child_of_vfork_counts_its_parents_threads() {
+    in_child(|| {
+        let region = region(4 * MIB, BackendKind::Best, None);
+        let expected = (0..region.len() / PAGE).map(|nth| nth as u64 % 256).sum::<u64>();
+        assert_alone(&region);
+        for closes in [false, true] {
+            let in_place = || {
+                region.reclaim(region.len());
+                let before = region.stats();
+                assert_eq!(look_as_by_vfork(&region, closes), expected);
+                assert!(region.stats().filled > before.filled);
+                region.stats().in_place - before.in_place
+            };
+            assert_eq!(in_place() > 0, !closes);
+            beside_another(|| assert_eq!(in_place(), 0));
+            wait_until_alone();
+            verify(&region, 1);
+            assert_alone(&region);
+        }
+        region.check();
+    });
+}

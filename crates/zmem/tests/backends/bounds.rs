@@ -1,0 +1,178 @@
+//! What a region takes of the system, as others see it: memory and mappings.
+
+use crate::{MIB, PAGE, backends, for_each_backend, is_signal, turn};
+use fastrand::Rng;
+use std::fs::read_to_string;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+use testkit::child::{Child, in_child};
+use testkit::{is_long, scaled, seed};
+use zmem::{BackendKind, BlockOrder, Options, Region};
+
+fn mappings() -> usize {
+    read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+fn mappings_max() -> usize {
+    read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse::<usize>().unwrap() / 2
+}
+
+/// Pages touched and evicted in random order: the worst there is for mappings.
+#[test]
+fn mappings_stay_below_half_of_what_may_be() {
+    let _turn = turn();
+    let mut cases = vec![
+        (BackendKind::Signal, scaled(256, 4096) * MIB, BlockOrder::Fixed(0), Some(64 * MIB as u64)),
+        (BackendKind::Signal, scaled(256, 4096) * MIB, BlockOrder::Fixed(0), None),
+        (BackendKind::SignalMappings, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
+        (BackendKind::SignalMappings, 256 * MIB, BlockOrder::Fixed(4), Some(16 * MIB as u64)),
+        // Its blocks are marked as larger ones.
+        (BackendKind::SignalMappings, 300 * MIB, BlockOrder::Fixed(0), Some(32 * MIB as u64)),
+        (BackendKind::SignalRemap, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
+    ];
+    let of_userfaultfd = backends().into_iter().filter(|backend| !is_signal(*backend));
+    cases.extend(
+        of_userfaultfd.map(|kind| (kind, 64 * MIB, BlockOrder::Fixed(0), Some(16 * MIB as u64))),
+    );
+    let mut rng = Rng::with_seed(seed(4));
+    for (backend, bytes, block, limit) in cases {
+        let before = mappings();
+        let options = Options { backend, block, limit, ..Options::default() };
+        let mut region = Region::new(bytes, options).unwrap();
+        let (pages, mut peak) = (bytes / PAGE, 0);
+        for nth in 0..pages * 3 / 2 {
+            region[rng.usize(..pages) * PAGE] = 1;
+            if nth % 1000 == 0 {
+                peak = peak.max(mappings());
+            }
+            if limit.is_none() && nth % 5000 == 0 {
+                region.reclaim(8 * MIB);
+            }
+        }
+        peak = peak.max(mappings());
+        println!("{backend:?}, {block:?}, {limit:?}: {peak} mappings");
+        assert!(peak <= mappings_max(), "{peak}");
+        // Memory, staging, tables, a device and threads: none by blocks.
+        assert!(is_signal(backend) || peak < before + 200, "{peak}, {before} before");
+        region.check();
+    }
+    let of = |bytes| {
+        let options = Options { backend: BackendKind::SignalMappings, ..Options::default() };
+        Region::new(bytes, options).map(|region| region.stats().block)
+    };
+    assert_eq!(of(32 * MIB).unwrap(), PAGE);
+    assert!(of(1024 * MIB).unwrap() > PAGE, "each of its blocks may be a mapping");
+    assert!(of(64 << 30).is_err(), "a mapping for every 2 MiB is too many");
+}
+
+/// Blocks that are moved to their places join their neighbours there.
+#[test]
+fn moved_neighbours_are_one_mapping() {
+    // Other tests' regions change nothing there.
+    in_child(|| {
+        let options = Options { backend: BackendKind::SignalRemap, ..Options::default() };
+        let mut region = Region::new(16 * MIB, options).unwrap();
+        let bytes: Vec<_> = (0..region.len()).map(|nth| (nth / 64) as u8 | 1).collect();
+        region.copy_from_slice(&bytes);
+        let before = mappings();
+        assert_eq!(region.reclaim(usize::MAX >> 1), region.len());
+        let mut pages: Vec<_> = (0..region.len() / PAGE).collect();
+        Rng::with_seed(seed(5)).shuffle(&mut pages);
+        assert!(pages.iter().all(|page| region[page * PAGE] == bytes[page * PAGE]));
+        let after = mappings();
+        assert!(after < before + 64, "{before} mappings, and {after} when all was moved");
+        assert!(*region == *bytes);
+    });
+}
+
+/// Resident bytes of a process, but for those of files: what it has of its own program is not the
+/// region's. One count: `smaps` is summed up address by address, and has pages twice that move
+/// meanwhile.
+fn resident(process: i32) -> Option<u64> {
+    let text = read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10)
+}
+
+/// Fills a region with what compresses to a third or so, and goes over it in order and at random.
+fn work(bytes: usize, options: Options, threads: usize) {
+    let limit = options.limit.unwrap();
+    let region = Region::new(bytes, options).unwrap();
+    // SAFETY: on a page, and nobody uses the region but by these words.
+    let words: &[AtomicU64] =
+        unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), region.len() / 8) };
+    thread::scope(|scope| {
+        for own in 0..threads {
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(testkit::seed_of(own as u64));
+                let part = &words[words.len() / threads * own..words.len() / threads * (own + 1)];
+                for word in part.iter().step_by(4) {
+                    word.store(rng.u64(..) & 0xffff_ffff, Relaxed);
+                }
+                for _ in 0..scaled(5_000, 50_000) {
+                    let at = rng.usize(..part.len());
+                    part[at].store(rng.u64(..1 << 20), Relaxed);
+                }
+            });
+        }
+    });
+    let stats = region.stats();
+    println!("held {}, at most {}, of {limit}", stats.held, stats.held_max);
+}
+
+#[test]
+fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
+    for_each_backend(|backend| {
+        let all = [
+            (BlockOrder::Fixed(0), 8),
+            (BlockOrder::Fixed(4), 4),
+            (BlockOrder::Adaptive(2), 2),
+            (BlockOrder::Fixed(0), 1),
+            (BlockOrder::Fixed(2), 2),
+        ];
+        let most = match (is_long(), backend) {
+            (true, _) => all.len(),
+            (false, BackendKind::Signal) => 3,
+            _ => 1,
+        };
+        // Each block may be a mapping.
+        let is_small = [BackendKind::SignalMappings, BackendKind::SignalRemap].contains(&backend);
+        let (bytes, limit) = if is_small { (48, 20) } else { (160, 64) };
+        for &(block, threads) in &all[..most] {
+            let limit = (limit * MIB) as u64;
+            let options = Options { limit: Some(limit), backend, block, ..Options::default() };
+            let share = peak_of_work(bytes * MIB, options, threads) as f64 / limit as f64;
+            println!("{block:?}, {threads} threads: peak {share:.3} of the limit");
+            assert!((0.7..1.05).contains(&share), "{backend:?}, {block:?}, {threads}: {share}");
+        }
+    });
+}
+
+/// The most bytes that a child has for it.
+fn peak_of_work(bytes: usize, options: Options, threads: usize) -> u64 {
+    let child = Child::fork(|| {
+        // What the process itself is made of is not the region's.
+        thread::sleep(Duration::from_millis(50));
+        work(bytes, options, threads);
+    });
+    thread::sleep(Duration::from_millis(20));
+    let (process, is_done) = (child.id(), AtomicBool::new(false));
+    let before = resident(process).unwrap();
+    let peak = thread::scope(|scope| {
+        let poller = scope.spawn(|| {
+            let mut peak = 0;
+            while !is_done.load(Relaxed) {
+                peak = peak.max(resident(process).unwrap_or(0));
+                thread::sleep(Duration::from_millis(if is_long() { 10 } else { 2 }));
+            }
+            peak
+        });
+        let waited = catch_unwind(AssertUnwindSafe(|| child.wait()));
+        is_done.store(true, Relaxed);
+        waited.unwrap_or_else(|cause| resume_unwind(cause));
+        poller.join().unwrap()
+    });
+    peak - before
+}

@@ -1,0 +1,87 @@
+//! A fault never uses the heap: here that ends the process.
+
+use crate::{MIB, for_each_backend};
+use std::alloc::{GlobalAlloc, Layout, System};
+use testkit::child::in_child;
+use zmem::{BlockOrder, Fork, Options, Region};
+
+struct Watched;
+
+// SAFETY: the system's allocator, or the end.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        end_in_handler();
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        end_in_handler();
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static WATCHED: Watched = Watched;
+
+fn end_in_handler() {
+    if zmem::in_handler() {
+        let text = "the heap is used in a handler\n";
+        // SAFETY: the text is here.
+        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        std::process::abort();
+    }
+}
+
+/// Touches more than the limit allows, in all ways there are.
+fn use_all(region: &mut Region, rounds: usize) {
+    for round in 0..rounds {
+        for (nth, page) in region.chunks_mut(4096).enumerate() {
+            if nth % 7 != round % 7 {
+                let word = (nth * round).to_le_bytes();
+                page[..8].copy_from_slice(&word);
+                page[2048..2056].copy_from_slice(&word);
+            }
+        }
+        let pages = region.len() / 4096;
+        for nth in 0..pages {
+            let at = nth * 7919 % pages * 4096;
+            assert_eq!(region[at..at + 8], region[at + 2048..at + 2056]);
+        }
+    }
+}
+
+#[test]
+fn faults_do_without_the_heap() {
+    for_each_backend(|backend| {
+        for (codec, block) in [
+            ("lz4", BlockOrder::Fixed(0)),
+            ("zstd", BlockOrder::Fixed(2)),
+            ("lz4", BlockOrder::Adaptive(2)),
+            ("zstd", BlockOrder::Adaptive(2)),
+        ] {
+            let options = Options {
+                block,
+                backend,
+                codec: zcomp::by_name(codec).unwrap(),
+                limit: Some(10 * MIB as u64),
+                fork: Fork::Copied,
+                ..Options::default()
+            };
+            let mut region = Region::new(16 * MIB, options).unwrap();
+            use_all(&mut region, 3);
+            // A child has no thread that evicts: its faults make room themselves.
+            in_child(|| {
+                if !region.stats().backend.starts_with("signal") {
+                    // All of it was brought back, so there would be no fault.
+                    region.reclaim(16 * MIB);
+                }
+                let evicted = region.stats().evicted;
+                use_all(&mut region, 2);
+                assert!(region.stats().evicted > evicted);
+                region.check();
+            });
+        }
+    });
+}

@@ -1,0 +1,88 @@
+//! The backends, and which of them this system permits, as it says itself: no region is made here.
+
+use std::mem::zeroed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::child::Child;
+use zmem::BackendKind;
+
+pub(crate) const MIB: usize = 1 << 20;
+pub(crate) const PAGE: usize = 4096;
+
+const BACKENDS: [BackendKind; 7] = [
+    BackendKind::Signal,
+    BackendKind::SignalMappings,
+    BackendKind::SignalRemap,
+    BackendKind::Userfaultfd,
+    BackendKind::UserfaultfdSigbus,
+    BackendKind::UserfaultfdSigbusMoved,
+    BackendKind::UserfaultfdMoved,
+];
+/// So many of them have each part once; the others may lose a page (zm-U8), and are tried in long
+/// runs.
+const EACH_PART: usize = 5;
+
+/// One test at a time: regions share the process's mappings, and some tests count them.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a userfaultfd is permitted, for the faults of system calls as well or without them.
+fn is_permitted(for_system_calls: bool) -> bool {
+    const USER_MODE_ONLY: i32 = 1;
+    let flags = libc::O_CLOEXEC | if for_system_calls { 0 } else { USER_MODE_ONLY };
+    // SAFETY: what is opened here is closed here.
+    unsafe {
+        let mut file = libc::syscall(libc::SYS_userfaultfd, flags) as i32;
+        if file < 0 {
+            file = libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        }
+        file >= 0 && libc::close(file) == 0
+    }
+}
+
+/// The backends that this system permits.
+pub(crate) fn backends() -> Vec<BackendKind> {
+    let may_be = |backend: &BackendKind| {
+        let is_there = match backend {
+            BackendKind::Userfaultfd | BackendKind::UserfaultfdMoved => is_permitted(true),
+            BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusMoved => {
+                is_permitted(false)
+            }
+            _ => true,
+        };
+        if !is_there {
+            eprintln!("left out, as it is not permitted here: {backend:?}");
+        }
+        is_there
+    };
+    let count = if testkit::is_long() { BACKENDS.len() } else { EACH_PART };
+    BACKENDS.into_iter().take(count).filter(may_be).collect()
+}
+
+/// Works once for each backend.
+pub(crate) fn for_each_backend(mut work: impl FnMut(BackendKind)) {
+    let _turn = turn();
+    for backend in backends() {
+        println!("{backend:?}");
+        work(backend);
+    }
+}
+
+/// What signal ended a child that does this; it is never to return.
+pub(crate) fn end_of(work: impl FnOnce()) -> i32 {
+    let child = Child::fork(|| {
+        // SAFETY: the actions and the limit are here.
+        unsafe {
+            let default = libc::SIG_DFL;
+            zmem::set_next_handler(&libc::sigaction { sa_sigaction: default, ..zeroed() });
+            zmem::set_next_bus_handler(&libc::sigaction { sa_sigaction: default, ..zeroed() });
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+        }
+        work();
+    });
+    let status = child.status();
+    assert!(libc::WIFSIGNALED(status), "status {status:#x}");
+    libc::WTERMSIG(status)
+}

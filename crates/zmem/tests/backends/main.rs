@@ -1,0 +1,47 @@
+//! What a region is, whatever answers its faults: each test is run by all backends, and a fault
+//! never uses the heap, which would end the process.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+mod bounds;
+mod forks;
+mod heap;
+mod kinds;
+mod managed;
+mod refusals;
+mod region;
+mod rights;
+mod shared;
+mod system_calls;
+
+use kinds::{MIB, PAGE, backends, end_of, for_each_backend, turn};
+use zmem::{BackendKind, BlockOrder, Options, Region};
+
+/// Whether its marks go along to a child.
+fn is_signal(backend: BackendKind) -> bool {
+    use BackendKind::{Signal, SignalMappings, SignalRemap};
+    matches!(backend, Signal | SignalMappings | SignalRemap)
+}
+
+fn is_answered_by_threads(region: &Region) -> bool {
+    region.stats().backend.contains("threads")
+}
+
+/// Works with each backend and these orders of blocks.
+fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
+    for_each_backend(|backend| {
+        for &block in blocks {
+            work(Options { backend, block, ..Options::default() });
+        }
+    });
+}
+
+/// All orders that are of use.
+const ORDERS: [BlockOrder; 7] = [
+    BlockOrder::Fixed(0),
+    BlockOrder::Fixed(1),
+    BlockOrder::Fixed(2),
+    BlockOrder::Fixed(3),
+    BlockOrder::Fixed(4),
+    BlockOrder::Adaptive(2),
+    BlockOrder::Adaptive(4),
+];

@@ -1,0 +1,156 @@
+//! Memory that was there before: with holes, in use by other threads, and shared with a child.
+
+use crate::{MIB, PAGE, for_each_backend};
+use std::ops::{Deref, DerefMut};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use testkit::child::{Child, in_child};
+use testkit::load::Stop;
+use zmem::{BackendKind, Options, Region};
+
+/// Memory that is the test's own, unmapped at the end. Pages come when they are touched.
+struct Mapped(NonNull<u8>);
+
+impl Mapped {
+    const BYTES: usize = 8 * MIB;
+
+    fn new() -> Mapped {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: where the system likes.
+        let start = unsafe { libc::mmap(null_mut(), Self::BYTES, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Mapped(NonNull::new(start.cast()).unwrap())
+    }
+
+    fn manage(&self, backend: BackendKind) -> Region {
+        let options = Options { limit: Some(5 * MIB as u64), backend, ..Options::default() };
+        // SAFETY: it is mapped until `self` is dropped, which tests do last.
+        unsafe { Region::manage(self.0, Self::BYTES, options).unwrap() }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so much is mapped.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), Self::BYTES) }
+    }
+}
+
+impl DerefMut for Mapped {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), Self::BYTES) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: nobody has it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), Self::BYTES) };
+    }
+}
+
+/// Writes every third page, and returns what lies there then.
+fn write(memory: &mut [u8]) -> Vec<u8> {
+    let mut expected = vec![0; memory.len()];
+    for (nth, page) in expected.chunks_mut(PAGE).enumerate().step_by(3) {
+        page[..8].copy_from_slice(&nth.to_le_bytes());
+        page[100..2000].fill(nth as u8 | 1);
+        memory[nth * PAGE..(nth + 1) * PAGE].copy_from_slice(page);
+    }
+    expected
+}
+
+#[test]
+fn memory_with_holes_can_be_managed_and_given_back() {
+    for_each_backend(|backend| {
+        let mut memory = Mapped::new();
+        let mut expected = write(&mut memory);
+        let region = memory.manage(backend);
+        assert!(*memory == expected, "holes are zeros");
+        region.reclaim(4 * MIB);
+        assert!(region.stats().evicted >= (4 * MIB / PAGE) as u64);
+        assert!(*memory == expected);
+        for at in (PAGE..Mapped::BYTES).step_by(5 * PAGE) {
+            (memory[at], expected[at]) = (77, 77);
+        }
+        region.reclaim(usize::MAX >> 1);
+        region.check();
+        drop(region);
+        assert!(*memory == expected);
+        in_child(|| assert!(*memory == expected, "a child has it again"));
+        // Nothing is left of it: the system may drop pages, and they are zeros.
+        // SAFETY: it is the test's own.
+        unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
+        assert!(memory.iter().all(|&byte| byte == 0));
+    });
+}
+
+/// Holes that are touched while blocks go.
+#[test]
+fn holes_are_filled_beside_eviction() {
+    for_each_backend(|backend| {
+        let memory = Mapped::new();
+        // SAFETY: as much is mapped, and used by these words alone.
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(memory.0.as_ptr().cast(), Mapped::BYTES / 8) };
+        let pages: Vec<_> = words.chunks(PAGE / 8).collect();
+        let region = memory.manage(backend);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    region.reclaim(MIB);
+                }
+            });
+            let adders = [0, 1, 2].map(|own| {
+                let pages = &pages;
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        for page in pages.iter().skip(own % 2).step_by(1 + own) {
+                            assert!(page[own].fetch_add(1, Relaxed) == round, "of {own}");
+                        }
+                    }
+                })
+            });
+            adders.into_iter().for_each(|adder| adder.join().unwrap());
+        });
+        region.check();
+    });
+}
+
+/// Pages that a child has as well can't be moved until they are this process's own.
+#[test]
+fn pages_that_a_child_shares_go_as_well() {
+    for_each_backend(|backend| {
+        let mut memory = Mapped::new();
+        let expected = write(&mut memory);
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, mut writer) = (Some(reader), Some(writer));
+        let child = Child::fork(|| {
+            drop(writer.take());
+            // It goes on as soon as the parent has closed its end.
+            assert_eq!(std::io::read_to_string(reader.take().unwrap()).unwrap(), "");
+            assert!(*memory == expected);
+        });
+        drop(reader);
+        let region = memory.manage(backend);
+        // Some of it by the thread that keeps the limit.
+        region.reclaim(usize::MAX >> 1);
+        let stats = region.stats();
+        assert_eq!(
+            (stats.resident, stats.evicted),
+            (0, (Mapped::BYTES / 4096) as u64),
+            "{stats:?}"
+        );
+        assert!(*memory == expected);
+        drop((region, writer));
+        child.wait();
+        assert!(*memory == expected);
+    });
+}

@@ -1,0 +1,95 @@
+//! A limit that is set, or that more can go under, is kept though nothing faults.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::ptr::NonNull;
+use testkit::child::in_child;
+use testkit::wait::until;
+use zmem::{Error, Options, Region};
+
+const MIB: usize = 1 << 20;
+const LIMIT: u64 = 8 * MIB as u64;
+
+fn fill(bytes: &mut [u8]) {
+    bytes.iter_mut().enumerate().for_each(|(nth, byte)| *byte = (nth / 64) as u8 | 1);
+}
+
+fn is_whole(bytes: &[u8]) -> bool {
+    bytes.iter().enumerate().all(|(nth, byte)| *byte == (nth / 64) as u8 | 1)
+}
+
+fn until_it_is_kept(region: &Region) {
+    until("no more is held than the limit allows", || region.stats().held <= LIMIT);
+    region.check();
+    assert!(is_whole(region));
+}
+
+#[test]
+fn a_limit_that_is_set_is_kept_though_nothing_faults() {
+    let mut region = Region::new(16 * MIB, Options::default()).unwrap();
+    fill(&mut region);
+    region.set_limit(Some(LIMIT)).unwrap();
+    until_it_is_kept(&region);
+    region.set_limit(None).unwrap();
+    assert!(is_whole(&region));
+    in_child(|| {
+        region.set_limit(Some(LIMIT)).unwrap();
+        until_it_is_kept(&region);
+    });
+}
+
+#[test]
+fn a_limit_below_what_an_empty_region_takes_is_refused() {
+    let region = Region::new(MIB, Options::default()).unwrap();
+    let refused = region.set_limit(Some(100_000));
+    assert!(matches!(refused, Err(Error::Limit { limit: 100_000, .. })), "{refused:?}");
+    assert_eq!(region.stats().limit, None);
+}
+
+#[test]
+fn a_limit_of_memory_that_is_in_use_is_kept_though_nothing_faults() {
+    let mut memory = vec![0u8; 16 * MIB];
+    fill(&mut memory);
+    let start = NonNull::from(&mut memory[..]).cast();
+    let options = Options { limit: Some(LIMIT), ..Options::default() };
+    // SAFETY: the C library maps so much by itself, and nobody else has it until `region` is gone.
+    let region = unsafe { Region::manage(start, 16 * MIB, options).unwrap() };
+    until("no more is held than the limit allows", || region.stats().held <= LIMIT);
+    region.check();
+    drop(region);
+    assert!(is_whole(&memory));
+}
+
+#[test]
+fn what_is_locked_no_more_goes_though_nothing_faults() {
+    let options = Options { limit: Some(LIMIT), ..Options::default() };
+    let mut region = Region::new(16 * MIB, options).unwrap();
+    fill(&mut region);
+    let locked = region.lock(0..16 * MIB).unwrap();
+    region.reclaim(MIB);
+    assert!(region.stats().held > LIMIT);
+    drop(locked);
+    until_it_is_kept(&region);
+}
+
+#[test]
+fn a_lock_of_nothing_locks_nothing() {
+    let mut region = Region::new(MIB, Options::default()).unwrap();
+    region.fill(1);
+    let locked = region.lock(5000..5000).unwrap();
+    assert_eq!(region.reclaim(MIB), MIB);
+    drop(locked);
+}
+
+#[test]
+fn dont_need_leaves_what_is_behind_a_lock() {
+    let region = Region::new(MIB, Options::default()).unwrap();
+    // SAFETY: so long, and nobody has a reference to its bytes.
+    unsafe { region.as_ptr().write_bytes(1, MIB) };
+    let locked = region.lock(4 * 4096..5 * 4096).unwrap();
+    // SAFETY: as above.
+    let refused = unsafe { region.dont_need_shared(100..8 * 4096 + 100) };
+    assert_eq!(refused, Err(Error::Locked { at: 4 * 4096 }));
+    drop(locked);
+    assert!(region[100..4 * 4096].iter().all(|&byte| byte == 0));
+    assert!(region[4 * 4096..].iter().all(|&byte| byte == 1));
+}

@@ -1,0 +1,81 @@
+//! Copies that no handler of forks is told of, made while other threads move blocks.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use testkit::child::{Child, in_child};
+use testkit::watched_codec::{Call, WatchedCodec};
+use zmem::{Advice, BackendKind, Options, Region};
+
+const PAGE: usize = 4096;
+const PAGES: usize = 64;
+
+/// lz4, which waits in one of its calls.
+static WAITS: WatchedCodec = WatchedCodec { of: "lz4", before: wait_if_asked };
+
+const GO: u32 = 0;
+/// The next call of that kind waits.
+const COMPRESS: u32 = 1;
+const DECOMPRESS: u32 = 2;
+/// One does.
+const WAITING: u32 = 3;
+
+static STEP: AtomicU32 = AtomicU32::new(GO);
+
+fn wait_if_asked(call: Call) -> Result<(), zcomp::Error> {
+    let step = if call == Call::Compress { COMPRESS } else { DECOMPRESS };
+    if STEP.compare_exchange(step, WAITING, SeqCst, SeqCst).is_ok() {
+        while STEP.load(SeqCst) == WAITING {
+            thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
+fn page(region: &Region, nth: usize) -> &[u8] {
+    &region[nth * PAGE..(nth + 1) * PAGE]
+}
+
+fn verify(region: &Region, nth: usize) {
+    assert_eq!(page(region, nth)[..8], nth.to_le_bytes());
+    assert!(page(region, nth)[100..200].iter().all(|&byte| byte == 1), "page {nth}");
+}
+
+#[test]
+fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
+    in_child(|| {
+        for backend in [BackendKind::Signal, BackendKind::SignalMappings] {
+            let options = Options { codec: &WAITS, backend, ..Options::default() };
+            let mut region = Region::new(PAGES * PAGE, options).unwrap();
+            for (nth, page) in region.chunks_mut(PAGE).enumerate() {
+                page[..8].copy_from_slice(&nth.to_le_bytes());
+                page[100..200].fill(1);
+            }
+            region.reclaim(region.len());
+            let verify_all_but = |left: usize| {
+                (0..PAGES).filter(|&nth| nth != left).for_each(|nth| verify(&region, nth));
+            };
+            let while_one_waits = |step: u32, work: &(dyn Fn() + Sync), look: &dyn Fn()| {
+                thread::scope(|scope| {
+                    STEP.store(step, SeqCst);
+                    scope.spawn(work);
+                    testkit::wait::until("a thread waits", || STEP.load(SeqCst) == WAITING);
+                    look();
+                    STEP.store(GO, SeqCst);
+                });
+            };
+            while_one_waits(DECOMPRESS, &|| verify(&region, 5), &|| {
+                Child::clone_unnoticed(|| verify_all_but(5)).wait();
+                let ended = Child::clone_unnoticed(|| verify(&region, 5)).status();
+                assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
+            });
+            let cold = || region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
+            while_one_waits(COMPRESS, &cold, &|| {
+                let all = || (0..PAGES).for_each(|nth| verify(&region, nth));
+                Child::clone_unnoticed(all).wait();
+            });
+            (0..PAGES).for_each(|nth| verify(&region, nth));
+            region.check();
+        }
+    });
+}

@@ -1,0 +1,112 @@
+//! Pages of a zspage on their way: given back, with their slots withheld, or prefaulted; and what
+//! is left of that in a child.
+//!
+//! Safety rules are those of [`zspage`](super).
+#![allow(unsafe_code)]
+
+use super::{FixedHeader, Header, WITHHELD};
+use crate::sync::Ordering::Relaxed;
+use page::{Links, PageSet};
+
+impl FixedHeader {
+    /// Takes note that the caller's thread gives pages back, or prefaults some.
+    ///
+    /// # Panics
+    /// When another's does: the first of two that end would let the pages go that the other has.
+    fn begin_busy(&self) {
+        assert!(!self.is_busy(), "two threads give pages of a zspage back, or prefault some");
+        self.busy.store(1, Relaxed);
+    }
+
+    /// Takes note that it is done with that.
+    ///
+    /// # Safety
+    /// It is, and the zspage was busy for it alone.
+    pub(crate) unsafe fn end_busy(&self) {
+        self.busy.store(0, Relaxed);
+    }
+
+    /// Begins to prefault pages, which are retained from now on. Returns how many.
+    ///
+    /// # Panics
+    /// When one is committed, or a thread is about pages already.
+    ///
+    /// # Safety
+    /// The class is locked, and the pages are the zspage's.
+    pub(crate) unsafe fn begin_prefault(&self, coming: &PageSet) -> u32 {
+        self.begin_busy();
+        for pages in coming.runs() {
+            assert!(!self.committed().contains_any(pages.clone()), "{pages:?} are committed");
+            self.residency.prefault(pages);
+        }
+        coming.len()
+    }
+}
+
+impl Header<'_> {
+    /// Begins to give all retained pages back: withholds the free slots on them. Returns which.
+    ///
+    /// # Safety
+    /// The class is locked.
+    pub(crate) unsafe fn begin_release(&self) -> PageSet {
+        self.fixed.begin_busy();
+        let going = self.fixed.residency.releasable(u32::MAX);
+        for slot in going.runs().flat_map(|pages| self.class.grid().slots_of(pages)) {
+            if !self.is_taken(slot) {
+                self.set(slot, WITHHELD);
+            }
+        }
+        going
+    }
+
+    /// Takes note that the pages `gone` went, and that no others will: makes the withheld slots
+    /// free.
+    ///
+    /// # Safety
+    /// `begin_release` withheld them, and their pages are no longer being given back.
+    pub(crate) unsafe fn end_release(&self, gone: &PageSet) {
+        let residency = &self.fixed.residency;
+        for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
+        {
+            if self.is_taken(slot) && self.entry(slot).is_none() {
+                self.clear(slot);
+            }
+        }
+        residency.released(gone);
+    }
+
+    /// Frees, in a child, slots that are withheld or that `named` says no of, given their entry's
+    /// number; takes the zspage out of all lists and counts, but for the pages it has.
+    ///
+    /// # Safety
+    /// It is a child that lost all other threads. An entry names each slot that `named` says no of
+    /// no longer, or not yet.
+    pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
+        let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
+        [by_fullness, offering].into_iter().for_each(Links::clear);
+        busy.store(0, Relaxed);
+        residency.clear_retained();
+        let mut is_live = |slot| self.entry(slot).is_some_and(|index| named(slot, index));
+        let is_lost = |slot: &u32| self.is_taken(*slot) && !is_live(*slot);
+        (0..self.entries.len() as u32).filter(is_lost).for_each(|slot| self.clear(slot));
+        let live = (0..self.entries.len() as u32).filter(|&slot| self.is_taken(slot));
+        inuse.store(live.count() as u32, Relaxed);
+        for page in residency.committed().runs().flatten().filter(|&page| !self.is_live(page)) {
+            residency.leave(page);
+        }
+    }
+
+    /// Asserts the state of slots and pages.
+    pub(crate) fn check(&self) {
+        let slots = self.entries.len() as u32;
+        let beyond = (slots..self.taken.len() as u32 * 64).find(|&slot| self.is_taken(slot));
+        assert_eq!(beyond, None, "a slot beyond the last of {}", self.start);
+        let live = (0..slots).filter(|&slot| self.entry(slot).is_some()).count();
+        assert_eq!(live, self.fixed.inuse() as usize, "live slots of {}", self.start);
+        // I5: committed for a live object, or retained; never neither.
+        self.fixed.residency.check(|page| page < self.class.pages() && self.is_live(page));
+        let mut free = (0..slots).filter(|&slot| !self.is_taken(slot));
+        let lowest = free.find(|&slot| self.missing(slot) == 0);
+        assert_eq!(self.lowest_committed(), lowest, "free slots of {} with pages", self.start);
+    }
+}

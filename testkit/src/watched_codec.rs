@@ -1,0 +1,83 @@
+//! A codec of the crate's that a test is told of before each call, and may fail.
+
+use std::ops::RangeInclusive;
+use zcomp::{Codec, Error, Memory, Params, Prepared, Stream};
+
+/// What is about to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Compress,
+    Decompress,
+}
+
+type Before = fn(Call) -> Result<(), Error>;
+
+#[derive(Debug)]
+pub struct WatchedCodec {
+    /// The name of the codec that does the work.
+    pub of: &'static str,
+    /// Whose error is that of the call, which is not made then.
+    pub before: Before,
+}
+
+impl WatchedCodec {
+    fn inner(&self) -> &'static dyn Codec {
+        zcomp::by_name(self.of).unwrap()
+    }
+}
+
+impl Codec for WatchedCodec {
+    fn name(&self) -> &'static str {
+        self.of
+    }
+
+    fn levels(&self) -> RangeInclusive<i32> {
+        self.inner().levels()
+    }
+
+    fn default_level(&self) -> i32 {
+        self.inner().default_level()
+    }
+
+    fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error> {
+        let prepared = self.inner().prepare(params, block)?;
+        Ok(Box::new(WatchedPrepared { prepared, before: self.before }))
+    }
+}
+
+#[derive(Debug)]
+struct WatchedPrepared {
+    prepared: Box<dyn Prepared>,
+    before: Before,
+}
+
+impl Prepared for WatchedPrepared {
+    fn stream_bytes(&self) -> usize {
+        self.prepared.stream_bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.prepared.bytes()
+    }
+
+    fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
+        Ok(Box::new(WatchedStream { stream: self.prepared.stream(memory)?, before: self.before }))
+    }
+}
+
+struct WatchedStream<'m> {
+    stream: Box<dyn Stream + 'm>,
+    before: Before,
+}
+
+impl Stream for WatchedStream<'_> {
+    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error> {
+        (self.before)(Call::Compress)?;
+        self.stream.compress(src, dst)
+    }
+
+    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+        (self.before)(Call::Decompress)?;
+        self.stream.decompress(src, dst)
+    }
+}

@@ -200,17 +200,17 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) 
     }
 }
 
-thread_local! {
-    /// How often the handler before this thread's fork was called: once for each time the handlers
-    /// were installed. Its first call locks, and the last call of the handler after the fork
-    /// unlocks.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+/// Whether the C library's handlers do nothing: see [`take_over`].
+static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Has the C library's forks pass by, for who sees each fork itself and brackets it with
+/// [`before`], and [`after_in_parent`] or [`after_in_child`]. Called while no thread forks.
+pub fn take_over() {
+    IS_TAKEN_OVER.store(true, Release);
 }
 
-extern "C" fn before_fork() {
-    if DEPTH.replace(DEPTH.get() + 1) > 0 {
-        return;
-    }
+/// Takes all locks before a fork.
+pub fn before() {
     FORKING.lock_for_fork();
     // The registry stays locked, so a thread that registers a member now does so after the fork.
     REGISTRY.lock_for_fork_with(|registry| {
@@ -219,23 +219,48 @@ extern "C" fn before_fork() {
     });
 }
 
+/// Releases them in the parent.
+pub fn after_in_parent() {
+    after(|member| member.in_parent());
+}
+
+/// Releases them in the child, which has no other thread yet.
+pub fn after_in_child() {
+    GENERATION.store(generation().wrapping_add(1), Relaxed);
+    after(|member| member.in_child());
+}
+
+thread_local! {
+    /// How often the handler before this thread's fork was called: once for each time the handlers
+    /// were installed. Its first call locks, and the last call of the handler after the fork
+    /// unlocks.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+extern "C" fn before_fork() {
+    if !IS_TAKEN_OVER.load(Acquire) && DEPTH.replace(DEPTH.get() + 1) == 0 {
+        before();
+    }
+}
+
 /// Returns whether this is the last call after the fork.
 fn is_last() -> bool {
+    if IS_TAKEN_OVER.load(Acquire) {
+        return false;
+    }
     DEPTH.set(DEPTH.get() - 1);
     DEPTH.get() == 0
 }
 
 extern "C" fn in_parent_after_fork() {
     if is_last() {
-        after(|member| member.in_parent());
+        after_in_parent();
     }
 }
 
 extern "C" fn in_child_after_fork() {
     if is_last() {
-        // The child has no other thread yet.
-        GENERATION.store(generation().wrapping_add(1), Relaxed);
-        after(|member| member.in_child());
+        after_in_child();
     }
 }
 

@@ -26,9 +26,9 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts no thread: the first call that finds a limit does.
-    pub(crate) fn new(pager: Arc<Pager>) -> Self {
-        Calls { pager, worker: Workers::default() }
+    /// Starts no thread: the first call that finds a limit does, if `worker` may.
+    pub(crate) fn new(pager: Arc<Pager>, worker: Workers) -> Self {
+        Calls { pager, worker }
     }
 
     /// # Errors
@@ -97,6 +97,21 @@ impl Calls {
         let step = self.pager.step_units();
         let starts = units.clone().step_by(step);
         starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
+    }
+
+    /// Calls `work` for one chunk's part of `units` after another, until one fails.
+    pub(crate) fn by_chunks(
+        &self,
+        units: Range<usize>,
+        mut work: impl FnMut(Range<usize>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut next = units.start;
+        while next < units.end {
+            let part = next..units.end.min(next + self.pager.rest_of_chunk(next));
+            next = part.end;
+            work(part)?;
+        }
+        Ok(())
     }
 
     /// Evicts up to `units` blocks in one step, and returns how many.

@@ -22,6 +22,9 @@ pub enum Error {
         /// The lowest possible limit.
         needed: u64,
     },
+    /// An arena can't have this backend.
+    #[error("an arena can't have this backend; take one of signals")]
+    Backend,
     /// Blocks can't have this order on this system.
     #[error("blocks of order {order} are not possible here; take an order from {min} to {max}")]
     Order {

@@ -30,6 +30,9 @@ impl Pager {
         let wanted = self.order.before(toucher, unit).map_or(1, |count| 2 * count);
         let brought = self.bring(unit, wanted.min(self.batch()), buf);
         if brought == 0 {
+            if !self.is_managed(unit) {
+                return Verdict::Unmanaged { closings };
+            }
             self.fill_hole(unit, address);
             return Verdict::Resident { closings };
         }
@@ -63,12 +66,13 @@ impl Pager {
     }
 
     /// Makes a block resident, and with it blocks behind it that are in the same state, up to
-    /// `wanted` in all. Returns how many it brought: 0 if the block was resident.
+    /// `wanted` in all. Returns how many it brought: 0 if the block was resident, or is not
+    /// managed.
     pub(crate) fn bring(&self, unit: usize, wanted: usize, buf: &mut [u8]) -> usize {
         loop {
             let seen = self.words[unit].load();
             let brought = match seen.state() {
-                State::Resident => return 0,
+                State::Resident | State::Free | State::Plain => return 0,
                 State::Busy => {
                     count(&self.counters.waits, 1);
                     self.wait_for_owner(unit, seen);
@@ -76,7 +80,9 @@ impl Pager {
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
                 State::Untouched => {
-                    self.open_chunk(unit);
+                    if !self.open_chunk(unit) {
+                        return 0;
+                    }
                     self.make_room(wanted, buf);
                     self.first_touch(unit, seen, wanted.min(self.rest_of_chunk(unit)))
                 }

@@ -22,6 +22,8 @@ use std::sync::Once;
 /// How often in a row an instruction may fault on a resident block, with no block closed in
 /// between, before the program must have protected the memory itself.
 const RESIDENT_FAULTS_MAX: u32 = 16;
+/// The same on a block that is not managed: it may have been when it was touched.
+const UNMANAGED_FAULTS_MAX: u32 = 1;
 
 thread_local! {
     /// The last fault of this thread on a resident block, and how often in a row it came.
@@ -97,6 +99,27 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
+/// Answers a fault, for a program whose handler of SIGSEGV is not this crate's: if the touch was of
+/// an arena's managed memory that is absent, that is there then. Returns whether the instruction is
+/// to be tried again.
+///
+/// # Safety
+/// The kernel has passed `info` and `context` to a handler of `signal` on this thread, which runs
+/// with all signals blocked that have handlers which touch managed memory.
+pub unsafe fn answer_fault(
+    signal: i32,
+    info: *const libc::siginfo_t,
+    context: *const libc::ucontext_t,
+) -> bool {
+    // SAFETY: the caller vouches for both; `errno` is this thread's.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let is_answered = answer(signal, &*info, &*context);
+        *libc::__errno_location() = errno;
+        is_answered
+    }
+}
+
 /// Returns the address of the instruction that was interrupted.
 fn instruction(context: &libc::ucontext_t) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -127,15 +150,15 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t) -> bo
         in_handler::set(false);
         Some(verdict)
     });
-    match verdict.flatten() {
-        None => false,
-        Some(Verdict::Answered) => true,
-        Some(Verdict::Resident { closings }) => {
-            let this = Spurious { address, instruction: instruction(context), closings };
-            let (last, before) = LAST.get();
-            let count = if last == this { before + 1 } else { 1 };
-            LAST.set((this, count));
-            count <= RESIDENT_FAULTS_MAX
-        }
-    }
+    let (closings, most) = match verdict.flatten() {
+        None => return false,
+        Some(Verdict::Answered) => return true,
+        Some(Verdict::Resident { closings }) => (closings, RESIDENT_FAULTS_MAX),
+        Some(Verdict::Unmanaged { closings }) => (closings, UNMANAGED_FAULTS_MAX),
+    };
+    let this = Spurious { address, instruction: instruction(context), closings };
+    let (last, before) = LAST.get();
+    let count = if last == this { before + 1 } else { 1 };
+    LAST.set((this, count));
+    count <= most
 }

@@ -12,6 +12,8 @@
 //! stand in `docs/design.md`.
 
 #[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
 mod backend;
 #[cfg(not(loom))]
 mod calls;
@@ -93,14 +95,18 @@ mod threads;
 #[cfg(not(loom))]
 mod uffd;
 #[cfg(not(loom))]
+mod uses;
+#[cfg(not(loom))]
 mod waker;
 #[cfg(not(loom))]
 mod worker;
 
 #[cfg(not(loom))]
+pub use arena::Arena;
+#[cfg(not(loom))]
 pub use error::Error;
 #[cfg(not(loom))]
-pub use handler::{set_next_bus_handler, set_next_handler};
+pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
 #[cfg(not(loom))]
 pub use in_handler::in_handler;
 #[cfg(not(loom))]
@@ -111,3 +117,5 @@ pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
 pub use region::Region;
 #[cfg(not(loom))]
 pub use stats::{Histogram, Stats};
+#[cfg(not(loom))]
+pub use uses::Use;

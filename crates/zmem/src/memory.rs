@@ -8,6 +8,7 @@
 
 mod folios;
 mod inherited;
+mod placed;
 mod staged;
 
 use crate::process_memory;

@@ -31,6 +31,8 @@ pub(crate) enum Verdict {
     /// The block was resident: by now, or it is not the pager's doing; and how often blocks near it
     /// were closed before it was looked at.
     Resident { closings: u32 },
+    /// As `Resident`, of a block of an arena that is the program's own affair.
+    Unmanaged { closings: u32 },
 }
 
 /// So many counts of closings there are.
@@ -79,6 +81,8 @@ pub(crate) enum Contents {
     Untouched,
     /// Memory that is in use.
     InUse,
+    /// An arena's: all of it is closed, and nothing managed yet.
+    Vacant,
 }
 
 /// Returns the blocks of a region, and its share of mappings. Where each block may be a mapping of
@@ -154,8 +158,10 @@ impl Pager {
         };
         pager.memory.allow_folios(blocks.stored.min(blocks.unit));
         pager.limit.begin(pager.device.mem_total())?;
-        if contents == Contents::InUse {
-            pager.take_over();
+        match contents {
+            Contents::Untouched => {}
+            Contents::InUse => pager.take_over(),
+            Contents::Vacant => pager.vacate_all_chunks(),
         }
         Ok(pager)
     }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::backend::{Data, Heir};
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
-use crate::state::State;
+use crate::state::{Seen, State};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,12 +40,21 @@ impl Pager {
             loop {
                 let seen = self.words[unit].load();
                 match seen.state() {
-                    State::Resident if seen.pins() == crate::state::PINS_MAX => {
+                    _ if seen.pins() == crate::state::PINS_MAX => {
                         self.unpin(units.start..unit);
                         return Err(Error::Locked { at: self.bytes_of(unit..unit).start });
                     }
-                    State::Resident if self.words[unit].try_pin(seen) => break,
-                    State::Resident => {}
+                    State::Resident | State::Free | State::Plain
+                        if self.words[unit].try_pin(seen) =>
+                    {
+                        break;
+                    }
+                    State::Resident | State::Free | State::Plain => {}
+                    State::Untouched if self.is_vacant(unit) => {
+                        if self.words[unit].try_pin(seen) {
+                            break;
+                        }
+                    }
                     _ => _ = self.bring(unit, self.batch().min(units.end - unit), buf),
                 }
             }
@@ -68,16 +77,17 @@ impl Pager {
         while next < units.end {
             let seen = self.words[next].load();
             match seen.state() {
-                State::Untouched => next += 1,
+                State::Untouched | State::Free | State::Plain => next += 1,
                 State::Busy => self.words[next].wait(seen),
-                _ if seen.pins() > 0 => {
+                State::Resident if seen.pins() > 0 => {
                     return Err(Error::Locked { at: self.bytes_of(next..next).start });
                 }
                 state => {
                     // The store's lock: the evictor may be reading these blocks (zm-S3).
                     let evictor = self.evictor.lock();
-                    let taken = self.own_alike(next..units.end, state);
-                    self.drop_owned(taken.clone(), state);
+                    let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
+                    let taken = self.own_alike(next..units.end, state, may_go);
+                    self.drop_owned(taken.clone(), state, State::Untouched);
                     drop(evictor);
                     next = taken.end;
                 }
@@ -86,30 +96,46 @@ impl Pager {
         Ok(())
     }
 
-    /// Takes ownership of the first blocks that have this state and no pins. Returns them.
-    fn own_alike(&self, units: Range<usize>, state: State) -> Range<usize> {
+    /// Takes ownership of the first blocks that have this state, and of which `takes` is true.
+    /// Returns them.
+    pub(crate) fn own_alike(
+        &self,
+        units: Range<usize>,
+        state: State,
+        takes: impl Fn(Seen) -> bool,
+    ) -> Range<usize> {
         let is_taken = |unit: &usize| {
             let seen = self.words[*unit].load();
-            seen.state() == state && seen.pins() == 0 && self.words[*unit].try_own(seen)
+            seen.state() == state && takes(seen) && self.words[*unit].try_own(seen)
         };
         let count = units.clone().take(PIECE).take_while(is_taken).count();
         units.start..units.start + count
     }
 
-    /// Makes blocks zeros. They were in `state`, and the caller owns them.
-    fn drop_owned(&self, own: Range<usize>, state: State) {
+    /// Makes blocks zeros that are `next` then, `Untouched` or `Free`. They were in `state`, and
+    /// the caller owns them, and the store's lock.
+    pub(crate) fn drop_owned(&self, own: Range<usize>, state: State, mut next: State) {
         if own.is_empty() {
             return;
         }
-        let mut next = State::Untouched;
         match state {
             // What the device holds of them is a copy now.
             State::Evicted => self.note_copies(own.clone()),
+            State::Untouched => {}
             _ => {
                 self.note_closing(&own);
                 let bytes = self.bytes_of(own.clone());
                 let from = if state == State::Resident { Data::Open } else { Data::Closed };
-                match self.backend.drop_pages(&self.memory, bytes, from) {
+                let drop_pages = || self.backend.drop_pages(&self.memory, bytes.clone(), from);
+                let dropped = match drop_pages() {
+                    Err(_) if next == State::Free => {
+                        let _unlocked = self.memory.unlock(bytes.clone());
+                        self.expect("memory can't be freed", drop_pages());
+                        Ok(())
+                    }
+                    dropped => dropped,
+                };
+                match dropped {
                     Ok(()) => self.limit.sub(own.len()),
                     // The program has locked them since, so the pages stay.
                     Err(_) => {

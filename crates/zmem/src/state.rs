@@ -40,6 +40,10 @@ pub(crate) enum State {
     Evicted,
     /// Owned by one thread, which changes it.
     Busy,
+    /// Of an arena: the program has nothing there; a touch faults, and is the program's.
+    Free,
+    /// Of an arena: the program's own mapping, which nothing here touches.
+    Plain,
 }
 
 /// The value of a word when it was loaded.
@@ -54,7 +58,9 @@ impl Seen {
             2 => State::Probation,
             3 => State::Evicting,
             4 => State::Evicted,
-            _ => State::Busy,
+            5 => State::Busy,
+            6 => State::Free,
+            _ => State::Plain,
         }
     }
 
@@ -98,6 +104,16 @@ impl BlockWord {
     /// Makes the block resident, before other threads know of it.
     pub(crate) fn begin_resident(&self) {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
+    }
+
+    /// Makes a block of an arena free, while the words of its chunk are looked at by nobody but who
+    /// pins.
+    #[cfg(not(loom))]
+    pub(crate) fn begin_free(&self) {
+        let mut seen = self.load();
+        while !self.step(seen, seen.with_state(State::Free)) {
+            seen = self.load();
+        }
     }
 
     /// Makes the block resident for good, in a child that has one thread yet.
@@ -160,9 +176,9 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a resident block, if its word is still `seen`.
+    /// Adds a pin to a block that is resident, or not managed, if its word is still `seen`.
     pub(crate) fn try_pin(&self, seen: Seen) -> bool {
-        debug_assert!(seen.state() == State::Resident);
+        debug_assert!(seen.state() != State::Busy);
         seen.pins() < PINS_MAX && self.step(seen, Seen(seen.0 + PIN))
     }
 

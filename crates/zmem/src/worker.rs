@@ -43,16 +43,24 @@ struct Worker {
 
 /// The thread of this process, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Workers(Mutex<Option<Worker>>);
+pub(crate) struct Workers {
+    worker: Mutex<Option<Worker>>,
+    /// Whether there is never one: faults make room themselves.
+    are_none: bool,
+}
 
 impl Workers {
+    pub(crate) fn none() -> Self {
+        Workers { worker: Mutex::new(None), are_none: true }
+    }
+
     /// Has this process have a thread that evicts, if there is a limit. Where there is none to be
     /// had, faults make room themselves.
     pub(crate) fn ensure(&self, pager: &Arc<Pager>) {
-        if pager.limit.get().is_none() {
+        if self.are_none || pager.limit.get().is_none() {
             return;
         }
-        let mut worker = self.0.lock();
+        let mut worker = self.worker.lock();
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
@@ -61,7 +69,7 @@ impl Workers {
 
     /// Ends the thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
-        self.0.lock().take().into_iter().for_each(|worker| worker.stop(pager));
+        self.worker.lock().take().into_iter().for_each(|worker| worker.stop(pager));
     }
 }
 

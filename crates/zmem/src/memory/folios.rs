@@ -29,18 +29,23 @@ impl Managed {
 
     /// Excludes the memory from huge pages, which would be split as single blocks go.
     pub(super) fn keep_pages_small(&self) {
-        self.advise_folios(Advice::LinuxNoHugepage);
+        self.keep_pages_small_in(0..self.bytes);
+    }
+
+    /// Excludes a range of it.
+    pub(crate) fn keep_pages_small_in(&self, range: Range<usize>) {
+        self.advise_folios(range, Advice::LinuxNoHugepage);
     }
 
     /// Has a block be one folio, where the system makes such and none that are larger.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
-            self.advise_folios(Advice::LinuxHugepage);
+            self.advise_folios(0..self.bytes, Advice::LinuxHugepage);
         }
     }
 
-    fn advise_folios(&self, advice: Advice) {
-        let (start, bytes) = self.place(&(0..self.bytes));
+    fn advise_folios(&self, range: Range<usize>, advice: Advice) {
+        let (start, bytes) = self.place(&range);
         // SAFETY: a hint that changes no data. A system without large pages refuses it.
         let _refused = unsafe { madvise(start, bytes, advice) };
     }

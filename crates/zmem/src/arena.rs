@@ -1,0 +1,175 @@
+//! An arena: a range of addresses of which some blocks are managed as a region's are, and others
+//! the program's own.
+//!
+//! # Safety
+//! The arena's range is mapped as long as it lives. Whoever calls its unsafe functions has sole
+//! charge of the blocks that it names; no reference of this crate's points to them.
+#![allow(unsafe_code)]
+
+use crate::calls::Calls;
+use crate::memory::Managed;
+use crate::pager::{Contents, Pager};
+use crate::stats::Stats;
+use crate::uses::Use;
+use crate::worker::Workers;
+use crate::{Advice, Error, Options, forks, mappings, registry};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A range of addresses whose blocks can be managed, and given back, one by one.
+///
+/// It is for who serves a program's mappings: all ranges are addresses, and begin and end at
+/// blocks. No handler of signals is installed, and no thread started: a touch of what is absent
+/// goes to [`answer_fault`](crate::answer_fault), which makes room itself.
+#[derive(Debug)]
+pub struct Arena {
+    calls: Calls,
+}
+
+impl Arena {
+    /// Makes an arena of `bytes` bytes from `address` on, or where the system likes if that is 0.
+    /// All of it is free. `address` and `bytes` are multiples of 2 MiB.
+    ///
+    /// # Errors
+    /// Those of a region; [`Error::System`]: something is mapped there.
+    pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
+        let block = options.blocks()?.unit;
+        let chunk = mappings::CHUNK_BYTES;
+        if bytes == 0 || !bytes.is_multiple_of(chunk) || !address.is_multiple_of(chunk) {
+            return Err(Error::Size { bytes, block });
+        }
+        if !options.backend.is_signal() {
+            return Err(Error::Backend);
+        }
+        let memory = match address {
+            0 => Managed::map(bytes, chunk),
+            _ => Managed::map_at(address, bytes),
+        };
+        let memory = memory.map_err(Error::system("address space for an arena"))?;
+        forks::register();
+        let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
+        // SAFETY: `drop` removes the pager from the registry before the arena drops it.
+        unsafe { registry::add(&pager)? };
+        Ok(Arena { calls: Calls::new(pager, Workers::none()) })
+    }
+
+    /// Returns its addresses.
+    pub fn addresses(&self) -> Range<usize> {
+        self.calls.pager.memory.addresses()
+    }
+
+    /// Returns the bytes of a block.
+    pub fn block(&self) -> usize {
+        self.calls.pager.blocks.unit
+    }
+
+    /// Returns the blocks of a range of addresses.
+    fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
+        let Range { start, end } = self.addresses();
+        let is_within = start <= range.start && range.start <= range.end && range.end <= end;
+        let edges = (range.start | range.end) & (self.block() - 1);
+        if !is_within || edges != 0 {
+            let (start, end, bytes) = (range.start, range.end, end - start);
+            return Err(Error::Range { start, end, bytes });
+        }
+        Ok((range.start - start) / self.block()..(range.end - start) / self.block())
+    }
+
+    /// Changes what a range is for. Where it becomes free, its contents go; where it was free, it
+    /// is zeros; else it keeps them. What was managed, and free ranges that become plain, are
+    /// readable and writable.
+    ///
+    /// # Errors
+    /// [`Error::Range`]; [`Error::Locked`]: a block that becomes plain has 65,535 pins, and those
+    /// before it have become so.
+    ///
+    /// # Safety
+    /// The program expects just this of the range. What is plain and becomes managed is private,
+    /// anonymous, readable and writable.
+    pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
+        let units = self.units(&range)?;
+        self.calls.by_chunks(units, |part| {
+            self.calls.with_seat(|pager, seat| pager.set_use(part, to, seat))?
+        })
+    }
+
+    /// Makes what is managed of a range zeros, which take no memory but where they are pinned.
+    ///
+    /// # Errors
+    /// [`Error::Range`]
+    ///
+    /// # Safety
+    /// The program expects zeros.
+    pub unsafe fn dont_need(&self, range: Range<usize>) -> Result<(), Error> {
+        let units = self.units(&range)?;
+        self.calls.in_steps(units, |part| self.calls.inside(|pager| pager.zero_all(part)))
+    }
+
+    /// Brings what is managed of a range back, and keeps it resident until [`unpin`](Self::unpin).
+    ///
+    /// # Errors
+    /// [`Error::Range`]; [`Error::Locked`]: a block has 65,535 pins. Nothing is pinned then.
+    pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
+        let units = self.units(&range)?;
+        let mut pinned = units.start..units.start;
+        let done = self.calls.in_steps(units, |part| {
+            self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;
+            pinned.end = part.end;
+            Ok(())
+        });
+        if done.is_err() {
+            self.calls.pager.unpin(pinned);
+        }
+        done
+    }
+
+    /// Ends what one call of [`pin`](Self::pin) with this range began.
+    ///
+    /// # Errors
+    /// [`Error::Range`]
+    pub fn unpin(&self, range: Range<usize>) -> Result<(), Error> {
+        self.calls.pager.unpin(self.units(&range)?);
+        Ok(())
+    }
+
+    /// Tells how a range will be used.
+    ///
+    /// # Errors
+    /// [`Error::Range`]
+    pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
+        self.calls.advise(self.units(&range)?, advice)
+    }
+
+    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went.
+    pub fn reclaim(&self, bytes: usize) -> usize {
+        self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
+    }
+
+    /// Sets or lifts the limit of what the arena holds: managed blocks that are resident, and all
+    /// that serves it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`]: an empty arena takes more.
+    pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
+        self.calls.inside(|pager| pager.limit.set(limit))??;
+        self.calls.seek_room();
+        Ok(())
+    }
+
+    /// Returns what the arena holds and has done.
+    pub fn stats(&self) -> Stats {
+        self.calls.stats()
+    }
+
+    /// Asserts that counts equal the sums over all blocks. No other thread may use the arena
+    /// meanwhile.
+    pub fn check(&self) {
+        let _no_one_here = self.calls.inside(|pager| pager.check());
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        registry::remove(&self.calls.pager);
+    }
+}

@@ -1,0 +1,40 @@
+//! Managed memory at addresses that its caller names.
+//!
+//! # Safety
+//! See [`memory`](super).
+#![allow(unsafe_code)]
+
+use super::{Managed, Owner};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+impl Managed {
+    /// Maps memory that is PROT_NONE at an address.
+    pub(crate) fn map_at(address: usize, bytes: usize) -> Result<Self, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        let wanted = std::ptr::without_provenance_mut(address);
+        // SAFETY: FIXED_NOREPLACE replaces nothing that is mapped there already.
+        let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
+        let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
+        // A system that does not know that flag (before Linux 4.17) may map elsewhere.
+        let managed = Managed { start, bytes, owner: Owner::Us };
+        if there != wanted {
+            return Err(Errno::EXIST);
+        }
+        managed.keep_pages_small();
+        Ok(managed)
+    }
+
+    /// Maps a range of an arena anew, PROT_NONE, over whatever is there.
+    pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range lies within; the caller owns its blocks, which are the program's that
+        // has given them up.
+        unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
+        self.keep_pages_small_in(range);
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! What blocks of an arena are for: some are managed, others the program's own.
+//!
+//! ```text
+//!   Free -------> Managed: Untouched      Plain -> Managed: Resident
+//!    ^ '-> Plain     |                      ^        |
+//!    '------+--------'  contents go         '--------'  brought back
+//! ```
+//! Whoever changes a block's use has sole charge of it, as the program has of a range that it maps
+//! and unmaps; touches and evictions go on meanwhile (zm-R2).
+
+use crate::Error;
+use crate::pager::Pager;
+use crate::state::State;
+use std::ops::Range;
+
+/// What blocks of an arena are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// For nothing: a touch faults, and the fault is the program's.
+    Free,
+    /// They are readable and writable, and go and come as a region's.
+    Managed,
+    /// The program maps there what it likes.
+    Plain,
+}
+
+impl Use {
+    /// Returns the use of a block in this state, in an open chunk, if it has no owner.
+    fn of(state: State) -> Self {
+        match state {
+            State::Free => Use::Free,
+            State::Plain => Use::Plain,
+            _ => Use::Managed,
+        }
+    }
+}
+
+impl Pager {
+    /// Returns whether a block is managed.
+    pub(crate) fn is_managed(&self, unit: usize) -> bool {
+        let state = self.words[unit].load().state();
+        Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(unit))
+    }
+
+    /// Changes what blocks of one chunk are for. What becomes free loses its contents; what was
+    /// free is zeros; all else keeps them.
+    ///
+    /// # Errors
+    /// [`Error::Locked`]: a block that is to be plain has too many pins. Blocks before it have
+    /// changed.
+    pub(crate) fn set_use(
+        &self,
+        units: Range<usize>,
+        to: Use,
+        buf: &mut [u8],
+    ) -> Result<(), Error> {
+        match to {
+            Use::Managed if self.try_turn_chunk(&units, true) => return Ok(()),
+            Use::Free if self.is_vacant(units.start) => return Ok(()),
+            Use::Free if self.try_turn_chunk(&units, false) => return Ok(()),
+            _ => {}
+        }
+        while !self.open_chunk(units.start) && !self.open_vacant_chunk(units.start) {}
+        self.set_use_in_chunk(units, to, buf)
+    }
+
+    /// Does so in a chunk that is open.
+    fn set_use_in_chunk(&self, units: Range<usize>, to: Use, buf: &mut [u8]) -> Result<(), Error> {
+        let mut next = units.start;
+        while next < units.end {
+            let seen = self.words[next].load();
+            let rest = next..units.end;
+            next = match (seen.state(), Use::of(seen.state()), to) {
+                (State::Busy, ..) => {
+                    self.words[next].wait(seen);
+                    next
+                }
+                (_, from, _) if from == to => next + 1,
+                (state, Use::Managed, Use::Free) => self.free_managed(rest, state),
+                (_, Use::Managed, _) => self.make_plain(rest, buf)?,
+                (_, Use::Free, Use::Managed) => self.turn(rest, State::Free, State::Untouched),
+                (_, Use::Free, _) => self.turn(rest, State::Free, State::Plain),
+                (_, Use::Plain, Use::Managed) => self.turn(rest, State::Plain, State::Resident),
+                (_, Use::Plain, _) => self.turn(rest, State::Plain, State::Free),
+            };
+        }
+        Ok(())
+    }
+
+    /// Turns the first blocks of some that are in one state to another, of which one is not
+    /// managed. Returns the block behind them.
+    fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
+        let own = self.own_alike(units, from, |_| true);
+        if own.is_empty() {
+            return own.end;
+        }
+        let bytes = self.bytes_of(own.clone());
+        let (memory, backend) = (&self.memory, &self.backend);
+        let turned = match (from, to) {
+            (State::Free, State::Plain) => backend.fill_zeros(memory, bytes),
+            (State::Plain, State::Free) => {
+                memory.map_anew(bytes.clone()).and_then(|()| backend.open_chunk(memory, bytes))
+            }
+            (State::Plain, State::Resident) => {
+                self.limit.add(own.len());
+                memory.keep_pages_small_in(bytes);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        self.expect("memory can't be marked", turned);
+        for unit in own.clone() {
+            self.words[unit].publish(to, |word| word.with_heat(0));
+        }
+        own.end
+    }
+
+    /// Frees the first blocks of some that are managed, and in one state. Returns the block behind
+    /// them.
+    fn free_managed(&self, units: Range<usize>, state: State) -> usize {
+        // The store's lock: the evictor may be reading these blocks (zm-S3).
+        let _evictor = self.evictor.lock();
+        let own = self.own_alike(units, state, |_| true);
+        self.drop_owned(own.clone(), state, State::Free);
+        own.end
+    }
+
+    /// Brings the first blocks of some back, and makes them plain. Returns the block behind them.
+    fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
+        let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
+        let own = units.clone().take(self.batch()).take_while(is_managed).count();
+        let own = units.start..units.start + own;
+        // They stay resident meanwhile.
+        self.pin(own.clone(), buf)?;
+        for unit in own.clone() {
+            let word = &self.words[unit];
+            loop {
+                let seen = word.load();
+                match seen.state() {
+                    State::Resident if word.try_own(seen) => break,
+                    State::Busy => word.wait(seen),
+                    _ => {}
+                }
+            }
+            self.limit.sub(1);
+            word.publish(State::Plain, |word| word.with_heat(0));
+        }
+        self.note_closing(&own);
+        self.unpin(own.clone());
+        Ok(own.end)
+    }
+
+    /// Makes managed blocks zeros, pinned ones too: those stay resident.
+    pub(crate) fn zero_all(&self, units: Range<usize>) {
+        let mut from = units.start;
+        while let Err(Error::Locked { at }) = self.dont_need(from..units.end) {
+            let unit = at / self.blocks.unit;
+            let (word, seen) = (&self.words[unit], self.words[unit].load());
+            from = unit;
+            if seen.state() == State::Resident && word.try_own(seen) {
+                self.memory.clear(self.bytes_of(unit..unit + 1));
+                word.publish(State::Resident, |word| word);
+                from = unit + 1;
+            }
+        }
+    }
+}

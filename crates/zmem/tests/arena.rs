@@ -1,0 +1,311 @@
+//! Arenas: what is done to blocks at random is what a plain copy says, while they come and go.
+//!
+//! # Safety
+//! The only handler of SIGSEGV passes faults on, and ends the process for those that are no one's.
+//! Each test changes the use of blocks of its own arena alone, on one thread.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use fastrand::Rng;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::child::{Child, in_child};
+use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Use, answer_fault};
+
+const MIB: usize = 1 << 20;
+const KINDS: [BackendKind; 3] =
+    [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
+
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's, of this handler, which has all signals blocked.
+    if !unsafe { answer_fault(signal, info, context.cast()) } {
+        // SAFETY: it ends the process: the touch is no one's.
+        unsafe { libc::_exit(77) };
+    }
+}
+
+fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: zeros are a value of the structure; the handler is a function of this type.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
+            assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+        }
+    });
+}
+
+fn options(kind: BackendKind, order: u32) -> Options {
+    Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
+}
+
+/// Whether the system can read a byte, and so the program could.
+fn is_readable(address: usize) -> bool {
+    // SAFETY: an empty set of descriptors and no time: the time is read, and nothing written.
+    let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
+    done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+}
+
+/// An arena, and what its blocks are to be: `None` is free.
+struct Model {
+    arena: Arena,
+    rng: Rng,
+    uses: Vec<Use>,
+    /// The first byte of each page: all bytes of it that are looked at are the same.
+    pages: Vec<u8>,
+}
+
+impl Model {
+    fn new(arena: Arena, seed: u64) -> Self {
+        let Range { start, end } = arena.addresses();
+        let blocks = (end - start) / arena.block();
+        let uses = vec![Use::Free; blocks];
+        Model { rng: Rng::with_seed(seed), uses, pages: vec![0; (end - start) / 4096], arena }
+    }
+
+    fn range(&mut self) -> Range<usize> {
+        let longest = if self.rng.u8(..) < 16 { self.uses.len() } else { 40 };
+        let start = self.rng.usize(..self.uses.len());
+        start..self.uses.len().min(start + 1 + self.rng.usize(..longest))
+    }
+
+    fn addresses(&self, blocks: &Range<usize>) -> Range<usize> {
+        let start = self.arena.addresses().start;
+        start + blocks.start * self.arena.block()..start + blocks.end * self.arena.block()
+    }
+
+    fn pages_of(&self, blocks: &Range<usize>) -> Range<usize> {
+        let pages = self.arena.block() / 4096;
+        blocks.start * pages..blocks.end * pages
+    }
+
+    /// The bytes of a page that are looked at.
+    fn bytes(&self, page: usize) -> [*mut u8; 3] {
+        let start = self.arena.addresses().start + page * 4096;
+        [0, 1777, 4095].map(|at| (start + at) as *mut u8)
+    }
+
+    fn used(&self, blocks: Range<usize>) -> Vec<usize> {
+        blocks.filter(|&block| self.uses[block] != Use::Free).collect()
+    }
+
+    fn set_use(&mut self, blocks: Range<usize>, to: Use) {
+        // SAFETY: the model is all that uses the arena; what is plain has no other mapping.
+        unsafe { self.arena.set_use(self.addresses(&blocks), to).unwrap() };
+        for block in blocks {
+            if to == Use::Free {
+                let pages = self.pages_of(&(block..block + 1));
+                self.pages[pages].fill(0);
+            }
+            self.uses[block] = to;
+        }
+    }
+
+    fn write(&mut self, block: usize) {
+        for page in self.pages_of(&(block..block + 1)) {
+            let value = self.rng.u8(..8);
+            // SAFETY: the block is readable and writable, as its use says.
+            self.bytes(page).iter().for_each(|&byte| unsafe { byte.write_volatile(value) });
+            self.pages[page] = value;
+        }
+    }
+
+    fn verify(&self, block: usize) {
+        for page in self.pages_of(&(block..block + 1)) {
+            for byte in self.bytes(page) {
+                // SAFETY: as above.
+                let value = unsafe { byte.read_volatile() };
+                assert_eq!(value, self.pages[page], "page {page} of {:?}", self.uses[block]);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let blocks = self.range();
+        let bytes = self.addresses(&blocks);
+        match self.rng.u8(..16) {
+            0..3 => self.set_use(blocks, Use::Managed),
+            3 => self.set_use(blocks, Use::Free),
+            4 => self.set_use(blocks, Use::Plain),
+            5..9 => self.used(blocks).into_iter().for_each(|block| self.write(block)),
+            9..12 => self.used(blocks).into_iter().for_each(|block| self.verify(block)),
+            12 => _ = self.arena.reclaim(bytes.len()),
+            13 => {
+                self.arena.advise(bytes, [Advice::Cold, Advice::Hot][self.rng.usize(..2)]).unwrap()
+            }
+            14 => {
+                self.arena.pin(bytes.clone()).unwrap();
+                self.arena.reclaim(MIB);
+                for block in self.used(blocks) {
+                    let at = self.addresses(&(block..block + 1)).start;
+                    assert!(is_readable(at), "what is pinned is there");
+                    self.verify(block);
+                }
+                self.arena.unpin(bytes).unwrap();
+            }
+            _ => {
+                // SAFETY: the model expects zeros.
+                unsafe { self.arena.dont_need(bytes).unwrap() };
+                for block in blocks.filter(|&block| self.uses[block] == Use::Managed) {
+                    let pages = self.pages_of(&(block..block + 1));
+                    self.pages[pages].fill(0);
+                }
+            }
+        }
+    }
+
+    fn verify_all(&self) {
+        self.arena.check();
+        for block in 0..self.uses.len() {
+            match self.uses[block] {
+                Use::Free => {
+                    let at = self.addresses(&(block..block + 1)).start;
+                    assert!(!is_readable(at), "block {block} is free");
+                }
+                _ => self.verify(block),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_blocks_are_for_can_change_at_any_time() {
+    install();
+    for (nth, kind) in KINDS.into_iter().enumerate() {
+        for (order, limit) in
+            [(0, None), (0, Some(3 * MIB)), (2, Some(4 * MIB)), (4, Some(6 * MIB))]
+        {
+            let limit = limit.map(|limit| limit as u64);
+            let options = Options { limit, ..options(kind, order) };
+            let arena = Arena::new(0, 12 * MIB, &options).unwrap();
+            let mut model = Model::new(arena, testkit::seed(nth as u64 * 8 + u64::from(order)));
+            for round in 0..6 {
+                (0..150).for_each(|_| model.step());
+                if round % 3 == 2 {
+                    model.verify_all();
+                }
+            }
+            let stats = model.arena.stats();
+            assert!(stats.evicted > 0 && stats.filled > 0, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn a_child_has_a_copy() {
+    install();
+    let options = Options { limit: Some(4 << 20), ..options(BackendKind::Signal, 0) };
+    let mut model = Model::new(Arena::new(0, 8 * MIB, &options).unwrap(), testkit::seed(40));
+    (0..300).for_each(|_| model.step());
+    for _ in 0..3 {
+        in_child(|| {
+            model.verify_all();
+            (0..100).for_each(|_| model.step());
+            model.verify_all();
+        });
+        model.verify_all();
+        (0..100).for_each(|_| model.step());
+    }
+}
+
+/// Threads touch managed blocks while others change their use beside them, and evict.
+#[test]
+fn neighbours_of_what_changes_keep_their_data() {
+    install();
+    let options = Options { limit: Some(6 << 20), ..options(BackendKind::Signal, 0) };
+    let arena = Arena::new(0, 16 * MIB, &options).unwrap();
+    let start = arena.addresses().start;
+    let done = AtomicBool::new(false);
+    let (arena, done) = (&arena, &done);
+    std::thread::scope(|scope| {
+        let changers: Vec<_> = (0..2)
+            .map(|changer| {
+                scope.spawn(move || {
+                    let mut rng = Rng::with_seed(testkit::seed(changer));
+                    for nth in 0..4000usize {
+                        // Every fourth page, from one on: no other thread's.
+                        let page = rng.usize(..512) * 8 + 1 + 4 * changer as usize;
+                        let range = start + page * 4096..start + (page + 1) * 4096;
+                        let to = [Use::Managed, Use::Plain, Use::Free][nth % 3];
+                        // SAFETY: this thread alone uses these blocks.
+                        unsafe {
+                            arena.set_use(range.clone(), Use::Managed).unwrap();
+                            let at = range.start as *mut u8;
+                            at.write_volatile(nth as u8);
+                            arena.set_use(range.clone(), to).unwrap();
+                            assert!(to == Use::Free || at.read_volatile() == nth as u8);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for user in 0..2usize {
+            scope.spawn(move || {
+                let pages = (0..4096).filter(move |page| page % 8 == 2 + 4 * user);
+                for page in pages.clone() {
+                    let at = start + page * 4096;
+                    // SAFETY: this thread alone uses these blocks.
+                    unsafe {
+                        arena.set_use(at..at + 4096, Use::Managed).unwrap();
+                        (at as *mut u8).write_volatile(page as u8);
+                    }
+                }
+                while !done.load(Relaxed) {
+                    for page in pages.clone() {
+                        // SAFETY: as above.
+                        let value = unsafe { ((start + page * 4096) as *mut u8).read_volatile() };
+                        assert_eq!(value, page as u8);
+                    }
+                    arena.reclaim(MIB);
+                }
+            });
+        }
+        changers.into_iter().for_each(|changer| changer.join().unwrap());
+        done.store(true, Relaxed);
+    });
+    arena.check();
+}
+
+#[test]
+fn a_touch_of_what_is_free_is_the_programs() {
+    install();
+    let arena = Arena::new(0, 4 * MIB, &options(BackendKind::Signal, 0)).unwrap();
+    let start = arena.addresses().start;
+    for (at, managed) in [(start, false), (start + 4096, false), (start + 4096, true)] {
+        if managed {
+            // SAFETY: nothing uses it yet.
+            unsafe { arena.set_use(at..at + 4096, Use::Managed).unwrap() };
+        }
+        // SAFETY: if it can be written to, nothing else uses it.
+        let child = Child::fork(|| unsafe { (at as *mut u8).write_volatile(1) });
+        let status = child.status();
+        assert_eq!(libc::WEXITSTATUS(status), if managed { 0 } else { 77 }, "{status:#x}");
+    }
+}
+
+#[test]
+fn wrong_arenas_and_ranges_are_refused() {
+    let plain = options(BackendKind::Signal, 0);
+    for (address, bytes) in [(0, 0), (0, 4096), (4096, 2 * MIB), (0, 3 * MIB)] {
+        assert!(matches!(Arena::new(address, bytes, &plain), Err(zmem::Error::Size { .. })));
+    }
+    let kind = BackendKind::Userfaultfd;
+    let refused = Arena::new(0, 2 * MIB, &options(kind, 0));
+    assert!(matches!(refused, Err(zmem::Error::Backend)));
+    let arena = Arena::new(0, 2 * MIB, &options(BackendKind::Signal, 2)).unwrap();
+    let Range { start, end } = arena.addresses();
+    let same_place = Arena::new(start, 2 * MIB, &plain);
+    assert!(matches!(same_place, Err(zmem::Error::System { .. })), "{same_place:?}");
+    for (from, to) in
+        [(start - 16384, start), (start, end + 16384), (start + 4096, end), (end, start)]
+    {
+        assert!(matches!(arena.pin(from..to), Err(zmem::Error::Range { .. })), "{from:x} {to:x}");
+    }
+    arena.pin(start..end).unwrap();
+    arena.unpin(start..end).unwrap();
+}

@@ -158,11 +158,6 @@ impl Arena {
         Ok(())
     }
 
-    /// Returns the limit of what it holds.
-    pub fn limit(&self) -> Option<u64> {
-        self.calls.pager.limit.get()
-    }
-
     /// Returns whether a range is there, as far as it is managed. Other threads may have it go.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         let is_there = |words: &[BlockWord]| {

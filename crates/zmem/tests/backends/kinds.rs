@@ -17,8 +17,8 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusMoved,
     BackendKind::UserfaultfdMoved,
 ];
-/// So many of them have each part once; the others may lose a page (zm-U8), and are tried in long
-/// runs.
+/// So many of them have each part once; the others are asked for by tests alone (zm-U8), and are
+/// tried in long runs.
 const EACH_PART: usize = 5;
 
 /// One test at a time: regions share the process's mappings, and some tests count them.

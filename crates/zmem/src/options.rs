@@ -34,13 +34,12 @@ pub enum BackendKind {
     Userfaultfd,
     /// A userfaultfd, whose faults are a SIGBUS to the thread: system calls on what is absent fail.
     UserfaultfdSigbus,
-    /// As `Userfaultfd`, with pages moved out of reach where the system can. It may lose data: see
-    /// zm-U8 of the design.
+    /// As `Userfaultfd`, with pages protected though the system could move them: for tests.
     #[doc(hidden)]
-    UserfaultfdMoved,
-    /// As `UserfaultfdSigbus`, with pages moved in the same way.
+    UserfaultfdProtected,
+    /// As `UserfaultfdSigbus`, with pages protected in the same way.
     #[doc(hidden)]
-    UserfaultfdSigbusMoved,
+    UserfaultfdSigbusProtected,
 }
 
 impl BackendKind {

@@ -13,12 +13,13 @@ use crate::{BackendKind, Error, Options};
 pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let deliveries: &[Delivery] = match options.backend {
         kind if kind.is_signal() => &[],
-        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusMoved => &[Delivery::Signal],
+        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusProtected => {
+            &[Delivery::Signal]
+        }
         _ => &[Delivery::Messages, Delivery::Signal],
     };
-    // Not by itself (zm-U8).
-    let moves = [BackendKind::UserfaultfdMoved, BackendKind::UserfaultfdSigbusMoved];
-    let wants_move = if moves.contains(&options.backend) { CanMove::Yes } else { CanMove::No };
+    let protects = [BackendKind::UserfaultfdProtected, BackendKind::UserfaultfdSigbusProtected];
+    let wants_move = if protects.contains(&options.backend) { CanMove::No } else { CanMove::Yes };
     let mut refused = None;
     for delivery in deliveries {
         match Userfaultfd::new(memory.bytes(), *delivery, wants_move, options.fork) {

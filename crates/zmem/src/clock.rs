@@ -18,6 +18,16 @@ pub(crate) struct Evictor {
     queued: usize,
 }
 
+/// What a step of the hand came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The piece that it is to look at, if one is left in this round.
+    pub(crate) piece: Option<usize>,
+    /// How many pieces the hand has passed, with that one.
+    pub(crate) passed: usize,
+    pub(crate) is_round: bool,
+}
+
 impl Evictor {
     pub(crate) fn new(pieces: usize) -> Result<Self, Error> {
         let mut queue = Vec::new();
@@ -60,11 +70,12 @@ impl Evictor {
         self.queued == self.queue.len()
     }
 
-    /// Moves the hand on. Returns the piece that it pointed to, and whether it has completed a
-    /// round.
-    pub(crate) fn step(&mut self) -> (usize, bool) {
-        let piece = self.hand;
-        self.hand = (self.hand + 1) % self.pieces;
-        (piece, self.hand == 0)
+    /// Moves the hand on, past the next piece that there is something in, as `next` says from a
+    /// piece on. A step ends with a round.
+    pub(crate) fn step(&mut self, next: impl FnOnce(usize) -> Option<usize>) -> Step {
+        let (from, piece) = (self.hand, next(self.hand));
+        let end = piece.map_or(self.pieces, |piece| piece + 1);
+        self.hand = end % self.pieces;
+        Step { piece, passed: end - from, is_round: self.hand == 0 }
     }
 }

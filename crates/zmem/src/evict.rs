@@ -27,8 +27,7 @@ impl Pager {
         self.drop_copies();
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
             if self.wants_marks(evictor, idle) {
-                self.advance(evictor);
-                idle += 1;
+                idle += self.advance(evictor);
             } else if let Some(piece) = evictor.pop() {
                 let refused = self.counters.refused.load(Relaxed);
                 let more = self.evict_piece(piece, buf);
@@ -53,16 +52,19 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand by a piece, and puts the cold blocks of that piece in probation.
-    fn advance(&self, evictor: &mut Evictor) {
-        let (piece, is_round) = evictor.step();
-        let marked = self.mark_piece(piece, evictor.spares_recent);
-        if is_round {
+    /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns how
+    /// many pieces it passed: those of closed chunks are passed at once.
+    fn advance(&self, evictor: &mut Evictor) -> usize {
+        let step = evictor.step(|piece| self.next_open_piece(piece));
+        let marks = |piece: &usize| self.mark_piece(*piece, evictor.spares_recent) > 0;
+        let marked = step.piece.filter(marks);
+        if step.is_round {
             self.round.fetch_add(1, Relaxed);
         }
-        if marked > 0 {
+        if let Some(piece) = marked {
             evictor.push(piece);
         }
+        step.passed
     }
 
     /// Returns the blocks of a piece.
@@ -165,10 +167,13 @@ impl Pager {
             let seen = self.words[unit].load();
             seen.state() == State::Probation && self.words[unit].try_begin_evicting(seen)
         };
-        self.for_runs(units, self.batch(), begins, |run| {
+        self.for_runs(units.clone(), self.batch(), begins, |run| {
             self.probation.fetch_sub(run.len(), Relaxed);
             gone += self.evict_run(run, buf);
         });
+        if gone > 0 && self.limit.has_many_tables() {
+            self.close_chunks(units);
+        }
         gone
     }
 }

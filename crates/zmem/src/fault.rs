@@ -71,14 +71,14 @@ impl Pager {
                 State::Resident => return 0,
                 State::Busy => {
                     count(&self.counters.waits, 1);
-                    self.wait_for_owner(unit, seen);
+                    let word = &self.words[unit];
+                    self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
                 State::Untouched => {
-                    self.open_chunk(unit);
                     self.make_room(wanted, buf);
-                    self.first_touch(unit, seen, wanted.min(self.rest_of_chunk(unit)))
+                    self.first_touch(unit, seen, wanted)
                 }
                 State::Evicted => {
                     self.make_room(wanted, buf);
@@ -91,15 +91,15 @@ impl Pager {
         }
     }
 
-    /// Waits while another thread owns a block. Ends the process if it is a copy that lacks that
-    /// thread (zm-F3).
-    fn wait_for_owner(&self, unit: usize, seen: Seen) {
+    /// Waits while another thread owns a block, or changes a chunk. Ends the process if it is a
+    /// copy that lacks that thread (zm-F3).
+    pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !GATE.is_torn() {
-            return self.words[unit].wait(seen);
+            return wait();
         }
         for _ in 0..LOST_LOOKS {
             std::thread::yield_now();
-            if self.words[unit].load() != seen || !GATE.is_alone_inside() {
+            if has_ended() || !GATE.is_alone_inside() {
                 return;
             }
         }
@@ -107,12 +107,19 @@ impl Pager {
     }
 
     /// Takes ownership of a block if its word is still `seen`, and with it of blocks behind it that
-    /// are in the same state, up to `wanted` in all. Returns the blocks.
+    /// are in the same state and chunk, up to `wanted` in all. Returns the blocks. The blocks are
+    /// absent, and their chunk is open.
     fn own(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
+        self.open_chunk(unit);
         if !self.words[unit].try_own(seen) {
             return unit..unit;
         }
-        let end = self.units().min(unit + wanted);
+        // All absent as they are, the chunk may have been closed again.
+        if !self.is_open_around(unit) {
+            self.words[unit].publish(seen.state(), |word| word);
+            return unit..unit;
+        }
+        let end = unit + wanted.min(self.rest_of_chunk(unit));
         let is_taken = |next: &usize| {
             let next = &self.words[*next];
             let behind = next.load();

@@ -17,6 +17,8 @@ mod backend;
 mod calls;
 #[cfg(not(loom))]
 mod chunk;
+#[cfg_attr(loom, allow(dead_code))]
+mod chunk_word;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]

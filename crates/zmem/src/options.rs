@@ -74,6 +74,12 @@ pub struct Options {
     pub params: Params,
     /// Most bytes held: resident blocks, and all that serves the region. `None` is no limit: only
     /// what is asked for is evicted.
+    ///
+    /// A region takes 4 bytes for each block of what was ever touched, and 4 KiB of page tables for
+    /// each 2 MiB in which a block is resident. (Page tables of what has none any more go since
+    /// Linux 6.14, on x86_64; else they stay, as do those of memory that is taken over.) All of it
+    /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
+    /// pass: allow a 500th of what is touched, and more for what is compressed.
     pub limit: Option<u64>,
     /// Most bytes of pages that the device may have; what it refuses stays resident.
     pub store_limit: Option<u64>,

@@ -1,9 +1,11 @@
 //! Probes: what this system lets this process do with memory.
 
+use crate::chunk::table_reach;
 use crate::gate::GATE;
 use crate::memory::Managed;
 use crate::signals::without_signals;
 use rustix::io::Errno;
+use std::sync::OnceLock;
 
 /// Maps a page to try things on.
 fn page() -> Result<Managed, Errno> {
@@ -25,6 +27,32 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
         probe.write(0, &[1])?;
         probe.read(0, &mut [0])
     })
+}
+
+/// Returns whether the system gives page tables back with the pages that they map (Linux 6.14,
+/// where the architecture can). This tries it, as nothing says so.
+pub(crate) fn frees_tables() -> bool {
+    static FREES: OnceLock<bool> = OnceLock::new();
+    *FREES.get_or_init(|| try_to_free_tables().unwrap_or(false))
+}
+
+fn try_to_free_tables() -> Option<bool> {
+    /// Enough of them that what other threads take meanwhile does not matter.
+    const TABLES: usize = 16;
+    let (page, reach) = (page::page_size(), table_reach());
+    let taken = || {
+        let text = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
+    };
+    let probe = Managed::map(TABLES * reach, reach).ok()?;
+    probe.open(0..probe.bytes()).ok()?;
+    (0..TABLES).for_each(|nth| probe.clear(nth * reach..nth * reach + page));
+    let before = taken()?;
+    for nth in 0..TABLES {
+        probe.drop_pages(nth * reach..(nth + 1) * reach).ok()?;
+    }
+    Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
 /// Returns an error if the system does not let all of a closed region be opened, which then counts

@@ -95,7 +95,7 @@ pub struct Stats {
     pub block: usize,
     /// Most bytes that may be held, if there is a limit.
     pub limit: Option<u64>,
-    /// Bytes held: resident blocks, the device, tables and buffers.
+    /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
     pub held: u64,
     /// The most bytes that were held at a time.
     pub held_max: u64,

@@ -57,6 +57,17 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Has a chunk that was never touched be opened block by block.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
 
+    /// Closes a chunk that has nothing any more, so that it takes no page tables. If that fails, it
+    /// is as closed; what is next is `open_chunk`.
+    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        memory.drop_pages(chunk)
+    }
+
+    /// In how many places a block may have page tables.
+    fn places(&self) -> usize {
+        1
+    }
+
     /// Has what is absent be zeros that can be read and written.
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 

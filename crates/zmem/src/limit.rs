@@ -173,6 +173,11 @@ impl Limit {
         self.get().is_some_and(is_above)
     }
 
+    /// Whether more is held than the limit allows.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.get().is_some_and(|limit| self.held() > limit)
+    }
+
     /// Whether so many more blocks would be too many: what the device takes is known a bit late.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         let is_above = |limit| self.held_with(more) + self.reserve_of(limit) / 2 > limit;

@@ -59,7 +59,8 @@ pub enum Fork {
     #[default]
     Default,
     /// A copy in any case. With a userfaultfd all is brought back before each fork, whatever the
-    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`.
+    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`. It comes down to
+    /// its limit with its first call, or by and by with its faults.
     Copied,
 }
 

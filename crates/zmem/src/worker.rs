@@ -56,6 +56,11 @@ impl Workers {
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
+            // A child may begin above its limit, and nobody has woken this thread for that.
+            if worker.is_some() && pager.limit.is_wanted(0) {
+                pager.limit.set_stuck(false);
+                pager.waker.wake();
+            }
         }
     }
 
@@ -200,7 +205,9 @@ impl Pager {
             self.wait_for_room(units);
         } else if let Some(mut evictor) = self.evictor.try_lock() {
             evictor.spares_recent = true;
-            self.evict(&mut evictor, units.max(self.batch()), buf);
+            // A child that is far above its limit comes down by larger steps.
+            let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
+            self.evict(&mut evictor, units.max(least), buf);
             evictor.spares_recent = false;
         }
     }

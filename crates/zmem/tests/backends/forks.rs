@@ -201,6 +201,29 @@ fn a_region_may_be_left_to_the_parent() {
     });
 }
 
+/// Before a fork all is brought back, whatever the limit says. Nobody has to set that again.
+#[test]
+fn a_child_comes_down_to_its_limit() {
+    for_each_backend(|backend| {
+        let mut region = region(backend);
+        let limit = region.stats().limit.unwrap();
+        write(&mut region[..12 * MIB], 1);
+        in_child(|| {
+            region.prefetch(0..0).unwrap();
+            let is_kept = || region.stats().held <= limit;
+            testkit::wait::until("a call has the child's thread begin", is_kept);
+            verify(&region[..12 * MIB], 1);
+            region.check();
+        });
+        in_child(|| {
+            region[12 * MIB..].chunks_mut(PAGE).for_each(|page| page[0] = 1);
+            assert!(region.stats().held <= limit, "{:?}", region.stats());
+            verify(&region[..12 * MIB], 1);
+            region.check();
+        });
+    });
+}
+
 /// A child that may have no userfaultfd has its copy, which nothing manages.
 #[test]
 fn a_child_without_rights_has_memory_as_any_other() {

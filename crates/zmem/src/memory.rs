@@ -185,10 +185,10 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the pages the first that the system reclaims. Returns an error if some are locked or
-    /// huge: it is called to find that out.
-    pub(crate) fn cool(&self) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&(0..self.bytes));
+    /// Makes the pages of a range the first that the system reclaims. Returns an error if some are
+    /// locked or huge: it is called to find that out.
+    pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
         // SAFETY: the range lies within. It changes no data.
         unsafe { madvise(start, bytes, Advice::LinuxCold) }
     }

@@ -96,8 +96,8 @@ impl Region {
         registry::check_free(&addresses).and_then(|()| mappings::check_plain(&addresses))?;
         // SAFETY: `skip` is not above `bytes`; the caller vouches for the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
-        if !probes::may_go(&memory) {
-            return Err(Error::Memory { at: first, what: "locked, or of large pages" });
+        if let Some(at) = probes::first_that_stays(&memory) {
+            return Err(Error::Memory { at, what: "locked, or of large pages" });
         }
         Self::of(memory, whole, Contents::InUse, &options)
     }

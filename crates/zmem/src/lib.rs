@@ -113,3 +113,8 @@ pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
 pub use region::Region;
 #[cfg(not(loom))]
 pub use stats::{Histogram, Stats};
+// What `Options`, `Stats` and `Error` name of other crates.
+#[cfg(not(loom))]
+pub use zram::{
+    Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
+};

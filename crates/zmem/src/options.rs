@@ -65,6 +65,13 @@ pub enum Fork {
 }
 
 /// What a region is made of. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
+///
+/// ```
+/// let codec = zmem::by_name("zstd")?;
+/// let params = zmem::Params { level: Some(1), ..zmem::Params::default() };
+/// let region = zmem::Region::new(1 << 20, zmem::Options { codec, params, ..Default::default() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that are compressed as one.
@@ -82,7 +89,8 @@ pub struct Options {
     /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
     /// pass: allow a 500th of what is touched, and more for what is compressed.
     pub limit: Option<u64>,
-    /// Most bytes of pages that the device may have; what it refuses stays resident.
+    /// Most bytes of pages that the device may have, a block's at least; what it refuses stays
+    /// resident.
     pub store_limit: Option<u64>,
     /// What answers touches.
     pub backend: BackendKind,

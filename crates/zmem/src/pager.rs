@@ -208,8 +208,11 @@ impl Pager {
     pub(crate) fn stats(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (counters, mm) = (&self.counters, self.device.mm_stat());
+        let described = self.backend.describe();
+        let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
         Stats {
-            backend: self.backend.describe(),
+            backend,
+            backend_reason: backend_reason.trim_start(),
             block: self.blocks.unit,
             limit: self.limit.get(),
             held: self.limit.held(),

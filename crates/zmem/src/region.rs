@@ -50,7 +50,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` bytes, all zero.
+    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched: its
+    /// device, and a stack, a buffer and a stream of the codec for each processor and two more.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
@@ -86,13 +87,12 @@ impl Region {
         options: Options,
     ) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
-        let skip = start.addr().get().next_multiple_of(block) - start.addr().get();
-        let whole = bytes.saturating_sub(skip) / block * block;
-        if whole == 0 {
-            return Err(Error::Size { bytes, block });
-        }
-        let first = start.addr().get() + skip;
-        let addresses = first..first + whole;
+        let start_at = start.addr().get();
+        let first = start_at.checked_next_multiple_of(block);
+        let end = start_at.checked_add(bytes).map(|end| end / block * block);
+        let addresses = first.zip(end).filter(|(first, end)| first < end);
+        let (first, end) = addresses.ok_or(Error::Size { bytes, block })?;
+        let (skip, whole, addresses) = (first - start_at, end - first, first..end);
         registry::check_free(&addresses).and_then(|()| mappings::check_plain(&addresses))?;
         // SAFETY: `skip` is not above `bytes`; the caller vouches for the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
@@ -132,7 +132,8 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went.
+    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went: blocks
+    /// go by up to 64 at once, so it may be as much more.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -141,7 +142,7 @@ impl Region {
     /// Brings all blocks of a range back.
     ///
     /// # Errors
-    /// [`Error::Range`]
+    /// [`Error::Range`]; [`Error::Forked`].
     pub fn prefetch(&self, range: Range<usize>) -> Result<(), Error> {
         self.calls.bring(self.units(&range)?)
     }
@@ -149,15 +150,17 @@ impl Region {
     /// Tells the region how a range will be used.
     ///
     /// # Errors
-    /// [`Error::Range`]
+    /// [`Error::Range`]; [`Error::Forked`].
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), Error> {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Zeroes a range. Its whole blocks take no memory then.
+    /// Zeroes a range. Its whole blocks take no memory then; of blocks that it covers in part, the
+    /// bytes are written, so those may be locked.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`], and nothing was changed from that byte on.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block that is covered whole, and
+    /// nothing was changed from that byte on.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -191,7 +194,8 @@ impl Region {
     /// the kernel.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`]: a block of the range has 65,535 locks.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block of the range has 65,535
+    /// locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let units = self.units(&range)?;
         // After an error, dropping this unlocks the blocks that were locked before it.

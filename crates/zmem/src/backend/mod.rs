@@ -42,7 +42,7 @@ pub(crate) enum Heir {
 
 /// A way to mark memory, and to fill it so that nobody sees half of it.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// What it is, and what that means for system calls.
+    /// What it is, in a word; then, behind a colon, how, and what that means for system calls.
     fn describe(&self) -> &'static str;
 
     /// Whether a thread that is alone may open a block first and fill it then, as that costs less

@@ -8,8 +8,6 @@ use crate::mappings::PROBATION_MAX;
 pub(crate) struct Evictor {
     /// The number of pieces of the region.
     pub(crate) pieces: usize,
-    /// Whether a fault evicts, which passes over what was brought last: see `recent`.
-    pub(crate) spares_recent: bool,
     /// The piece that the clock looks at next.
     hand: usize,
     /// A ring of `queued` pieces, the oldest at `first`.
@@ -36,8 +34,7 @@ impl Evictor {
             .try_reserve_exact(room)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
-        let (queue, spares_recent) = (queue.into(), false);
-        Ok(Evictor { pieces, spares_recent, hand: 0, queue, first: 0, queued: 0 })
+        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0 })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -9,6 +9,7 @@ use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::process::generation;
+use crate::recent::Spares;
 use crate::signals;
 use crate::sync::{wait, wait_for, wake};
 use crate::threads::OwnThread;
@@ -142,7 +143,7 @@ impl Pager {
     fn run_step(&self, buf: &mut [u8]) -> bool {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
-            self.evict(&mut self.evictor.lock(), self.step_units(), buf)
+            self.evict(&mut self.evictor.lock(), self.step_units(), Spares::Nothing, buf)
         });
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
@@ -204,11 +205,9 @@ impl Pager {
         if self.waker.wake() {
             self.wait_for_room(units);
         } else if let Some(mut evictor) = self.evictor.try_lock() {
-            evictor.spares_recent = true;
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            self.evict(&mut evictor, units.max(least), buf);
-            evictor.spares_recent = false;
+            self.evict(&mut evictor, units.max(least), Spares::Recent, buf);
         }
     }
 

@@ -34,7 +34,9 @@ impl Pager {
             return Verdict::Resident { closings };
         }
         self.order.note(toucher, unit + brought, brought);
-        self.recent.note(unit);
+        if self.makes_room_itself() {
+            self.recent.note(unit);
+        }
         self.counters.times.add(began.elapsed());
         Verdict::Answered
     }

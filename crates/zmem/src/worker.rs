@@ -195,6 +195,12 @@ impl Pager {
         })
     }
 
+    /// Whether a fault makes room itself, where there is a limit: there is no thread that does. So
+    /// it takes note of what it brings, which is a write to memory that all threads share.
+    pub(crate) fn makes_room_itself(&self) -> bool {
+        self.limit.get().is_some() && !self.waker.has_thread()
+    }
+
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
     /// seat's buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {

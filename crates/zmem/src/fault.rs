@@ -130,6 +130,15 @@ impl Pager {
         unit..(unit + 1..end).take_while(is_taken).last().unwrap_or(unit) + 1
     }
 
+    /// Does what `own` does, and counts the blocks as resident: before others can be, so that many
+    /// faults at once do not pass the limit together.
+    fn own_counted(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
+        let claimed = self.limit.claim(wanted);
+        let own = self.own(unit, seen, claimed);
+        self.limit.settle(claimed, own.len());
+        own
+    }
+
     /// Opens a block whose pages are still there. Returns how many blocks it opened.
     fn keep(&self, unit: usize, seen: Seen) -> usize {
         if !self.words[unit].try_own(seen) {
@@ -152,11 +161,10 @@ impl Pager {
 
     /// Makes untouched blocks resident, as zeros. Returns how many.
     fn first_touch(&self, unit: usize, seen: Seen, wanted: usize) -> usize {
-        let own = self.own(unit, seen, wanted);
+        let own = self.own_counted(unit, seen, wanted);
         if own.is_empty() {
             return 0;
         }
-        self.limit.add(own.len());
         let filled = self.backend.fill_zeros(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened", filled);
         count(&self.counters.first_touches, own.len());
@@ -168,11 +176,10 @@ impl Pager {
 
     /// Brings evicted blocks back from the device. Returns how many.
     fn fill(&self, unit: usize, seen: Seen, wanted: usize, buf: &mut [u8]) -> usize {
-        let own = self.own(unit, seen, wanted);
+        let own = self.own_counted(unit, seen, wanted);
         if own.is_empty() {
             return 0;
         }
-        self.limit.add(own.len());
         match if self.backend.opens_first() { threads::alone() } else { None } {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
             None => self.fill_at_once(own.clone(), buf),

@@ -122,6 +122,28 @@ impl Limit {
         self.resident_bytes() + self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
 
+    /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is no
+    /// room for more, but one at least. Threads that claim at once find each other's.
+    pub(crate) fn claim(&self, wanted: usize) -> usize {
+        let mut seen = self.resident.load(Relaxed);
+        loop {
+            let mut units = wanted;
+            while units > 1 && self.is_full(units) {
+                units /= 2;
+            }
+            match self.resident.compare_exchange_weak(seen, seen + units, Relaxed, Relaxed) {
+                Ok(_) => return units,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes back what was claimed and not used.
+    pub(crate) fn settle(&self, claimed: usize, used: usize) {
+        self.sub(claimed - used);
+        self.note_peak();
+    }
+
     /// Counts blocks that are about to be resident.
     pub(crate) fn add(&self, units: usize) {
         self.resident.fetch_add(units, Relaxed);

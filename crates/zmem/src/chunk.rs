@@ -3,16 +3,12 @@
 //! its own. Once all of its blocks are absent again it is closed.
 
 use crate::chunk_word::{Chunk, ChunkWord};
+use crate::memory::table_reach;
 use crate::pager::Pager;
 use crate::policy::PIECE;
 use crate::state::{BlockWord, State};
 use page::page_size;
 use std::ops::Range;
-
-/// Bytes that one page table maps: it is a page of words of 8 bytes.
-pub(crate) fn table_reach() -> usize {
-    page_size() * (page_size() / 8)
-}
 
 impl Pager {
     /// Returns the number of the chunk that a block is in.

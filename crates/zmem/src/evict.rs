@@ -59,8 +59,8 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns how
-    /// many pieces it passed: those of closed chunks are passed at once.
+    /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns
+    /// how many pieces it passed: those of closed chunks are passed at once.
     fn advance(&self, evictor: &mut Evictor, spares: Spares) -> usize {
         let step = evictor.step(|piece| self.next_open_piece(piece));
         let marks = |piece: &usize| self.mark_piece(*piece, spares) > 0;

@@ -122,8 +122,8 @@ impl Limit {
         self.resident_bytes() + self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
 
-    /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is no
-    /// room for more, but one at least. Threads that claim at once find each other's.
+    /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is
+    /// no room for more, but one at least. Threads that claim at once find each other's.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {

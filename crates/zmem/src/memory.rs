@@ -23,6 +23,11 @@ use std::ptr::{NonNull, null_mut};
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
+/// Bytes that one page table maps: it is a page of words of 8 bytes.
+pub(crate) fn table_reach() -> usize {
+    page::page_size() * (page::page_size() / 8)
+}
+
 /// Maps private anonymous memory.
 pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: the system chooses where, so nothing that is there is replaced.

@@ -2,13 +2,12 @@
 //! the two.
 
 use crate::backend::{Backend, choose};
-use crate::chunk::table_reach;
 use crate::chunk_word::ChunkWord;
 use crate::clock::Evictor;
 use crate::fatal::fatal;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
-use crate::memory::Managed;
+use crate::memory::{Managed, table_reach};
 use crate::options::Blocks;
 use crate::order::Order;
 use crate::policy::{BATCH_BYTES, PIECE};

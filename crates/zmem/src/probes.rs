@@ -1,8 +1,7 @@
 //! Probes: what this system lets this process do with memory.
 
-use crate::chunk::table_reach;
 use crate::gate::GATE;
-use crate::memory::Managed;
+use crate::memory::{Managed, table_reach};
 use crate::signals::without_signals;
 use rustix::io::Errno;
 use std::ops::Range;

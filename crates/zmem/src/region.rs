@@ -50,8 +50,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched: its
-    /// device, and a stack, a buffer and a stream of the codec for each processor and two more.
+    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched: stacks,
+    /// buffers and streams, for each processor and two more.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
@@ -92,8 +92,8 @@ impl Region {
         let end = start_at.checked_add(bytes).map(|end| end / block * block);
         let addresses = first.zip(end).filter(|(first, end)| first < end);
         let (first, end) = addresses.ok_or(Error::Size { bytes, block })?;
-        let (skip, whole, addresses) = (first - start_at, end - first, first..end);
-        registry::check_free(&addresses).and_then(|()| mappings::check_plain(&addresses))?;
+        let (skip, whole) = (first - start_at, end - first);
+        registry::check_free(&(first..end)).and_then(|()| mappings::check_plain(&(first..end)))?;
         // SAFETY: `skip` is not above `bytes`; the caller vouches for the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
         if let Some(at) = probes::first_that_stays(&memory) {
@@ -132,8 +132,8 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went: blocks
-    /// go by up to 64 at once, so it may be as much more.
+    /// Evicts blocks of `bytes` bytes in all, the coldest first, up to 64 at once. Returns how many
+    /// bytes went, which may be as much more.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -156,11 +156,11 @@ impl Region {
     }
 
     /// Zeroes a range. Its whole blocks take no memory then; of blocks that it covers in part, the
-    /// bytes are written, so those may be locked.
+    /// bytes are written, locked or not.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block that is covered whole, and
-    /// nothing was changed from that byte on.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is, and nothing was
+    /// changed from that byte on.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -172,7 +172,7 @@ impl Region {
     /// No live reference promises that bytes of the range do not change.
     ///
     /// # Errors
-    /// Those of [`dont_need`](Self::dont_need).
+    /// As [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
         self.units(&range)?;
         self.calls.inside(|_| ())?;
@@ -194,8 +194,7 @@ impl Region {
     /// the kernel.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block of the range has 65,535
-    /// locks.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let units = self.units(&range)?;
         // After an error, dropping this unlocks the blocks that were locked before it.

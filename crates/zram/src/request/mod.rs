@@ -105,16 +105,14 @@ pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<Written,
     let mut written = Written::default();
     until_done(table, offset, WRITE_FAILURES, |request| {
         let (offset, bytes) = (offset + request.done as u64, &bytes[request.done..]);
-        // No one else counts there while the request has its stream.
         let raw_before = request.shard.raw_ever();
-        let stopped = match table.layout.has_blocks() {
-            false => write_slots(request, offset, bytes),
-            true => write_blocks(request, offset, bytes),
-        };
+        let write = if table.layout.has_blocks() { write_blocks } else { write_slots };
+        let stopped = write(request, offset, bytes);
+        // No one else counts there while the request has its stream.
         written.raw += request.shard.raw_ever() - raw_before;
         stopped
-    })?;
-    Ok(written)
+    })
+    .map(|()| written)
 }
 
 /// Reads `buf.len()` bytes at `offset`.

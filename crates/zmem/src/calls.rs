@@ -5,6 +5,7 @@ use crate::backend::Heir;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::HEAT_KEPT_MAX;
+use crate::recent::Spares;
 use crate::seats::{Seat, Taker};
 use crate::signals;
 use crate::state::HEAT_MAX;
@@ -116,8 +117,9 @@ impl Calls {
 
     /// Evicts up to `units` blocks in one step, and returns how many.
     fn evict(&self, units: usize) -> usize {
-        let gone =
-            self.with_seat(|pager, seat| pager.evict(&mut pager.evictor.lock(), units, seat));
+        let gone = self.with_seat(|pager, seat| {
+            pager.evict(&mut pager.evictor.lock(), units, Spares::Nothing, seat)
+        });
         gone.unwrap_or(0)
     }
 

@@ -19,6 +19,8 @@ mod backend;
 mod calls;
 #[cfg(not(loom))]
 mod chunk;
+#[cfg_attr(loom, allow(dead_code))]
+mod chunk_word;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
@@ -119,3 +121,8 @@ pub use region::Region;
 pub use stats::{Histogram, Stats};
 #[cfg(not(loom))]
 pub use uses::Use;
+// What `Options`, `Stats` and `Error` name of other crates.
+#[cfg(not(loom))]
+pub use zram::{
+    Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
+};

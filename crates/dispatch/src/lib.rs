@@ -51,4 +51,6 @@ pub use elsewhere::{Call, arm};
 pub use error::Error;
 pub use hook::{Begins, Direct, Hook, Outcome, Step};
 #[cfg(target_arch = "x86_64")]
+pub use user::read_memory;
+#[cfg(target_arch = "x86_64")]
 pub use x86_64::instructions::raw_syscall;

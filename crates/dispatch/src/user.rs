@@ -55,6 +55,13 @@ pub(crate) fn copy_out(to: usize, from: usize, bytes: usize) -> Result<(), isize
     if unsafe { copy(to, from, bytes) } { Ok(()) } else { Err(EFAULT) }
 }
 
+/// Copies bytes of the program's memory, for a hook. Returns false if some are not there; then
+/// `into` may have others.
+pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
+    // SAFETY: `into` is the caller's, of so many bytes.
+    unsafe { copy(into.as_mut_ptr().addr(), address, into.len()) }
+}
+
 /// Copies `bytes` from the program's memory to memory of ours.
 ///
 /// # Errors

@@ -9,6 +9,7 @@
 use crate::calls::Calls;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
+use crate::state::{BlockWord, State};
 use crate::stats::Stats;
 use crate::uses::Use;
 use crate::worker::Workers;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 ///
 /// It is for who serves a program's mappings: all ranges are addresses, and begin and end at
 /// blocks. No handler of signals is installed, and no thread started: a touch of what is absent
-/// goes to [`answer_fault`](crate::answer_fault), which makes room itself.
+/// goes to [`answer_fault`](crate::answer_fault), which makes room itself. For that it uses the
+/// heap: so the allocator is one that no touch of an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
     calls: Calls,
@@ -154,6 +156,14 @@ impl Arena {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
         Ok(())
+    }
+
+    /// Returns whether a range is there, as far as it is managed. Other threads may have it go.
+    pub fn is_resident(&self, range: Range<usize>) -> bool {
+        let is_there = |words: &[BlockWord]| {
+            words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
+        };
+        self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
     }
 
     /// Returns what the arena holds and has done.

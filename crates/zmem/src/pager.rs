@@ -122,7 +122,8 @@ impl Pager {
         let pieces = units.div_ceil(PIECE);
         let buffer = BATCH_BYTES.max(blocks.unit);
         let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
-        let device = store::device(options, memory.bytes(), blocks, seats.len())?;
+        let is_heap_own = contents == Contents::Vacant;
+        let device = store::device(options, memory.bytes(), blocks, seats.len(), is_heap_own)?;
         let tables = (|| {
             let words = Table::new(units)?;
             let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;

@@ -18,11 +18,13 @@ impl Supply for HandlerSupply {
 }
 
 /// Makes a device of `bytes` bytes, which `seats` threads with seats, and the pager, use at once.
+/// `is_heap_own` says that no fault interrupts the allocator.
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
     blocks: Blocks,
     seats: usize,
+    is_heap_own: bool,
 ) -> Result<Device, Error> {
     let config = Config {
         block: blocks.stored,
@@ -34,7 +36,7 @@ pub(crate) fn device(
         streams: Some(seats + 1),
         // The device starts no threads of its own, which a child would lack.
         compaction: Compaction::Manual,
-        supply: Some(Arc::new(HandlerSupply)),
+        supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64)?
     };
     Ok(Device::new(config)?)

@@ -9,7 +9,7 @@ use crate::streams::Streams;
 use crate::table::Table;
 use crate::total_limit::{Counted, TotalLimit, pages_for};
 use crate::{Compaction, Config, Error, Fork, SLOT_BYTES};
-use page::fork::AtFork;
+use page::fork::{AtFork, Step};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use zsmalloc::{Columns, EntryPool};
@@ -71,17 +71,17 @@ impl Counted for Table {
 /// While no thread has a stream, no request is under way.
 impl AtFork for Table {
     fn prepare(&self) {
-        self.jobs.lock_for_fork();
-        self.streams.lock_for_fork();
+        self.jobs.at_fork(Step::Lock);
+        self.streams.at_fork(Step::Lock);
         self.pool.prepare();
-        self.store.iter().for_each(|store| store.lock_for_fork());
+        self.store.iter().for_each(|store| store.at_fork(Step::Lock));
     }
 
     fn in_parent(&self) {
-        self.store.iter().for_each(|store| store.unlock_after_fork());
+        self.store.iter().for_each(|store| store.at_fork(Step::Unlock));
         self.pool.in_parent();
-        self.streams.unlock_after_fork();
-        self.jobs.unlock_after_fork();
+        self.streams.at_fork(Step::Unlock);
+        self.jobs.at_fork(Step::Unlock);
     }
 
     fn in_child(&self) {
@@ -89,6 +89,6 @@ impl AtFork for Table {
         self.pool.in_child();
         self.jobs.abandon_in_child();
         self.is_left_behind.store(!self.pool.is_in_children(), Relaxed);
-        self.streams.unlock_after_fork();
+        self.streams.at_fork(Step::Unlock);
     }
 }

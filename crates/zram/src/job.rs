@@ -1,7 +1,7 @@
 //! The one job that may be under way (zr-X2): its kind, its progress, and whether it was cancelled.
 
 use crate::Error;
-use page::fork::Mutex;
+use page::fork::{Mutex, Step};
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
 
@@ -139,19 +139,14 @@ impl Jobs {
         given_up.is_none()
     }
 
-    pub(crate) fn lock_for_fork(&self) {
-        self.leaving.lock_for_fork();
-        self.now.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.now.unlock_after_fork();
-        self.leaving.unlock_after_fork();
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.leaving.at_fork(step);
+        self.now.at_fork(step);
     }
 
     /// Abandons the job in a child, which does not have the job's thread.
     pub(crate) fn abandon_in_child(&self) {
-        self.unlock_after_fork();
+        self.at_fork(Step::Unlock);
         self.now.lock().job = None;
     }
 }

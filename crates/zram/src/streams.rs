@@ -5,7 +5,7 @@ use crate::block::{BlockCache, BlockStream, Packer};
 use crate::layout::Layout;
 use crate::slot::{self, Slot};
 use crate::{Config, Error, SLOT_BYTES};
-use page::fork::Mutex;
+use page::fork::{Mutex, Step};
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
 
@@ -109,12 +109,8 @@ impl Streams {
     }
 
     /// Waits for every stream, and keeps it, over a fork.
-    pub(crate) fn lock_for_fork(&self) {
-        self.workspaces.iter().for_each(|workspace| workspace.0.lock_for_fork());
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.workspaces.iter().for_each(|workspace| workspace.0.unlock_after_fork());
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.workspaces.iter().for_each(|workspace| workspace.0.at_fork(step));
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -17,6 +17,7 @@ const PAGER: [&str; 1] = ["crates/zmem"];
 const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
+const PRELOAD: &str = "crates/preload";
 
 /// Lines of code by crate.
 fn lines(tree: &Tree) -> Counts {
@@ -31,7 +32,7 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `slab`, `bench` and others.
+/// them: the pager, the table of system calls, `dispatch`, `preload`, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -40,6 +41,7 @@ fn counts(tree: &Tree) -> Counts {
             dir if PAGER.contains(&dir) => "pager",
             CALLS => "calls",
             DISPATCH => "dispatch",
+            PRELOAD => "preload",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

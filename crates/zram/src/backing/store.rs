@@ -7,7 +7,7 @@ use crate::slot::{BACKING_BYTES_MAX, BACKING_GRAIN, BackingPlace};
 use crate::stats::columns;
 use crate::try_vec::with_room;
 use crate::{Error, SLOT_BYTES};
-use page::fork::Mutex;
+use page::fork::{Mutex, Step};
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
@@ -187,12 +187,8 @@ impl Store {
         if self.is_left_behind.load(Relaxed) { Err(Error::StoreLeftBehind) } else { Ok(()) }
     }
 
-    pub(crate) fn lock_for_fork(&self) {
-        self.used.lock_for_fork();
-    }
-
-    pub(crate) fn unlock_after_fork(&self) {
-        self.used.unlock_after_fork();
+    pub(crate) fn at_fork(&self, step: Step) {
+        self.used.at_fork(step);
     }
 
     /// Marks this as the store of a child, whose parent goes on with it.

@@ -1,0 +1,72 @@
+//! A mutex that is locked over a fork.
+//!
+//! # Safety
+//! A mutex is unlocked without its guard only after `lock_for_fork` took it and forgot the guard;
+//! the flag beside the mutex says so.
+#![allow(unsafe_code)]
+
+use rustix_futex_sync as futex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A mutex that can be locked over a fork: a futex word, without an owner and without a list of
+/// waiters, which a child would lack.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    mutex: futex::Mutex<T>,
+    is_locked_for_fork: AtomicBool,
+}
+
+impl<T> Mutex<T> {
+    /// Returns an unlocked mutex.
+    pub const fn new(value: T) -> Self {
+        Mutex { mutex: futex::Mutex::new(value), is_locked_for_fork: AtomicBool::new(false) }
+    }
+
+    /// Takes the lock, and waits for it if another thread has it.
+    #[inline]
+    pub fn lock(&self) -> futex::MutexGuard<'_, T> {
+        self.mutex.lock()
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<futex::MutexGuard<'_, T>> {
+        self.mutex.try_lock()
+    }
+
+    /// Takes the lock until [`unlock_after_fork`](Self::unlock_after_fork).
+    pub fn lock_for_fork(&self) {
+        self.lock_for_fork_with(|_| ());
+    }
+
+    /// Takes the lock, or releases it again.
+    pub fn at_fork(&self, step: Step) {
+        if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
+    }
+
+    /// The same as [`lock_for_fork`](Self::lock_for_fork); calls `look` with the data.
+    pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
+        let mut guard = self.mutex.lock();
+        look(&mut guard);
+        std::mem::forget(guard);
+        self.is_locked_for_fork.store(true, Relaxed);
+    }
+
+    /// Releases the lock if [`lock_for_fork`](Self::lock_for_fork) took it.
+    pub fn unlock_after_fork(&self) {
+        if self.is_locked_for_fork.swap(false, Relaxed) {
+            // SAFETY: `is_locked_for_fork` says that `lock_for_fork` locked it and forgot the
+            // guard, so it is locked and no guard of it lives.
+            unsafe { self.mutex.force_unlock() }
+        }
+    }
+}
+
+/// Before a fork, or after it: locks are taken in their order, or released, in any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Before it.
+    Lock,
+    /// After it.
+    Unlock,
+}

@@ -1,0 +1,93 @@
+//! The beginning, before the program's own: the arena is made, and the first thread armed.
+//!
+//! # Safety
+//! One thread runs.
+#![allow(unsafe_code)]
+
+use crate::program::Program;
+use crate::settings::{Settings, VARIABLE};
+use crate::space::{Break, system};
+use std::ffi::{CStr, CString, OsStr};
+use std::fmt::Display;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use zmem::Arena;
+
+/// The smallest arena that is worth its name.
+const ARENA_MIN: usize = 64 << 20;
+const ALIGN: usize = 2 << 20;
+const PAGE: usize = 4096;
+
+static PROGRAM: OnceLock<Program> = OnceLock::new();
+
+#[cfg(not(test))]
+#[used]
+// SAFETY: the section holds pointers to functions of no arguments that are needed, which the C
+// library calls in turn. This one needs nothing that Rust's runtime sets up before `main`.
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn begin() {
+    let Ok(name) = CString::new(VARIABLE) else { return };
+    // SAFETY: the environment is not changed before `main`.
+    let text = unsafe { libc::getenv(name.as_ptr()) };
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: the C library's string, which is not changed before `main`.
+    let text = OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes());
+    let begun = Settings::parse(text)
+        .map_err(|error| format!("{VARIABLE}: {error}"))
+        .and_then(|settings| start(settings).map_err(|error| error.to_string()));
+    if let Err(error) = begun {
+        say(&error);
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(1) };
+    }
+}
+
+/// Writes a line to the program's standard error.
+fn say(what: &dyn Display) {
+    let line = format!("uzram run: {what}\n");
+    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
+}
+
+/// Makes the arena, right above the program's break if there is room, so that it can serve that.
+fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
+    let brk = system(libc::SYS_brk, [0; 6]).unwrap_or(0);
+    let mut bytes = settings.arena.next_multiple_of(ALIGN).max(ARENA_MIN);
+    loop {
+        let above = Arena::new(brk.next_multiple_of(ALIGN), bytes, &settings.options);
+        let above = above.map(|arena| {
+            let has_brk = reserve(&(brk.next_multiple_of(PAGE)..arena.addresses().start));
+            (arena, has_brk.then_some(Break { first: brk, now: brk }))
+        });
+        let made = above.or_else(|_| Ok((Arena::new(0, bytes, &settings.options)?, None)));
+        match made {
+            // A limit on address space, say.
+            Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
+                bytes = (bytes / 2).max(ARENA_MIN)
+            }
+            made => return made,
+        }
+    }
+}
+
+/// Maps what lies between the break and the arena, PROT_NONE; whether nothing was there.
+fn reserve(range: &Range<usize>) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
+    range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
+}
+
+fn start(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
+    page::fork::take_over();
+    let (arena, brk) = arena(&settings)?;
+    let program = Program::new(arena, brk, settings);
+    let program = PROGRAM.get_or_init(|| program);
+    // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
+    unsafe { dispatch::arm(program)? };
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! preload: what `uzram run` loads into a program, so that its heap and its private anonymous
+//! mappings compress themselves.
+//!
+//! ```text
+//!   system call -> dispatch -> Program (hook) -> mappings: mmap, munmap, mprotect ... of the arena
+//!                                            '-> pins: buffers are brought back, and kept
+//!   touch of an absent block -> dispatch -> Program::fault -> zmem: the arena
+//! ```
+//! It uses nothing of the program's: its heap lies in mappings of its own, and no lock of the C
+//! library's is taken. The rules (pl-1 ...) stand in `docs/design.md`.
+
+mod begin;
+mod heap;
+mod mappings;
+mod pieces;
+mod pins;
+mod program;
+mod report;
+mod settings;
+mod space;
+
+#[cfg(not(test))]
+dispatch::export_wrappers!();

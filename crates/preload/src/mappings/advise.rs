@@ -1,0 +1,108 @@
+//! `madvise`.
+//!
+//! # Safety
+//! The program has asked for what is done to its memory.
+#![allow(unsafe_code)]
+
+use super::{Answer, cut, error, outside};
+use crate::pieces::Kind;
+use crate::space::{Failed, Space, system};
+use libc::{ENOMEM, MADV_COLD, MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT, MADV_POPULATE_READ};
+use libc::{MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
+use std::ops::Range;
+use zmem::{Advice, Arena, Use};
+
+/// Linux 6.1: huge pages now.
+const MADV_COLLAPSE: i32 = 25;
+const MADV_DONTNEED_LOCKED: i32 = 24;
+
+/// What an advice means for managed memory.
+enum Means {
+    /// Zeros.
+    Drop,
+    Is(Advice),
+    /// Nothing.
+    Nothing,
+    /// What we do not do: the memory is plain from then on.
+    Other,
+}
+
+fn meaning(advice: i32) -> Means {
+    match advice {
+        // What may go may go at once.
+        MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
+        MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
+        MADV_WILLNEED | MADV_POPULATE_READ | MADV_POPULATE_WRITE => Means::Is(Advice::Hot),
+        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL => Means::Nothing,
+        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | MADV_COLLAPSE => Means::Nothing,
+        libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => Means::Nothing,
+        libc::MADV_DODUMP | libc::MADV_DONTDUMP => Means::Nothing,
+        _ => Means::Other,
+    }
+}
+
+pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Answer {
+    let (inner, outer) = cut(arena, &range);
+    let more = [advice as usize, 0];
+    let done = outside(SYS_madvise, outer, more).and_then(|()| match meaning(advice) {
+        Means::Nothing => Ok(()),
+        Means::Other => other(space, arena, inner.clone(), more),
+        means => space.uses(arena, &inner).into_iter().try_for_each(|(blocks, of)| {
+            let part = blocks.start.max(inner.start)..blocks.end.min(inner.end);
+            match (of, &means) {
+                (Use::Free, _) => Ok(()),
+                (Use::Plain, _) => outside(SYS_madvise, [part, 0..0], more),
+                (Use::Managed, Means::Is(advice)) => {
+                    let _done = arena.advise(Space::around(arena, &part), *advice);
+                    Ok(())
+                }
+                (Use::Managed, _) => {
+                    drop_data(arena, part);
+                    Ok(())
+                }
+            }
+        }),
+    });
+    let is_full = space.pieces.is_full(inner);
+    let done = done.and_then(|()| if is_full { Ok(0) } else { Err(error(ENOMEM)) });
+    done.into()
+}
+
+/// Makes a part of managed memory zeros.
+fn drop_data(arena: &Arena, part: Range<usize>) {
+    let inner = Space::within(arena, &part);
+    let (first, last) = match inner.is_empty() {
+        true => (part.clone(), part.end..part.end),
+        false => (part.start..inner.start, inner.end..part.end),
+    };
+    for edge in [first, last] {
+        // SAFETY: it is the program's, readable and writable, which wants zeros; it is there when
+        // it is touched. No reference of ours points to it.
+        unsafe {
+            let start = std::ptr::with_exposed_provenance_mut::<u8>(edge.start);
+            start.write_bytes(0, edge.len());
+        }
+    }
+    // SAFETY: the program wants zeros.
+    let _within = unsafe { arena.dont_need(inner) };
+}
+
+/// Has the system take an advice that we do not.
+fn other(
+    space: &mut Space,
+    arena: &Arena,
+    range: Range<usize>,
+    more: [usize; 2],
+) -> Result<(), Failed> {
+    space.make_plain(arena, &range)?;
+    let done = system(SYS_madvise, [range.start, range.len(), more[0], more[1], 0, 0]);
+    if done.is_ok() {
+        for (part, kind) in space.pieces.parts(range.clone()) {
+            if kind.is_some() {
+                space.pieces.set(part, Some(Kind::Other));
+            }
+        }
+    }
+    space.settle(arena, &range)?;
+    done.map(|_| ())
+}

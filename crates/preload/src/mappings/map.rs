@@ -1,0 +1,112 @@
+//! Memory comes and goes: `mmap`, `munmap`.
+
+use super::{Answer, cut, error, outside, pages, touches};
+use crate::pieces::Kind;
+use crate::space::{Failed, Space, system};
+use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_NONE, PROT_READ, PROT_WRITE};
+use std::ops::Range;
+use zmem::{Advice, Arena};
+
+const DATA: i32 = PROT_READ | PROT_WRITE;
+/// What is a thread's stack, locked, of huge pages, or at low addresses is left to the system.
+const NOT_OURS: i32 =
+    libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
+
+/// Returns what a mapping is that the arena may have, by protection and flags.
+fn kind_of(prot: i32, flags: i32) -> Option<Kind> {
+    let is_anonymous = flags & libc::MAP_ANONYMOUS != 0
+        && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
+        && flags & NOT_OURS == 0;
+    match prot {
+        DATA if is_anonymous => Some(Kind::Data),
+        PROT_NONE if is_anonymous => Some(Kind::Reserved),
+        _ => None,
+    }
+}
+
+pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
+    let [start, bytes, prot, flags, ..] = args;
+    let (prot, flags) = (prot as i32, flags as i32);
+    let kind = kind_of(prot, flags);
+    let page = page::page_size();
+    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
+        return match pages(start, bytes) {
+            Ok(range) if !range.is_empty() && touches(arena, &range) => {
+                map_at(space, arena, range, kind, args).into()
+            }
+            _ => Answer::Issue,
+        };
+    }
+    let hint = start / page * page;
+    let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
+    let Some((kind, wanted)) = kind.filter(|_| space.is_serving).zip(wanted) else {
+        // The system does not place what has no address in the arena, which is mapped.
+        return Answer::Issue;
+    };
+    let of = arena.addresses();
+    let is_free = of.start <= hint && wanted.end <= of.end && space.pieces.is_empty(wanted.clone());
+    let found = if is_free { Some(hint) } else { space.find(arena, wanted.len()) };
+    let Some(found) = found else { return Answer::Issue };
+    let range = found..found + wanted.len();
+    match space.put(arena, range.clone(), Some(kind)) {
+        Ok(()) => {
+            if flags & libc::MAP_POPULATE != 0 && kind == Kind::Data {
+                let _done = arena.advise(Space::within(arena, &range), Advice::Hot);
+            }
+            Answer::Is(found as isize)
+        }
+        Err(_) => Answer::Issue,
+    }
+}
+
+/// Maps at an address, over what is there unless the program asks for free addresses.
+fn map_at(
+    space: &mut Space,
+    arena: &Arena,
+    range: Range<usize>,
+    kind: Option<Kind>,
+    args: [usize; 6],
+) -> Result<usize, Failed> {
+    let flags = args[3] as i32;
+    let (inner, outer) = cut(arena, &range);
+    let replaces = flags & MAP_FIXED_NOREPLACE == 0;
+    if !replaces && !space.pieces.is_empty(inner.clone()) {
+        return Err(error(EEXIST));
+    }
+    if outer.iter().any(|part| !part.is_empty()) {
+        // Half of it is not ours to give: nobody can ask for that who does not know of the arena.
+        return Err(error(if replaces { EINVAL } else { EEXIST }));
+    }
+    if let Some(kind) = kind {
+        space.put(arena, range.clone(), Some(kind))?;
+        return Ok(range.start);
+    }
+    space.make_plain(arena, &range)?;
+    let mut args = args;
+    args[3] = ((flags & !MAP_FIXED_NOREPLACE) | MAP_FIXED) as usize;
+    let mapped = system(libc::SYS_mmap, args);
+    let is_held = flags & libc::MAP_ANONYMOUS != 0
+        && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
+        && flags & (NOT_OURS & !libc::MAP_STACK) == 0;
+    if mapped.is_ok() {
+        space.pieces.set(range.clone(), Some(if is_held { Kind::Held } else { Kind::Other }));
+    }
+    space.settle(arena, &range)?;
+    mapped
+}
+
+/// Unmaps what a range has.
+pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
+    if range.is_empty() {
+        return Err(error(EINVAL));
+    }
+    let (inner, outer) = cut(arena, &range);
+    outside(libc::SYS_munmap, outer, [0; 2])?;
+    // What is free stays as it is; what is the system's is replaced.
+    for (part, kind) in space.pieces.parts(inner) {
+        if kind.is_some() {
+            space.put(arena, part, None)?;
+        }
+    }
+    Ok(())
+}

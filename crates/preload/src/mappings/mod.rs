@@ -1,0 +1,92 @@
+//! System calls that change what is mapped, as far as they are about the arena. What is not, goes
+//! to the system as it is.
+
+mod advise;
+mod brk;
+mod map;
+mod protect;
+mod remap;
+
+use crate::space::{Failed, Space, system};
+use std::ops::Range;
+use zmem::Arena;
+
+/// What becomes of a call.
+pub(crate) enum Answer {
+    /// It is the system's.
+    Issue,
+    /// It returns this.
+    Is(isize),
+}
+
+impl From<Result<usize, Failed>> for Answer {
+    fn from(result: Result<usize, Failed>) -> Self {
+        Answer::Is(result.map_or_else(|failed| failed, |value| value as isize))
+    }
+}
+
+/// An error as a system call returns it.
+const fn error(errno: i32) -> Failed {
+    -(errno as isize)
+}
+
+/// Returns a range of whole pages.
+///
+/// # Errors
+/// EINVAL: it does not begin at a page, or has no end.
+fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
+    let page = page::page_size();
+    let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes));
+    match end {
+        Some(end) if start.is_multiple_of(page) => Ok(start..end),
+        _ => Err(error(libc::EINVAL)),
+    }
+}
+
+/// Returns whether a range has addresses of the arena.
+fn touches(arena: &Arena, range: &Range<usize>) -> bool {
+    let of = arena.addresses();
+    range.start < of.end && of.start < range.end
+}
+
+/// Returns the part of a range that is the arena's; the part before it and the one behind.
+fn cut(arena: &Arena, range: &Range<usize>) -> (Range<usize>, [Range<usize>; 2]) {
+    let of = arena.addresses();
+    let inner = range.start.max(of.start)..range.end.min(of.end);
+    (inner, [range.start..of.start.min(range.end), of.end.max(range.start)..range.end])
+}
+
+/// Makes a call about the parts of a range that are not the arena's.
+fn outside(number: i64, parts: [Range<usize>; 2], more: [usize; 2]) -> Result<(), Failed> {
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        system(number, [part.start, part.len(), more[0], more[1], 0, 0])?;
+    }
+    Ok(())
+}
+
+/// Answers a call, if it is about the arena.
+pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
+    let [start, bytes, third, ..] = args;
+    let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
+    match number as i64 {
+        libc::SYS_mmap => map::map(space, arena, args),
+        libc::SYS_brk => brk::brk(space, arena, start),
+        libc::SYS_mremap => remap::remap(space, arena, args),
+        libc::SYS_mlockall => protect::lock_all(space, arena, start),
+        // An address of the program's choice may lie within.
+        libc::SYS_shmat if touches(arena, &(bytes..bytes + 1)) => Answer::Is(error(libc::ENOMEM)),
+        // Faults of the arena would come to it in place of us.
+        libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
+        number => match (number, range()) {
+            (libc::SYS_munmap, Some(range)) => map::unmap(space, arena, range).map(|()| 0).into(),
+            (libc::SYS_mprotect, Some(range)) => {
+                protect::protect(space, arena, range, args, third as i32).into()
+            }
+            (libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2, Some(range)) => {
+                protect::hold(space, arena, range, number, args).into()
+            }
+            (libc::SYS_madvise, Some(range)) => advise::advise(space, arena, range, third as i32),
+            _ => Answer::Issue,
+        },
+    }
+}

@@ -1,0 +1,79 @@
+//! Protection, and locks: what is not both readable and writable, or locked, is not managed.
+
+use super::{Answer, cut, error, outside};
+use crate::pieces::Kind;
+use crate::space::{Failed, Space, protect as protect_pages, system};
+use libc::{ENOMEM, PROT_NONE, PROT_READ, PROT_WRITE};
+use std::ops::Range;
+use zmem::Arena;
+
+const DATA: i32 = PROT_READ | PROT_WRITE;
+
+pub(super) fn protect(
+    space: &mut Space,
+    arena: &Arena,
+    range: Range<usize>,
+    args: [usize; 6],
+    prot: i32,
+) -> Result<usize, Failed> {
+    let (inner, outer) = cut(arena, &range);
+    outside(libc::SYS_mprotect, outer, [args[2], 0])?;
+    let is_full = space.pieces.is_full(inner.clone());
+    for (part, kind) in space.pieces.parts(inner) {
+        match (kind, prot) {
+            (None, _) => return Err(error(ENOMEM)),
+            (Some(Kind::Data), DATA) | (Some(Kind::Reserved), PROT_NONE) => {}
+            (Some(Kind::Reserved), DATA) => space.put(arena, part, Some(Kind::Data))?,
+            (Some(kind), _) => {
+                space.make_plain(arena, &part)?;
+                protect_pages(&part, prot)?;
+                let now = match (kind, prot) {
+                    (Kind::Other, _) => Kind::Other,
+                    (_, DATA) => Kind::Data,
+                    _ => Kind::Held,
+                };
+                space.pieces.set(part.clone(), Some(now));
+                space.settle(arena, &part)?;
+            }
+        }
+    }
+    if is_full { Ok(0) } else { Err(error(ENOMEM)) }
+}
+
+/// Has the system do to a range what we do not: it is plain from then on.
+pub(super) fn hold(
+    space: &mut Space,
+    arena: &Arena,
+    range: Range<usize>,
+    number: i64,
+    args: [usize; 6],
+) -> Result<usize, Failed> {
+    let (inner, _) = cut(arena, &range);
+    if !space.pieces.is_full(inner.clone()) {
+        return Err(error(ENOMEM));
+    }
+    space.make_plain(arena, &inner)?;
+    let done = system(number, args);
+    if done.is_ok() {
+        space.pieces.set(inner.clone(), Some(Kind::Other));
+    }
+    space.settle(arena, &inner)?;
+    done
+}
+
+/// Locks all there is, and all that comes: nothing is managed from then on.
+pub(super) fn lock_all(space: &mut Space, arena: &Arena, flags: usize) -> Answer {
+    let flags = flags as i32;
+    if flags & libc::MCL_CURRENT != 0 {
+        for (part, kind) in space.pieces.parts(arena.addresses()) {
+            if kind == Some(Kind::Data) {
+                if let Err(failed) = space.make_plain(arena, &part) {
+                    return Answer::Is(failed);
+                }
+                space.pieces.set(part, Some(Kind::Other));
+            }
+        }
+    }
+    space.is_serving &= flags & libc::MCL_FUTURE == 0;
+    Answer::Issue
+}

@@ -1,0 +1,181 @@
+//! A map of what a program has mapped in a range of addresses, by pages.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What a piece of memory is to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Private, anonymous, readable and writable.
+    Data,
+    /// Private, anonymous, and never anything but PROT_NONE: it has no contents.
+    Reserved,
+    /// Private and anonymous, with any other protection.
+    Held,
+    /// Anything else: of a file, shared, locked.
+    Other,
+}
+
+/// Pieces that do not overlap. Neighbours of one kind are one piece.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces(BTreeMap<usize, (usize, Kind)>);
+
+impl Pieces {
+    /// Calls `work` with each part of a range, in order: `None` is where there is nothing.
+    pub(crate) fn for_parts(
+        &self,
+        range: Range<usize>,
+        mut work: impl FnMut(Range<usize>, Option<Kind>),
+    ) {
+        let mut next = range.start;
+        let before = self.0.range(..=range.start).next_back().map(|(&start, _)| start);
+        let first = before.unwrap_or(range.start);
+        for (&start, &(end, kind)) in self.0.range(first..range.end) {
+            let (start, end) = (start.max(next), end.min(range.end));
+            if start >= end {
+                continue;
+            }
+            if next < start {
+                work(next..start, None);
+            }
+            work(start..end, Some(kind));
+            next = end;
+        }
+        if next < range.end {
+            work(next..range.end, None);
+        }
+    }
+
+    /// Returns the parts of a range: see [`for_parts`](Self::for_parts).
+    pub(crate) fn parts(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<Kind>)> {
+        let mut parts = Vec::new();
+        self.for_parts(range, |part, kind| parts.push((part, kind)));
+        parts
+    }
+
+    /// Returns whether a piece covers all of a range, or several do.
+    pub(crate) fn is_full(&self, range: Range<usize>) -> bool {
+        let mut is_full = true;
+        self.for_parts(range, |_, kind| is_full &= kind.is_some());
+        is_full
+    }
+
+    /// Returns whether there is nothing in a range.
+    pub(crate) fn is_empty(&self, range: Range<usize>) -> bool {
+        let mut is_empty = true;
+        self.for_parts(range, |_, kind| is_empty &= kind.is_none());
+        is_empty
+    }
+
+    /// Sets what is in a range.
+    pub(crate) fn set(&mut self, range: Range<usize>, kind: Option<Kind>) {
+        if range.is_empty() {
+            return;
+        }
+        self.split(range.start);
+        self.split(range.end);
+        let inner: Vec<_> = self.0.range(range.clone()).map(|(&start, _)| start).collect();
+        inner.iter().for_each(|start| _ = self.0.remove(start));
+        let Some(kind) = kind else { return };
+        let (mut start, mut end) = (range.start, range.end);
+        if let Some((&before, &(at, of))) = self.0.range(..start).next_back()
+            && (at, of) == (start, kind)
+        {
+            start = before;
+        }
+        if let Some(&(behind, of)) = self.0.get(&end)
+            && of == kind
+        {
+            self.0.remove(&end);
+            end = behind;
+        }
+        self.0.insert(start, (end, kind));
+    }
+
+    /// Makes a piece that has an address within it two.
+    fn split(&mut self, at: usize) {
+        let before = self.0.range(..at).next_back().map(|(&start, &piece)| (start, piece));
+        if let Some((start, (end, kind))) = before
+            && end > at
+        {
+            self.0.insert(start, (at, kind));
+            self.0.insert(at, (end, kind));
+        }
+    }
+
+    /// Returns the highest start of `bytes` free bytes within a range, a multiple of `align`.
+    pub(crate) fn find(&self, within: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
+        let mut end = within.end;
+        for (&start, &(behind, _)) in self.0.range(..within.end).rev() {
+            if let Some(found) = fit(behind.max(within.start)..end, bytes, align) {
+                return Some(found);
+            }
+            end = end.min(start);
+            if start <= within.start {
+                return None;
+            }
+        }
+        fit(within.start..end, bytes, align)
+    }
+
+    #[cfg(test)]
+    fn check(&self) {
+        let mut last: Option<(usize, Kind)> = None;
+        for (&start, &(end, kind)) in &self.0 {
+            assert!(start < end);
+            if let Some((before, of)) = last {
+                assert!(before < start || (before == start && of != kind), "{self:?}");
+            }
+            last = Some((end, kind));
+        }
+    }
+}
+
+/// Returns the highest start of so many bytes in a gap.
+fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
+    let start = gap.end.checked_sub(bytes)? / align * align;
+    (start >= gap.start).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    const KINDS: [Option<Kind>; 5] =
+        [None, Some(Kind::Data), Some(Kind::Reserved), Some(Kind::Held), Some(Kind::Other)];
+
+    #[test]
+    fn pieces_are_what_a_list_of_pages_is() {
+        const PAGES: usize = 60;
+        let mut rng = Rng::with_seed(testkit::seed(1));
+        let (mut pieces, mut pages) = (Pieces::default(), [None; PAGES]);
+        for _ in 0..20_000 {
+            let start = rng.usize(..PAGES);
+            let range = start..start + 1 + rng.usize(..(PAGES - start).min(12));
+            let kind = *rng.choice(&KINDS).unwrap();
+            pieces.set(range.clone(), kind);
+            pages[range.clone()].fill(kind);
+            pieces.check();
+            let asked = rng.usize(..PAGES)..PAGES;
+            let mut seen = Vec::new();
+            for (part, kind) in pieces.parts(asked.clone()) {
+                assert!(!part.is_empty());
+                seen.extend(part.map(|_| kind));
+            }
+            assert_eq!(seen, pages[asked.clone()]);
+            assert_eq!(pieces.is_full(asked.clone()), !pages[asked.clone()].contains(&None));
+            let is_empty = pages[asked.clone()].iter().all(Option::is_none);
+            assert_eq!(pieces.is_empty(asked), is_empty);
+            let (bytes, align) = (1 + rng.usize(..6), 1 << rng.u32(..3));
+            let within = rng.usize(..PAGES / 2)..PAGES - rng.usize(..8);
+            let fits = |start: &usize| {
+                start.is_multiple_of(align)
+                    && start + bytes <= within.end
+                    && pages[*start..start + bytes].iter().all(Option::is_none)
+            };
+            let expected = within.clone().rfind(fits);
+            assert_eq!(pieces.find(within, bytes, align), expected);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The memory that a system call is about to touch: it is brought back and pinned for the call's
+//! time.
+//!
+//! ```text
+//!   note:  | list, or 0 | how many ranges, RETRIED | start, end | start, end | start, end |
+//! ```
+//! pl-2: what is pinned for a call is noted with it, and unpinned once when the call has ended.
+//! More ranges than fit are a list on this library's heap.
+//!
+//! # Safety
+//! The list's address comes from a box, and is taken out of the note with it.
+#![allow(unsafe_code)]
+
+use crate::space::Space;
+use calls::{Access, Memory};
+use dispatch::NOTE_WORDS;
+use std::ops::Range;
+use zmem::Arena;
+
+/// Ranges that fit in a note.
+const INLINE: usize = (NOTE_WORDS - 2) / 2;
+const RETRIED: u64 = 1 << 32;
+/// What may lie behind an address of which nothing is known.
+const UNKNOWN_BYTES: usize = 64 << 10;
+
+/// What a call has of its own while it is issued.
+pub(crate) type Note = [u64; NOTE_WORDS];
+
+/// The memory of the program, which is read once it is there.
+struct ProgramMemory;
+
+impl Memory for ProgramMemory {
+    fn read(&self, address: usize, into: &mut [u8]) -> bool {
+        dispatch::read_memory(address, into)
+    }
+}
+
+/// Brings the memory back that a call touches, and pins it; for good, if it is touched after the
+/// call's return.
+pub(crate) fn take(arena: &Arena, call: (usize, [usize; 6]), note: &mut Note, is_lasting: bool) {
+    let of = arena.addresses();
+    calls::ranges(call.0, call.1, &ProgramMemory, &mut |range, access| {
+        let end = match access {
+            Access::Unknown => range.start.saturating_add(UNKNOWN_BYTES),
+            _ => range.end,
+        };
+        let part = range.start.max(of.start)..end.min(of.end);
+        if part.is_empty() {
+            return;
+        }
+        let blocks = Space::around(arena, &part);
+        if arena.pin(blocks.clone()).is_ok() && !is_lasting {
+            add(note, blocks);
+        }
+    });
+}
+
+/// Unpins what was pinned for a call.
+pub(crate) fn release(arena: &Arena, note: &mut Note) {
+    let count = (note[1] as u32) as usize;
+    let inline = note[2..].chunks(2).take(count.min(INLINE));
+    inline.for_each(|range| _ = arena.unpin(range[0] as usize..range[1] as usize));
+    if note[0] != 0 {
+        // SAFETY: `add` put a box's address there, and it is taken out here.
+        let list: Box<Vec<Range<usize>>> =
+            unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(note[0] as usize)) };
+        list.iter().for_each(|range| _ = arena.unpin(range.clone()));
+    }
+    note[0] = 0;
+    note[1] &= RETRIED;
+}
+
+/// Returns whether a call is made once more; says so from then on.
+pub(crate) fn retry(note: &mut Note) -> bool {
+    let was_retried = note[1] & RETRIED != 0;
+    note[1] |= RETRIED;
+    !was_retried
+}
+
+/// Notes a range.
+fn add(note: &mut Note, range: Range<usize>) {
+    let count = (note[1] as u32) as usize;
+    note[1] += 1;
+    if count < INLINE {
+        note[2 + 2 * count] = range.start as u64;
+        note[3 + 2 * count] = range.end as u64;
+        return;
+    }
+    if note[0] == 0 {
+        let list: Box<Vec<Range<usize>>> = Box::default();
+        note[0] = Box::into_raw(list).expose_provenance() as u64;
+    }
+    // SAFETY: a box's address, which only the call's thread uses.
+    let list: &mut Vec<Range<usize>> =
+        unsafe { &mut *std::ptr::with_exposed_provenance_mut(note[0] as usize) };
+    list.push(range);
+}

@@ -1,0 +1,155 @@
+//! The program, seen by its system calls and faults.
+//!
+//! # Safety
+//! Faults and contexts are the kernel's, as `dispatch` passes them on.
+#![allow(unsafe_code)]
+
+use crate::heap::HEAP;
+use crate::mappings::{self, Answer};
+use crate::pins;
+use crate::report;
+use crate::settings::Settings;
+use crate::space::{Break, Space};
+use calls::Special;
+use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
+use page::fork::{self, Mutex};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use zmem::Arena;
+
+const EFAULT: isize = -(libc::EFAULT as isize);
+const EPERM: isize = -(libc::EPERM as isize);
+
+/// A program whose memory is managed.
+#[derive(Debug)]
+pub(crate) struct Program {
+    arena: Arena,
+    settings: Settings,
+    space: Mutex<Space>,
+    /// Threads of this process.
+    threads: AtomicUsize,
+    dispatched: AtomicU64,
+}
+
+impl Program {
+    pub(crate) fn new(arena: Arena, brk: Option<Break>, settings: Settings) -> Self {
+        let space = Mutex::new(Space::new(brk));
+        Program { arena, settings, space, threads: AtomicUsize::new(1), dispatched: 0.into() }
+    }
+
+    /// Writes down what this process has done, if that was asked for.
+    fn report(&self) {
+        if let Some(path) = &self.settings.stats {
+            report::write(path, &self.arena.stats(), self.dispatched.load(Relaxed));
+        }
+    }
+
+    /// Answers what is about the arena's mappings.
+    fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
+        mappings::answer(&mut self.space.lock(), &self.arena, number, args)
+    }
+
+    /// Returns whether the system may touch a buffer as it is, and will find it so: no other thread
+    /// can have it go.
+    fn is_there(&self, buffer: Range<usize>) -> bool {
+        let of = self.arena.addresses();
+        if buffer.end <= of.start || of.end <= buffer.start {
+            return true;
+        }
+        let part = buffer.start.max(of.start)..buffer.end.min(of.end);
+        let blocks = Space::around(&self.arena, &part);
+        self.threads.load(Relaxed) == 1 && self.arena.is_resident(blocks)
+    }
+}
+
+impl Hook for Program {
+    fn call(&self, call: &mut Call) -> Step {
+        self.dispatched.fetch_add(1, Relaxed);
+        let (number, args) = (call.number(), call.args());
+        let row = calls::row(number);
+        match row.map_or(Special::Nothing, |row| row.special(&args)) {
+            Special::Withheld => return Step::Answer(EPERM),
+            Special::AddressSpace => {
+                if let Answer::Is(result) = self.answer(number, args) {
+                    return Step::Answer(result);
+                }
+            }
+            _ => {}
+        }
+        if number as i64 == libc::SYS_exit_group {
+            self.report();
+        }
+        let is_lasting = row.is_some_and(|row| row.outlives(&args));
+        pins::take(&self.arena, (number, args), call.note(), is_lasting);
+        Step::Issue
+    }
+
+    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+        pins::release(&self.arena, call.note());
+        match outcome {
+            Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
+                let call_of = (call.number(), call.args());
+                pins::take(&self.arena, call_of, call.note(), false);
+                Step::Issue
+            }
+            Outcome::Returned(result) => Step::Answer(result),
+            Outcome::GivenUp => Step::Answer(0),
+        }
+    }
+
+    fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
+        let is_there = match number as i64 {
+            libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => {
+                self.is_there(args[1]..args[1].saturating_add(args[2]))
+            }
+            libc::SYS_recvfrom | libc::SYS_sendto if args[4] == 0 && args[5] == 0 => {
+                self.is_there(args[1]..args[1].saturating_add(args[2]))
+            }
+            libc::SYS_poll => {
+                let bytes = args[1].saturating_mul(size_of::<libc::pollfd>());
+                self.is_there(args[0]..args[0].saturating_add(bytes))
+            }
+            _ => false,
+        };
+        if is_there { Direct::Issue } else { Direct::Dispatch }
+    }
+
+    fn fault(
+        &self,
+        signal: i32,
+        info: *const libc::siginfo_t,
+        context: *mut libc::ucontext_t,
+    ) -> bool {
+        // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
+        unsafe { zmem::answer_fault(signal, info, context) }
+    }
+
+    fn before_fork(&self) {
+        self.space.lock_for_fork();
+        fork::before();
+        HEAP.at_fork(fork::Step::Lock);
+    }
+
+    fn after_fork_in_parent(&self) {
+        HEAP.at_fork(fork::Step::Unlock);
+        fork::after_in_parent();
+        self.space.unlock_after_fork();
+    }
+
+    fn after_fork_in_child(&self) {
+        HEAP.at_fork(fork::Step::Unlock);
+        fork::after_in_child();
+        self.space.unlock_after_fork();
+        self.threads.store(1, Relaxed);
+    }
+
+    fn thread_begins(&self, begins: Begins) {
+        if begins == Begins::Thread {
+            self.threads.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn thread_ends(&self) {
+        self.threads.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,75 @@
+//! What `uzram run` tells the library, by an environment variable.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use zmem::{BlockOrder, Options};
+
+/// The variable: `NAME=VALUE` with commas between.
+pub(crate) const VARIABLE: &str = "UZRAM_RUN";
+
+/// See [`VARIABLE`].
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) options: Options,
+    /// Bytes of address space of the arena.
+    pub(crate) arena: usize,
+    /// The file that each process appends a line to when it ends.
+    pub(crate) stats: Option<Vec<u8>>,
+}
+
+impl Settings {
+    /// Returns the settings of a text; an error is what is wrong with it.
+    pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
+        let mut options = Options::default();
+        let mut found = Settings { options: options.clone(), arena: 32 << 30, stats: None };
+        for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
+            let shown = || String::from_utf8_lossy(part).into_owned();
+            let at = part.iter().position(|&byte| byte == b'=');
+            let (name, value) = part.split_at(at.ok_or_else(|| format!("{}: no value", shown()))?);
+            let value = &value[1..];
+            let number = || {
+                let text = str::from_utf8(value).ok();
+                let number = text.and_then(|text| text.parse::<usize>().ok());
+                number.ok_or_else(|| format!("{}: not a number", shown()))
+            };
+            match name {
+                b"limit" => options.limit = Some(number()? as u64),
+                b"block" => {
+                    let block = number()?;
+                    if !block.is_power_of_two() || !(4096..=65536).contains(&block) {
+                        return Err(format!("{}: take 4096 to 65536, a power of two", shown()));
+                    }
+                    options.block = BlockOrder::Fixed((block / 4096).trailing_zeros());
+                }
+                b"algorithm" => {
+                    let codec =
+                        zcomp::codecs().iter().find(|codec| codec.name().as_bytes() == value);
+                    options.codec = *codec.ok_or_else(|| format!("{}: unknown", shown()))?;
+                }
+                b"arena" => found.arena = number()?,
+                b"stats" => found.stats = Some(value.to_vec()),
+                _ => return Err(format!("{}: unknown", shown())),
+            }
+        }
+        found.options = options;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_wrong_ones_named() {
+        let of = |text: &str| Settings::parse(OsStr::new(text));
+        let found = of("limit=1000,block=16384,algorithm=zstd,stats=/a,arena=4194304").unwrap();
+        assert_eq!(found.options.limit, Some(1000));
+        assert_eq!(found.options.block, BlockOrder::Fixed(2));
+        assert_eq!(found.options.codec.name(), "zstd");
+        assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
+        for wrong in ["limit", "limit=x", "block=5000", "block=131072", "algorithm=x", "x=1"] {
+            assert!(of(wrong).unwrap_err().starts_with(wrong), "{wrong}");
+        }
+    }
+}

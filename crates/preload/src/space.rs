@@ -1,0 +1,216 @@
+//! The arena as the program sees it: what it has mapped there, by pages, and what that makes of the
+//! arena's blocks.
+//!
+//! ```text
+//!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
+//!   block   |      Managed        |       Plain        |       Free       |        Plain        |
+//! ```
+//! pl-1: a block is managed if all its pages are `Data`, free if nothing of it has contents, and
+//! else plain: the system's own mappings are as the program has set them, page by page.
+//!
+//! # Safety
+//! The program has asked for what each function does to its memory.
+#![allow(unsafe_code)]
+
+use crate::pieces::{Kind, Pieces};
+use dispatch::raw_syscall;
+use std::ops::Range;
+use zmem::{Arena, Use};
+
+/// Larger mappings begin at a multiple of it, so that whole chunks of the arena come and go.
+const CHUNK: usize = 2 << 20;
+const NO_FILE: usize = usize::MAX;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) pieces: Pieces,
+    /// The program's break; `None` if the system moves it.
+    pub(crate) brk: Option<Break>,
+    /// Whether new mappings are served: not once the program has locked all that comes.
+    pub(crate) is_serving: bool,
+}
+
+/// The program's break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    /// Where it was at first; it is not below.
+    pub(crate) first: usize,
+    pub(crate) now: usize,
+}
+
+/// A failed system call's error, below 0.
+pub(crate) type Failed = isize;
+
+/// Makes a system call.
+///
+/// # Errors
+/// The error's number below 0.
+pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Failed> {
+    // SAFETY: see the head of this file.
+    let result = unsafe { raw_syscall(number as usize, args) };
+    if (-4095..0).contains(&result) { Err(result) } else { Ok(result as usize) }
+}
+
+/// Maps private anonymous memory over a range.
+pub(crate) fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
+    let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    if prot == libc::PROT_NONE {
+        flags |= libc::MAP_NORESERVE;
+    }
+    let args = [range.start, range.len(), prot as usize, flags as usize, NO_FILE, 0];
+    system(libc::SYS_mmap, args)
+}
+
+/// Changes a range's protection.
+pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
+    system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
+}
+
+/// What `zmem` refuses here is address space that no longer fits its tables, or pins without end.
+fn refused<E>(_: E) -> Failed {
+    -(libc::ENOMEM as isize)
+}
+
+impl Space {
+    pub(crate) fn new(brk: Option<Break>) -> Self {
+        Space { pieces: Pieces::default(), brk, is_serving: true }
+    }
+
+    /// Returns the blocks that a range touches, as addresses.
+    pub(crate) fn around(arena: &Arena, range: &Range<usize>) -> Range<usize> {
+        let block = arena.block();
+        range.start / block * block..range.end.next_multiple_of(block)
+    }
+
+    /// Returns the blocks that lie within a range, as addresses; an empty range if there are none.
+    pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
+        let block = arena.block();
+        let start = range.start.next_multiple_of(block);
+        start..(range.end / block * block).max(start)
+    }
+
+    /// Returns what pl-1 says of a block.
+    fn use_of(&self, block: Range<usize>) -> Use {
+        let (mut is_data, mut is_free) = (true, true);
+        self.pieces.for_parts(block, |_, kind| {
+            is_data &= kind == Some(Kind::Data);
+            is_free &= matches!(kind, None | Some(Kind::Reserved));
+        });
+        match (is_data, is_free) {
+            (true, _) => Use::Managed,
+            (_, true) => Use::Free,
+            _ => Use::Plain,
+        }
+    }
+
+    /// Returns the blocks that a range touches by their use: neighbours of one use are one part.
+    pub(crate) fn uses(&self, arena: &Arena, range: &Range<usize>) -> Vec<(Range<usize>, Use)> {
+        let block = arena.block();
+        let mut uses: Vec<(Range<usize>, Use)> = Vec::new();
+        let mut add = |part: Range<usize>, of: Use| match uses.last_mut() {
+            Some((last, used)) if *used == of && last.end == part.start => last.end = part.end,
+            _ if part.is_empty() => {}
+            _ => uses.push((part, of)),
+        };
+        let around = Self::around(arena, range);
+        let mut next = around.start;
+        // Blocks within one piece are alike; those with an edge of one are looked at alone.
+        for (part, kind) in self.pieces.parts(around.clone()) {
+            let inner = Self::within(arena, &(part.start.max(next)..part.end));
+            while next < inner.start.min(around.end) {
+                add(next..next + block, self.use_of(next..next + block));
+                next += block;
+            }
+            let of = match kind {
+                Some(Kind::Data) => Use::Managed,
+                None | Some(Kind::Reserved) => Use::Free,
+                _ => Use::Plain,
+            };
+            add(inner.clone(), of);
+            next = next.max(inner.end);
+        }
+        while next < around.end {
+            add(next..next + block, self.use_of(next..next + block));
+            next += block;
+        }
+        uses
+    }
+
+    /// Makes the blocks plain that a range touches. Their pages are as the program has them; what
+    /// it has not mapped, or only reserved, is PROT_NONE.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn make_plain(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
+        for (part, of) in self.uses(arena, range) {
+            if of != Use::Plain {
+                // SAFETY: see the head of this file.
+                unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
+            }
+            if of == Use::Free {
+                protect(&part, libc::PROT_NONE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives blocks that were made plain the use that pl-1 says.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn settle(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
+        for (part, of) in self.uses(arena, range) {
+            if of != Use::Plain {
+                // SAFETY: what is managed now is all `Data`.
+                unsafe { arena.set_use(part, of) }.map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts private anonymous memory in place of whatever a range has: `Data`, `Reserved`, or
+    /// nothing.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn put(
+        &mut self,
+        arena: &Arena,
+        range: Range<usize>,
+        kind: Option<Kind>,
+    ) -> Result<(), Failed> {
+        let inner = Self::within(arena, &range);
+        let (prot, to) = match kind {
+            Some(Kind::Data) => (libc::PROT_READ | libc::PROT_WRITE, Use::Managed),
+            _ => (libc::PROT_NONE, Use::Free),
+        };
+        let edges = match inner.is_empty() {
+            true => [range.clone(), range.end..range.end],
+            false => [range.start..inner.start, inner.end..range.end],
+        };
+        for edge in edges.iter().filter(|edge| !edge.is_empty()) {
+            self.make_plain(arena, edge)?;
+            map_over(edge, prot)?;
+        }
+        // SAFETY: see the head of this file: what was there goes.
+        unsafe {
+            arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
+            if to == Use::Managed {
+                arena.set_use(inner, to).map_err(refused)?;
+            }
+        }
+        self.pieces.set(range, kind);
+        edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
+    }
+
+    /// Finds room for so many bytes, which are whole pages.
+    pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
+        let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
+        let of = arena.addresses();
+        // Not at once above the break.
+        let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
+        let within = least.min(of.end)..of.end;
+        self.pieces.find(within, bytes, align.max(arena.block()))
+    }
+}

@@ -57,13 +57,14 @@ fn say(what: &dyn Display) {
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.
 fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = system(libc::SYS_brk, [0; 6]).unwrap_or(0);
+    let start = brk.next_multiple_of(ALIGN);
+    // Before anything else: the C library's allocator, which may be called yet, moves the break.
+    let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let mut bytes = settings.arena.next_multiple_of(ALIGN).max(ARENA_MIN);
     loop {
-        let above = Arena::new(brk.next_multiple_of(ALIGN), bytes, &settings.options);
-        let above = above.map(|arena| {
-            let has_brk = reserve(&(brk.next_multiple_of(PAGE)..arena.addresses().start));
-            (arena, has_brk.then_some(Break { first: brk, now: brk }))
-        });
+        let above = Arena::new(start, bytes, &settings.options);
+        let above =
+            above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
         let made = above.or_else(|_| Ok((Arena::new(0, bytes, &settings.options)?, None)));
         match made {
             // A limit on address space, say.

@@ -51,8 +51,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched: stacks,
-    /// buffers and streams, for each processor and two more.
+    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched:
+    /// stacks, buffers and streams, for each processor and two more.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
@@ -156,8 +156,7 @@ impl Region {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Zeroes a range. Its whole blocks take no memory then; of blocks that it covers in part, the
-    /// bytes are written, locked or not.
+    /// Zeroes a range. Whole blocks take no memory then; others are written, locked or not.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is, and nothing was

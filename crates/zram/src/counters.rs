@@ -86,7 +86,7 @@ impl Shard {
         self.in_objects.add(new.in_objects - old.in_objects);
     }
 
-    /// Returns how many slots were stored raw so far.
+    /// Returns how many slots were stored raw so far by requests with this stream.
     pub(crate) fn raw_ever(&self) -> u64 {
         self.raw_ever.get() as u64
     }

@@ -108,7 +108,6 @@ pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<Written,
         let raw_before = request.shard.raw_ever();
         let write = if table.layout.has_blocks() { write_blocks } else { write_slots };
         let stopped = write(request, offset, bytes);
-        // No one else counts there while the request has its stream.
         written.raw += request.shard.raw_ever() - raw_before;
         stopped
     })

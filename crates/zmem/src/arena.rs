@@ -52,7 +52,7 @@ impl Arena {
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager)? };
-        Ok(Arena { calls: Calls::new(pager, Workers::none()) })
+        Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
     }
 
     /// Returns its addresses.

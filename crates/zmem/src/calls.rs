@@ -27,9 +27,9 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts no thread: the first call that finds a limit does, if `worker` may.
-    pub(crate) fn new(pager: Arc<Pager>, worker: Workers) -> Self {
-        Calls { pager, worker }
+    /// Starts no thread: the first call that finds a limit does.
+    pub(crate) fn new(pager: Arc<Pager>) -> Self {
+        Calls { pager, worker: Workers::default() }
     }
 
     /// # Errors

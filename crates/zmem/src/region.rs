@@ -13,7 +13,6 @@ use crate::locked::Locked;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::stats::Stats;
-use crate::worker::Workers;
 use crate::{Advice, Error, Options, forks, handler, mappings, probes, registry};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -119,7 +118,7 @@ impl Region {
         let pager = Arc::new(Pager::new(memory, contents, options)?);
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
         unsafe { registry::add(&pager)? };
-        let (calls, threads) = (Calls::new(pager, Workers::default()), FaultThreads::default());
+        let (calls, threads) = (Calls::new(pager), FaultThreads::default());
         let mut region = Region { calls, bytes, contents, threads };
         let pager = &region.calls.pager;
         let begun = pager.backend.begin(&pager.memory);

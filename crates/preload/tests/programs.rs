@@ -107,12 +107,19 @@ fn tools_show_the_same() {
     let place = place();
     let lines = (0..200_000u64).map(|line| format!("{} {line}\n", line * 2_654_435_761 % 99_991));
     fs::write(place.path().join("text"), lines.collect::<String>()).unwrap();
-    for line in [
-        "sort -S 20M text | cksum; sort --parallel=2 -n -S 10M text | tail -n 2",
-        "tar cf - text | cksum; xz -1 -T2 -c text | xz -dc | cksum; gzip -c text | gzip -dc | cksum",
-        "awk '{ sum[$1 % 5000] += $2 } END { for (key in sum) n += sum[key]; print n }' text",
+    // Limits that what they have in memory at a time does not fit in, but its working set does.
+    for (limit, line) in [
+        (9, "sort -S 20M text | cksum; sort --parallel=2 -n -S 10M text | tail -n 2"),
+        (12, "xz -1 -T2 -c text | xz -dc | cksum"),
+        (4, "tar cf - text | cksum; gzip -c text | gzip -dc | cksum"),
+        (
+            5,
+            "awk '{ sum[$1] = sum[$1] $2 } END { for (key in sum) print key, sum[key] }' text | sort | cksum",
+        ),
     ] {
-        same(&place, "limit=6000000", &["sh", "-c", line]);
+        let settings = format!("limit={}", limit * MB);
+        let stats = same(&place, &settings, &["sh", "-c", line]);
+        eprintln!("{line}: {} evicted", stats.sum("evicted"));
     }
 }
 

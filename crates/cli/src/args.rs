@@ -2,14 +2,13 @@
 
 mod client;
 mod restore;
-mod run;
 mod server;
 
 pub(crate) use client::{ClientCommand, ControlArgs};
 pub(crate) use restore::RestoreArgs;
-pub(crate) use run::RunArgs;
 pub(crate) use server::ServeArgs;
 
+use crate::run::RunArgs;
 use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use measure::arguments::whole_number;
@@ -22,8 +21,8 @@ use std::process::ExitCode;
 ///
 /// Keeps pages compressed in memory, packed densely. `uzram fill` measures what that saves on your
 /// own data; `uzram serve` serves such a device as a disk, which `uzram stat`, `attr`, `save` and
-/// others control; `uzram run` starts a program whose memory is compressed; `uzram classes` shows how objects of each size are packed; `uzram
-/// train-dictionary` shows whether a dictionary helps.
+/// others control; `uzram run` starts a program whose memory is compressed; `uzram classes` shows
+/// how objects of each size are packed; `uzram train-dictionary` shows whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {

@@ -6,6 +6,7 @@
 //!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
 //! ```
 
+mod args;
 mod child;
 mod elf;
 mod figures;
@@ -15,10 +16,10 @@ mod refusal;
 mod search;
 mod stats_file;
 
-use crate::args::RunArgs;
 use crate::error::{Error, failed};
 use crate::log;
 use crate::process_start::keep_pipe_signal;
+pub(crate) use args::RunArgs;
 use measure::memory::cgroup_limit;
 use refusal::Refusal;
 use stats_file::StatsFile;

@@ -35,8 +35,8 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, `slab`, `bench` and
-/// others.
+/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, `slab`, `bench`
+/// and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {

@@ -32,7 +32,7 @@ pub(super) fn find() -> Result<PathBuf, Error> {
     // The loader takes a list, and replaces words with a dollar in it.
     if found.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte)) {
         return Err(failed(format!(
-            "'{}' can't be loaded into programs: there is a space, a colon or a dollar in its path; \
+            "'{}' can't be loaded into programs: a space, a colon or a dollar is in its path; \
              copy it elsewhere, and name that by the variable {ITS_PATH}",
             escaped(found)
         )));

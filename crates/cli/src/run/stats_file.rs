@@ -1,7 +1,7 @@
 //! The file that each process of a program appends a line to when it ends.
 
+use super::args::RunArgs;
 use super::figures::Figures;
-use crate::args::RunArgs;
 use crate::error::Error;
 use measure::text::escaped;
 use std::env;
@@ -42,9 +42,6 @@ impl StatsFile {
             let is_file = facts.is_file().then_some(facts.len());
             Ok((path, is_file.ok_or_else(|| io::Error::other("it is not a regular file"))?))
         };
-        if path.as_os_str().is_empty() {
-            return Err(failed(path)(io::Error::other("its name is empty")));
-        }
         let (path, begin) = open().map_err(failed(path))?;
         Ok(StatsFile { path, begin, _temporary: None })
     }

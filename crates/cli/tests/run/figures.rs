@@ -29,15 +29,15 @@ fn a_job_that_evicts_gives_the_same() {
     assert!(expected.code == Some(0) && expected.out.len() >= 24 << 20);
     for algorithm in ["lz4", "zstd"] {
         let options =
-            ["--limit", "8M", "--algorithm", algorithm, "--stats", "--json", "--", "sort"];
+            ["--limit", "40M", "--algorithm", algorithm, "--stats", "--json", "--", "sort"];
         let ended = sort(&mut run(&options));
         assert!(ended.out == expected.out && ended.code == Some(0), "{}", ended.err);
         let figures = json(&ended);
         assert_eq!(figures["processes"].as_array().unwrap().len(), 1, "{figures}");
         let sum = &figures["sum"];
         assert!(number(sum, "evicted") > 0 && number(sum, "faults") > 0, "{sum}");
-        assert!(number(sum, "held_max") >= 8 << 20 && number(sum, "calls") > 0, "{sum}");
-        assert_eq!((number(sum, "limit"), number(sum, "block")), (8 << 20, 4096), "{sum}");
+        assert!(number(sum, "held_max") > 20 << 20 && number(sum, "calls") > 0, "{sum}");
+        assert_eq!((number(sum, "limit"), number(sum, "block")), (40 << 20, 4096), "{sum}");
         assert!(sum["backend"].as_str().is_some_and(|backend| !backend.is_empty()), "{sum}");
     }
 }
@@ -104,7 +104,7 @@ fn a_file_that_can_not_be_written_is_told_beforehand() {
         (".", 1, "Is a directory"),
         ("pipe", 1, "can't be written"),
         ("/dev/null", 1, "not a regular file"),
-        ("", 1, "empty"),
+        ("", 2, "--stats-file"),
         ("a,b", 2, "comma"),
     ] {
         let mut command = run(&["--limit", "32M", "--stats-file", path, "--", "echo", "begun"]);

@@ -125,7 +125,7 @@ fn a_library_that_is_not_there_is_told_with_its_places() {
     let ended = end(run(WAYS[0]).arg("true").env("UZRAM_PRELOAD", "no/library.so"));
     assert_refused(&ended, 1, &["/no/library.so'", "UZRAM_PRELOAD", "cargo build"]);
     let (bin, lib) = (dir.path().join("bin"), dir.path().join("lib/uzram"));
-    [&bin, &lib].map(|dir| fs::create_dir_all(dir).unwrap());
+    fs::create_dir_all(&bin).and_then(|()| fs::create_dir_all(&lib)).unwrap();
     let command = bin.join("uzram");
     fs::copy(UZRAM, &command).unwrap();
     let installed = || {

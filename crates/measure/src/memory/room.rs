@@ -17,11 +17,10 @@ pub fn room() -> Option<u64> {
     [total, cgroup::memory_limit()].into_iter().flatten().min()
 }
 
-/// Returns the limit of this process's cgroup, in bytes, if it is one that the machine's memory does
-/// not make meaningless.
+/// Returns the limit of this process's cgroup, in bytes, if it is below the machine's memory.
 pub fn cgroup_limit() -> Option<u64> {
     let total = Fields::read("/proc/meminfo").bytes("MemTotal");
-    cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit <= total))
+    cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
 }
 
 /// Returns the limit of pool pages that suits `room`, where so many bytes are needed beside them.

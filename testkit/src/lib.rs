@@ -37,6 +37,8 @@ mod model;
 pub mod nbd;
 #[cfg(feature = "zsmalloc")]
 pub mod pool;
+#[cfg(feature = "tempfile")]
+pub mod programs;
 mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;

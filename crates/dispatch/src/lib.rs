@@ -13,44 +13,36 @@
 mod error;
 mod hook;
 
-#[cfg(target_arch = "x86_64")]
-mod actions;
-#[cfg(target_arch = "x86_64")]
-mod arm;
-#[cfg(target_arch = "x86_64")]
-mod brief;
-#[cfg(target_arch = "x86_64")]
-mod call;
-#[cfg(target_arch = "x86_64")]
-mod children;
-#[cfg(target_arch = "x86_64")]
-mod deliver;
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere;
-#[cfg(target_arch = "x86_64")]
-mod entry;
-#[cfg(target_arch = "x86_64")]
-mod mask;
-#[cfg(target_arch = "x86_64")]
-mod signal_calls;
-#[cfg(target_arch = "x86_64")]
-mod thread;
-#[cfg(target_arch = "x86_64")]
-mod user;
-#[cfg(target_arch = "x86_64")]
-pub mod wrappers;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
 
+/// All that needs to know the processor; it lies beside this file.
 #[cfg(target_arch = "x86_64")]
-pub use arm::arm;
-#[cfg(target_arch = "x86_64")]
-pub use call::{Call, NOTE_WORDS};
+#[path = "."]
+mod here {
+    pub(crate) mod actions;
+    pub(crate) mod arm;
+    pub(crate) mod brief;
+    pub(crate) mod call;
+    pub(crate) mod children;
+    pub(crate) mod deliver;
+    pub(crate) mod entry;
+    pub(crate) mod mask;
+    pub(crate) mod signal_calls;
+    pub(crate) mod thread;
+    pub(crate) mod user;
+    pub mod wrappers;
+    pub(crate) mod x86_64;
+
+    pub use arm::arm;
+    pub use call::{Call, NOTE_WORDS};
+    pub use user::read_memory;
+    pub use x86_64::instructions::raw_syscall;
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 pub use elsewhere::{Call, arm};
 pub use error::Error;
+#[cfg(target_arch = "x86_64")]
+pub use here::*;
 pub use hook::{Begins, Direct, Hook, Outcome, Step};
-#[cfg(target_arch = "x86_64")]
-pub use user::read_memory;
-#[cfg(target_arch = "x86_64")]
-pub use x86_64::instructions::raw_syscall;

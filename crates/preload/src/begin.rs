@@ -6,9 +6,10 @@
 
 use crate::program::Program;
 use crate::settings::{Settings, VARIABLE};
-use crate::space::system;
+use crate::space::{Break, system};
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt::Display;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use zmem::Arena;
@@ -16,6 +17,7 @@ use zmem::Arena;
 /// The smallest arena that is worth its name.
 const ARENA_MIN: usize = 64 << 20;
 const ALIGN: usize = 2 << 20;
+const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
@@ -53,12 +55,17 @@ fn say(what: &dyn Display) {
 }
 
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.
-fn arena(settings: &Settings) -> Result<Arena, zmem::Error> {
+fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = system(libc::SYS_brk, [0; 6]).unwrap_or(0);
+    let start = brk.next_multiple_of(ALIGN);
+    // Before anything else: the C library's allocator, which may be called yet, moves the break.
+    let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let mut bytes = settings.arena.next_multiple_of(ALIGN).max(ARENA_MIN);
     loop {
-        let above = Arena::new(brk.next_multiple_of(ALIGN), bytes, &settings.options);
-        let made = above.or_else(|_| Arena::new(0, bytes, &settings.options));
+        let above = Arena::new(start, bytes, &settings.options);
+        let above =
+            above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
+        let made = above.or_else(|_| Ok((Arena::new(0, bytes, &settings.options)?, None)));
         match made {
             // A limit on address space, say.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
@@ -69,9 +76,17 @@ fn arena(settings: &Settings) -> Result<Arena, zmem::Error> {
     }
 }
 
+/// Maps what lies between the break and the arena, PROT_NONE; whether nothing was there.
+fn reserve(range: &Range<usize>) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
+    range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
+}
+
 fn start(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     page::fork::take_over();
-    let program = Program::new(arena(&settings)?, settings);
+    let (arena, brk) = arena(&settings)?;
+    let program = Program::new(arena, brk, settings);
     let program = PROGRAM.get_or_init(|| program);
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };

@@ -22,10 +22,6 @@ const INLINE: usize = (NOTE_WORDS - 2) / 2;
 const RETRIED: u64 = 1 << 32;
 /// What may lie behind an address of which nothing is known.
 const UNKNOWN_BYTES: usize = 64 << 10;
-/// So much of a limit may be pinned for one call; at least so many bytes. What lies behind is
-/// brought by nobody: the system transfers up to there, as it may.
-const PINNED_SHARE: u64 = 4;
-const PINNED_MIN: u64 = 1 << 20;
 
 /// What a call has of its own while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];
@@ -39,27 +35,19 @@ impl Memory for ProgramMemory {
     }
 }
 
-/// Returns how many bytes one call may pin.
-fn pinned_max(arena: &Arena) -> u64 {
-    arena.limit().map_or(u64::MAX, |limit| (limit / PINNED_SHARE).max(PINNED_MIN))
-}
-
 /// Brings the memory back that a call touches, and pins it; for good, if it is touched after the
-/// call's return. A call that is made once more as it failed with EFAULT has all of it pinned.
+/// call's return.
 pub(crate) fn take(arena: &Arena, call: (usize, [usize; 6]), note: &mut Note, is_lasting: bool) {
     let of = arena.addresses();
-    let mut left = if is_retried(note) { u64::MAX } else { pinned_max(arena) };
     calls::ranges(call.0, call.1, &ProgramMemory, &mut |range, access| {
         let end = match access {
             Access::Unknown => range.start.saturating_add(UNKNOWN_BYTES),
             _ => range.end,
         };
         let part = range.start.max(of.start)..end.min(of.end);
-        if part.is_empty() || left == 0 {
+        if part.is_empty() {
             return;
         }
-        let part = part.start..part.end.min(part.start.saturating_add(left as usize));
-        left -= part.len() as u64;
         let blocks = Space::around(arena, &part);
         if arena.pin(blocks.clone()).is_ok() && !is_lasting {
             add(note, blocks);
@@ -84,13 +72,9 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) {
 
 /// Returns whether a call is made once more; says so from then on.
 pub(crate) fn retry(note: &mut Note) -> bool {
-    let was_retried = is_retried(note);
+    let was_retried = note[1] & RETRIED != 0;
     note[1] |= RETRIED;
     !was_retried
-}
-
-fn is_retried(note: &Note) -> bool {
-    note[1] & RETRIED != 0
 }
 
 /// Notes a range.

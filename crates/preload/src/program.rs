@@ -9,7 +9,7 @@ use crate::mappings::{self, Answer};
 use crate::pins;
 use crate::report;
 use crate::settings::Settings;
-use crate::space::Space;
+use crate::space::{Break, Space};
 use calls::Special;
 use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -32,8 +32,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(arena: Arena, settings: Settings) -> Self {
-        let space = Mutex::new(Space::new(arena.addresses().start));
+    pub(crate) fn new(arena: Arena, brk: Option<Break>, settings: Settings) -> Self {
+        let space = Mutex::new(Space::new(brk));
         Program { arena, settings, space, threads: AtomicUsize::new(1), dispatched: 0.into() }
     }
 

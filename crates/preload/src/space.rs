@@ -25,10 +25,18 @@ const NO_FILE: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pieces: Pieces,
-    /// The program's break where it lies in the arena; its start else.
-    pub(crate) brk: usize,
+    /// The program's break; `None` if the system moves it.
+    pub(crate) brk: Option<Break>,
     /// Whether new mappings are served: not once the program has locked all that comes.
     pub(crate) is_serving: bool,
+}
+
+/// The program's break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    /// Where it was at first; it is not below.
+    pub(crate) first: usize,
+    pub(crate) now: usize,
 }
 
 /// A failed system call's error, below 0.
@@ -45,7 +53,7 @@ pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Failed> {
 }
 
 /// Maps private anonymous memory over a range.
-fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
+pub(crate) fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
     let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     if prot == libc::PROT_NONE {
         flags |= libc::MAP_NORESERVE;
@@ -65,7 +73,7 @@ fn refused<E>(_: E) -> Failed {
 }
 
 impl Space {
-    pub(crate) fn new(brk: usize) -> Self {
+    pub(crate) fn new(brk: Option<Break>) -> Self {
         Space { pieces: Pieces::default(), brk, is_serving: true }
     }
 
@@ -199,8 +207,10 @@ impl Space {
     /// Finds room for so many bytes, which are whole pages.
     pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
-        // Above the break there is room for it to grow.
-        let within = self.brk.next_multiple_of(CHUNK)..arena.addresses().end;
+        let of = arena.addresses();
+        // Not at once above the break.
+        let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
+        let within = least.min(of.end)..of.end;
         self.pieces.find(within, bytes, align.max(arena.block()))
     }
 }

@@ -52,7 +52,7 @@ impl Arena {
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
         unsafe { registry::add(&pager)? };
-        Ok(Arena { calls: Calls::new(pager, Workers::none()) })
+        Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
     }
 
     /// Returns its addresses.
@@ -156,11 +156,6 @@ impl Arena {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
         Ok(())
-    }
-
-    /// Returns the limit of what it holds.
-    pub fn limit(&self) -> Option<u64> {
-        self.calls.pager.limit.get()
     }
 
     /// Returns whether a range is there, as far as it is managed. Other threads may have it go.

@@ -5,6 +5,7 @@ use crate::backend::Heir;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::HEAT_KEPT_MAX;
+use crate::recent::Spares;
 use crate::seats::{Seat, Taker};
 use crate::signals;
 use crate::state::HEAT_MAX;
@@ -26,9 +27,9 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts no thread: the first call that finds a limit does, if `worker` may.
-    pub(crate) fn new(pager: Arc<Pager>, worker: Workers) -> Self {
-        Calls { pager, worker }
+    /// Starts no thread: the first call that finds a limit does.
+    pub(crate) fn new(pager: Arc<Pager>) -> Self {
+        Calls { pager, worker: Workers::default() }
     }
 
     /// # Errors
@@ -116,8 +117,9 @@ impl Calls {
 
     /// Evicts up to `units` blocks in one step, and returns how many.
     fn evict(&self, units: usize) -> usize {
-        let gone =
-            self.with_seat(|pager, seat| pager.evict(&mut pager.evictor.lock(), units, seat));
+        let gone = self.with_seat(|pager, seat| {
+            pager.evict(&mut pager.evictor.lock(), units, Spares::Nothing, seat)
+        });
         gone.unwrap_or(0)
     }
 

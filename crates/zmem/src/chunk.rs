@@ -1,77 +1,88 @@
 //! Chunks. Memory that was never touched is PROT_NONE in large pieces, and takes no page tables. A
 //! chunk is opened when one of its blocks is first touched; from then on each block has a mark of
-//! its own. Chunks of an arena begin vacant: closed, and of nobody.
+//! its own. Once all of its blocks are absent again it is closed. Chunks of an arena begin vacant:
+//! closed, and of nobody.
 
+use crate::chunk_word::{Chunk, ChunkWord};
+use crate::memory::table_reach;
 use crate::pager::Pager;
+use crate::policy::PIECE;
 use crate::state::BlockWord;
-use crate::sync::{wait, wake};
+use page::page_size;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-
-const CLOSED: u32 = 0;
-const OPENING: u32 = 1;
-/// As `OPENING`, and threads wait for `OPEN`.
-const AWAITED: u32 = 2;
-const OPEN: u32 = 3;
-/// As `CLOSED`, and all blocks are free, whatever their words are.
-const VACANT: u32 = 4;
 
 impl Pager {
-    /// Returns the state of the chunk that a block is in, and the chunk's range of bytes.
-    fn chunk_of(&self, unit: usize) -> (&AtomicU32, Range<usize>) {
-        let nth = unit * self.blocks.unit / self.chunk_bytes;
+    /// Returns the number of the chunk that a block is in.
+    fn chunk_of(&self, unit: usize) -> usize {
+        unit * self.blocks.unit / self.chunk_bytes
+    }
+
+    fn bytes_of_chunk(&self, nth: usize) -> Range<usize> {
         let start = nth * self.chunk_bytes;
-        (&self.chunks[nth], start..(start + self.chunk_bytes).min(self.memory.bytes()))
+        start..(start + self.chunk_bytes).min(self.memory.bytes())
     }
 
     /// Returns how many blocks there are from `unit` to the end of its chunk.
     pub(crate) fn rest_of_chunk(&self, unit: usize) -> usize {
-        self.chunk_of(unit).1.end / self.blocks.unit - unit
+        self.bytes_of_chunk(self.chunk_of(unit)).end / self.blocks.unit - unit
     }
 
-    /// Opens the chunk that a block is in, or waits while another thread opens it. Returns whether
-    /// it is open: a vacant one stays as it is. As it may wait, the caller must own no block
-    /// (zm-S4).
-    pub(crate) fn open_chunk(&self, unit: usize) -> bool {
-        self.open_chunk_that_is(CLOSED, unit)
-    }
-
-    /// As [`open_chunk`](Self::open_chunk), of a chunk that is vacant: its blocks are free.
-    pub(crate) fn open_vacant_chunk(&self, unit: usize) -> bool {
-        self.open_chunk_that_is(VACANT, unit)
+    /// Returns whether the chunk of a block is open that the caller has just become the owner of.
+    pub(crate) fn is_open_around(&self, unit: usize) -> bool {
+        self.chunks[self.chunk_of(unit)].is_open_for_owner()
     }
 
     /// Returns whether the chunk that a block is in is vacant.
     pub(crate) fn is_vacant(&self, unit: usize) -> bool {
-        self.chunk_of(unit).0.load(Acquire) == VACANT
+        self.chunks[self.chunk_of(unit)].load() == Chunk::Vacant
     }
 
     /// Declares all chunks vacant, before any other thread knows the pager.
     pub(crate) fn vacate_all_chunks(&self) {
-        self.chunks.iter().for_each(|chunk| chunk.store(VACANT, Release));
+        self.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant));
     }
 
-    /// Makes a whole chunk managed that is vacant, or vacant that is closed. Returns whether it
-    /// did. `units` begin with the chunk.
+    /// Makes a whole chunk managed that is vacant, or vacant that was never touched. Returns
+    /// whether it did. `units` begin with the chunk.
     pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
-        let (state, bytes) = self.chunk_of(units.start);
-        let is_whole = self.bytes_of(units.clone()) == bytes;
-        let (from, to) = if is_managed { (VACANT, CLOSED) } else { (CLOSED, VACANT) };
-        is_whole && state.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+        let nth = self.chunk_of(units.start);
+        let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
+        let (from, to) = match is_managed {
+            true => (Chunk::Vacant, Chunk::Untouched),
+            false => (Chunk::Untouched, Chunk::Vacant),
+        };
+        let is_ours = is_whole && self.chunks[nth].try_begin(from);
+        if is_ours {
+            self.chunks[nth].end(to);
+        }
+        is_ours
     }
 
-    fn open_chunk_that_is(&self, closed: u32, unit: usize) -> bool {
-        let (state, bytes) = self.chunk_of(unit);
+    /// Opens the chunk that a block is in, or waits while another thread opens it; unless it is
+    /// vacant. As it may wait, the caller must own no block (zm-S4).
+    pub(crate) fn open_chunk(&self, unit: usize) {
+        self.open_chunk_if(unit, |seen| seen != Chunk::Vacant);
+    }
+
+    /// Opens it if it is vacant, too: all its blocks are free then.
+    pub(crate) fn open_any_chunk(&self, unit: usize) {
+        self.open_chunk_if(unit, |_| true);
+    }
+
+    fn open_chunk_if(&self, unit: usize, may_open: impl Fn(Chunk) -> bool) {
+        let nth = self.chunk_of(unit);
+        let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
         loop {
-            match state.load(Acquire) {
-                OPEN => return true,
-                seen if seen == closed => {
-                    if state.compare_exchange(closed, OPENING, AcqRel, Acquire).is_err() {
-                        continue;
-                    }
-                    let units = bytes.start / self.blocks.unit..bytes.end / self.blocks.unit;
-                    self.limit.touch_tables(units.len() * size_of::<BlockWord>());
-                    if closed == VACANT {
+            match word.load() {
+                Chunk::Open => return,
+                Chunk::Changing => {
+                    self.wait_for_owner(|| word.load() != Chunk::Changing, || word.wait())
+                }
+                seen if !may_open(seen) => return,
+                seen if word.try_begin(seen) => {
+                    self.limit.add_tables(self.tables_to_open(nth, seen));
+                    if seen == Chunk::Vacant {
+                        let units = bytes.start / self.blocks.unit..bytes.end / self.blocks.unit;
                         self.words[units].iter().for_each(BlockWord::begin_free);
                     }
                     let open = |_| self.backend.open_chunk(&self.memory, bytes.clone());
@@ -81,27 +92,99 @@ impl Pager {
                         open(())
                     });
                     self.expect("memory can't be marked", opened);
-                    if state.swap(OPEN, AcqRel) == AWAITED {
-                        wake(state);
-                    }
+                    word.end(Chunk::Open);
                 }
-                VACANT | CLOSED => return false,
-                seen => {
-                    let is_awaited = seen == AWAITED
-                        || state.compare_exchange(OPENING, AWAITED, AcqRel, Acquire).is_ok();
-                    if is_awaited {
-                        wait(state, AWAITED);
-                    }
-                }
+                _ => {}
             }
+        }
+    }
+
+    /// Returns what a chunk in this state takes more of tables once it is open.
+    fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
+        match from {
+            Chunk::Untouched | Chunk::Vacant => {
+                let reached = self.bytes_of_chunk(nth).len().div_ceil(table_reach());
+                reached * page_size() * self.backend.places() + self.words_to_open(nth)
+            }
+            Chunk::Freed => self.tables_that_go(nth),
+            _ => 0,
+        }
+    }
+
+    /// Returns what page tables a chunk gives back that is closed.
+    fn tables_that_go(&self, nth: usize) -> usize {
+        self.bytes_of_chunk(nth).len() / table_reach() * page_size() * self.backend.places()
+    }
+
+    /// Returns what words of blocks come with a chunk that is touched for the first time: a page of
+    /// them may serve several chunks.
+    fn words_to_open(&self, nth: usize) -> usize {
+        let bytes = self.chunk_bytes / self.blocks.unit * size_of::<BlockWord>();
+        let alike = page_size() / bytes.min(page_size());
+        let first = nth / alike * alike;
+        let mut others =
+            (first..self.chunks.len().min(first + alike)).filter(|other| *other != nth);
+        let is_new =
+            |other: usize| matches!(self.chunks[other].load(), Chunk::Untouched | Chunk::Vacant);
+        match others.all(is_new) {
+            true => bytes.max(page_size()),
+            false => 0,
+        }
+    }
+
+    /// Closes those chunks again that have some of these blocks, and all of whose blocks are
+    /// absent: they give their page tables back, and the clock passes over them. The caller holds
+    /// the store's lock.
+    pub(crate) fn close_chunks(&self, units: Range<usize>) {
+        let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
+        for nth in chunks {
+            let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
+            let words = &self.words[bytes.start / self.blocks.unit..bytes.end / self.blocks.unit];
+            let is_absent = |word: &BlockWord| word.load().state().is_absent();
+            // It is looked at before, as that costs other threads nothing.
+            let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
+            if may_close && word.try_begin(Chunk::Open) {
+                let closed = words.iter().all(is_absent).then(|| self.close_chunk(nth));
+                word.end(closed.unwrap_or(Chunk::Open));
+            }
+        }
+    }
+
+    /// Closes a chunk whose blocks are all absent, and stay so until it is opened.
+    fn close_chunk(&self, nth: usize) -> Chunk {
+        let bytes = self.bytes_of_chunk(nth);
+        if self.frees_tables && self.backend.close_chunk(&self.memory, bytes).is_ok() {
+            self.limit.sub_tables(self.tables_that_go(nth));
+            return Chunk::Freed;
+        }
+        Chunk::Kept
+    }
+
+    /// Returns the first piece from `piece` on that has blocks of a chunk that is not closed.
+    pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
+        let first = self.chunk_of(piece * PIECE);
+        let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
+        let open = first + self.chunks[first..].iter().position(is_open)?;
+        Some((open * self.chunk_bytes / self.blocks.unit / PIECE).max(piece))
+    }
+
+    /// Asserts that all blocks of chunks that are not open are absent.
+    pub(crate) fn check_chunks(&self) {
+        for (unit, word) in self.words.iter().enumerate() {
+            let is_absent = word.load().state().is_absent();
+            let chunk = self.chunks[self.chunk_of(unit)].load();
+            assert!(is_absent || chunk == Chunk::Open, "block {unit} of a chunk that is {chunk:?}");
         }
     }
 
     /// Declares all chunks open, for memory that was in use before.
     pub(crate) fn open_all_chunks(&self) {
-        for chunk in &*self.chunks {
-            chunk.store(OPEN, Release);
+        for (nth, word) in self.chunks.iter().enumerate() {
+            let seen = word.load();
+            if seen != Chunk::Open && word.try_begin(seen) {
+                self.limit.add_tables(self.tables_to_open(nth, seen));
+                word.end(Chunk::Open);
+            }
         }
-        self.limit.touch_tables(self.words.bytes());
     }
 }

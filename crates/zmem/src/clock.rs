@@ -8,14 +8,22 @@ use crate::mappings::PROBATION_MAX;
 pub(crate) struct Evictor {
     /// The number of pieces of the region.
     pub(crate) pieces: usize,
-    /// Whether a fault evicts, which passes over what was brought last: see `recent`.
-    pub(crate) spares_recent: bool,
     /// The piece that the clock looks at next.
     hand: usize,
     /// A ring of `queued` pieces, the oldest at `first`.
     queue: Box<[u32]>,
     first: usize,
     queued: usize,
+}
+
+/// What a step of the hand came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The piece that it is to look at, if one is left in this round.
+    pub(crate) piece: Option<usize>,
+    /// How many pieces the hand has passed, with that one.
+    pub(crate) passed: usize,
+    pub(crate) is_round: bool,
 }
 
 impl Evictor {
@@ -26,8 +34,7 @@ impl Evictor {
             .try_reserve_exact(room)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
-        let (queue, spares_recent) = (queue.into(), false);
-        Ok(Evictor { pieces, spares_recent, hand: 0, queue, first: 0, queued: 0 })
+        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0 })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -60,11 +67,12 @@ impl Evictor {
         self.queued == self.queue.len()
     }
 
-    /// Moves the hand on. Returns the piece that it pointed to, and whether it has completed a
-    /// round.
-    pub(crate) fn step(&mut self) -> (usize, bool) {
-        let piece = self.hand;
-        self.hand = (self.hand + 1) % self.pieces;
-        (piece, self.hand == 0)
+    /// Moves the hand on, past the next piece that there is something in, as `next` says from a
+    /// piece on. A step ends with a round.
+    pub(crate) fn step(&mut self, next: impl FnOnce(usize) -> Option<usize>) -> Step {
+        let (from, piece) = (self.hand, next(self.hand));
+        let end = piece.map_or(self.pieces, |piece| piece + 1);
+        self.hand = end % self.pieces;
+        Step { piece, passed: end - from, is_round: self.hand == 0 }
     }
 }

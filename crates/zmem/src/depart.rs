@@ -131,15 +131,12 @@ impl Pager {
                 start += 1;
                 continue;
             }
-            let raw = || self.device.mm_stat().huge_pages_since;
-            let raw_before = raw();
-            let written = self.device.write(self.bytes_of(part.clone()).start as u64, of(&part));
+            let at = self.bytes_of(part.clone()).start as u64;
             // What is stored raw takes as much as it did; so does most of a unit, or none of it.
             let blocks = of(&part).len() / self.blocks.stored;
-            let is_smaller = || (raw() - raw_before) * 2 < (blocks as u64).max(1) + 1;
-            let counter = match written {
-                Ok(()) if is_smaller() => None,
-                Ok(()) => Some(&self.counters.incompressible),
+            let counter = match self.device.write_telling(at, of(&part)) {
+                Ok(written) if written.raw * 2 < (blocks as u64).max(1) + 1 => None,
+                Ok(_) => Some(&self.counters.incompressible),
                 Err(_) => Some(&self.counters.refused),
             };
             if let Some(counter) = counter {

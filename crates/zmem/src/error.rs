@@ -7,7 +7,10 @@ use rustix::io::Errno;
 #[non_exhaustive]
 pub enum Error {
     /// A region can't have this size.
-    #[error("a region can't have {bytes} bytes; it has at least one block of {block}")]
+    #[error(
+        "a region can't have {bytes} bytes there: it needs a whole block of {block} at a multiple \
+         of that, and ends where addresses do; take more memory, or less"
+    )]
     Size {
         /// The size asked for, in bytes.
         bytes: usize,
@@ -25,6 +28,14 @@ pub enum Error {
     /// An arena can't have this backend.
     #[error("an arena can't have this backend; take one of signals")]
     Backend,
+    /// The store's limit is below what one block may take.
+    #[error("a store limit of {limit} bytes is too low: {needed} is the least that stores a block")]
+    StoreLimit {
+        /// The limit asked for.
+        limit: u64,
+        /// The lowest possible limit.
+        needed: u64,
+    },
     /// Blocks can't have this order on this system.
     #[error("blocks of order {order} are not possible here; take an order from {min} to {max}")]
     Order {
@@ -86,9 +97,9 @@ pub enum Error {
     /// A userfaultfd was asked for, and the system does not permit it, or lacks a feature of it
     /// that is needed.
     #[error(
-        "userfaultfd can't be used ({}); take the backend that needs no right (`Signal`), or \
-         permit it: by CAP_SYS_PTRACE, /dev/userfaultfd, or vm.unprivileged_userfaultfd = 1",
-        reason(*errno)
+        "userfaultfd can't be used ({}); take the backend that needs no right (`Signal`), or {}",
+        reason(*errno),
+        remedy(*errno)
     )]
     Userfaultfd {
         /// The system's reason.
@@ -108,6 +119,16 @@ pub enum Error {
     /// The device could not be made.
     #[error("{0}")]
     Device(#[from] zram::Error),
+}
+
+/// What makes a userfaultfd possible.
+fn remedy(errno: i32) -> &'static str {
+    match errno {
+        libc::ENOMEM => "allow more address space (ulimit -v), or end what takes memory",
+        libc::EMFILE | libc::ENFILE => "allow more descriptors (ulimit -n), or close some",
+        libc::ENOSYS | libc::EINVAL => "run a system that has it: Linux 5.7, on aarch64 6.10",
+        _ => "permit it: by CAP_SYS_PTRACE, /dev/userfaultfd, or vm.unprivileged_userfaultfd = 1",
+    }
 }
 
 fn reason(errno: i32) -> std::io::Error {

@@ -9,6 +9,7 @@
 use crate::clock::Evictor;
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
+use crate::recent::Spares;
 use crate::state::State;
 use crate::stats::count;
 use std::ops::Range;
@@ -22,13 +23,18 @@ const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 impl Pager {
     /// Evicts `wanted` blocks, or fewer if no more can go, and returns how many. `buf` has room for
     /// a batch.
-    pub(crate) fn evict(&self, evictor: &mut Evictor, wanted: usize, buf: &mut [u8]) -> usize {
+    pub(crate) fn evict(
+        &self,
+        evictor: &mut Evictor,
+        wanted: usize,
+        spares: Spares,
+        buf: &mut [u8],
+    ) -> usize {
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
             if self.wants_marks(evictor, idle) {
-                self.advance(evictor);
-                idle += 1;
+                idle += self.advance(evictor, spares);
             } else if let Some(piece) = evictor.pop() {
                 let refused = self.counters.refused.load(Relaxed);
                 let more = self.evict_piece(piece, buf);
@@ -53,16 +59,19 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand by a piece, and puts the cold blocks of that piece in probation.
-    fn advance(&self, evictor: &mut Evictor) {
-        let (piece, is_round) = evictor.step();
-        let marked = self.mark_piece(piece, evictor.spares_recent);
-        if is_round {
+    /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns
+    /// how many pieces it passed: those of closed chunks are passed at once.
+    fn advance(&self, evictor: &mut Evictor, spares: Spares) -> usize {
+        let step = evictor.step(|piece| self.next_open_piece(piece));
+        let marks = |piece: &usize| self.mark_piece(*piece, spares) > 0;
+        let marked = step.piece.filter(marks);
+        if step.is_round {
             self.round.fetch_add(1, Relaxed);
         }
-        if marked > 0 {
+        if let Some(piece) = marked {
             evictor.push(piece);
         }
+        step.passed
     }
 
     /// Returns the blocks of a piece.
@@ -89,8 +98,8 @@ impl Pager {
 
     /// Puts the blocks of a piece in probation that are resident and have neither heat nor pins.
     /// Returns how many.
-    fn mark_piece(&self, piece: usize, spares_recent: bool) -> usize {
-        let is_spared = |unit| spares_recent && self.recent.has(unit);
+    fn mark_piece(&self, piece: usize, spares: Spares) -> usize {
+        let is_spared = |unit| spares == Spares::Recent && self.recent.has(unit);
         self.mark(self.units_of(piece), |unit| !is_spared(unit) && self.may_be_marked(unit))
     }
 
@@ -165,10 +174,13 @@ impl Pager {
             let seen = self.words[unit].load();
             seen.state() == State::Probation && self.words[unit].try_begin_evicting(seen)
         };
-        self.for_runs(units, self.batch(), begins, |run| {
+        self.for_runs(units.clone(), self.batch(), begins, |run| {
             self.probation.fetch_sub(run.len(), Relaxed);
             gone += self.evict_run(run, buf);
         });
+        if gone > 0 && self.limit.has_many_tables() {
+            self.close_chunks(units);
+        }
         gone
     }
 }

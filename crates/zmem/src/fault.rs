@@ -37,7 +37,9 @@ impl Pager {
             return Verdict::Resident { closings };
         }
         self.order.note(toucher, unit + brought, brought);
-        self.recent.note(unit);
+        if self.makes_room_itself() {
+            self.recent.note(unit);
+        }
         self.counters.times.add(began.elapsed());
         Verdict::Answered
     }
@@ -75,16 +77,17 @@ impl Pager {
                 State::Resident | State::Free | State::Plain => return 0,
                 State::Busy => {
                     count(&self.counters.waits, 1);
-                    self.wait_for_owner(unit, seen);
+                    let word = &self.words[unit];
+                    self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
                 State::Untouched => {
-                    if !self.open_chunk(unit) {
+                    if self.is_vacant(unit) {
                         return 0;
                     }
                     self.make_room(wanted, buf);
-                    self.first_touch(unit, seen, wanted.min(self.rest_of_chunk(unit)))
+                    self.first_touch(unit, seen, wanted)
                 }
                 State::Evicted => {
                     self.make_room(wanted, buf);
@@ -97,15 +100,15 @@ impl Pager {
         }
     }
 
-    /// Waits while another thread owns a block. Ends the process if it is a copy that lacks that
-    /// thread (zm-F3).
-    fn wait_for_owner(&self, unit: usize, seen: Seen) {
+    /// Waits while another thread owns a block, or changes a chunk. Ends the process if it is a
+    /// copy that lacks that thread (zm-F3).
+    pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !GATE.is_torn() {
-            return self.words[unit].wait(seen);
+            return wait();
         }
         for _ in 0..LOST_LOOKS {
             std::thread::yield_now();
-            if self.words[unit].load() != seen || !GATE.is_alone_inside() {
+            if has_ended() || !GATE.is_alone_inside() {
                 return;
             }
         }
@@ -113,18 +116,34 @@ impl Pager {
     }
 
     /// Takes ownership of a block if its word is still `seen`, and with it of blocks behind it that
-    /// are in the same state, up to `wanted` in all. Returns the blocks.
+    /// are in the same state and chunk, up to `wanted` in all. Returns the blocks. The blocks are
+    /// absent, and their chunk is open.
     fn own(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
+        self.open_chunk(unit);
         if !self.words[unit].try_own(seen) {
             return unit..unit;
         }
-        let end = self.units().min(unit + wanted);
+        // All absent as they are, the chunk may have been closed again.
+        if !self.is_open_around(unit) {
+            self.words[unit].publish(seen.state(), |word| word);
+            return unit..unit;
+        }
+        let end = unit + wanted.min(self.rest_of_chunk(unit));
         let is_taken = |next: &usize| {
             let next = &self.words[*next];
             let behind = next.load();
             behind.state() == seen.state() && next.try_own(behind)
         };
         unit..(unit + 1..end).take_while(is_taken).last().unwrap_or(unit) + 1
+    }
+
+    /// Does what `own` does, and counts the blocks as resident: before others can be, so that many
+    /// faults at once do not pass the limit together.
+    fn own_counted(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
+        let claimed = self.limit.claim(wanted);
+        let own = self.own(unit, seen, claimed);
+        self.limit.settle(claimed, own.len());
+        own
     }
 
     /// Opens a block whose pages are still there. Returns how many blocks it opened.
@@ -149,11 +168,10 @@ impl Pager {
 
     /// Makes untouched blocks resident, as zeros. Returns how many.
     fn first_touch(&self, unit: usize, seen: Seen, wanted: usize) -> usize {
-        let own = self.own(unit, seen, wanted);
+        let own = self.own_counted(unit, seen, wanted);
         if own.is_empty() {
             return 0;
         }
-        self.limit.add(own.len());
         let filled = self.backend.fill_zeros(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened", filled);
         count(&self.counters.first_touches, own.len());
@@ -165,11 +183,10 @@ impl Pager {
 
     /// Brings evicted blocks back from the device. Returns how many.
     fn fill(&self, unit: usize, seen: Seen, wanted: usize, buf: &mut [u8]) -> usize {
-        let own = self.own(unit, seen, wanted);
+        let own = self.own_counted(unit, seen, wanted);
         if own.is_empty() {
             return 0;
         }
-        self.limit.add(own.len());
         match if self.backend.opens_first() { threads::alone() } else { None } {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
             None => self.fill_at_once(own.clone(), buf),

@@ -46,6 +46,8 @@ fn in_child() {
         if heir == Heir::Plain {
             pager.keep_all();
         }
+        // What has come since may go.
+        pager.limit.set_stuck(false);
     });
 }
 

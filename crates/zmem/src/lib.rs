@@ -11,111 +11,74 @@
 //! The rules of a block's states (zm-S1 ...), of handlers (zm-H1 ...), of the limit and of forks
 //! stand in `docs/design.md`.
 
-#[cfg(not(loom))]
-mod arena;
-#[cfg(not(loom))]
-mod backend;
-#[cfg(not(loom))]
-mod calls;
-#[cfg(not(loom))]
-mod chunk;
-#[cfg(not(loom))]
-mod clock;
-#[cfg(not(loom))]
-mod depart;
-#[cfg(not(loom))]
-mod descriptor;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod evict;
-#[cfg(not(loom))]
-mod fatal;
-#[cfg(not(loom))]
-mod fault;
-#[cfg(not(loom))]
-mod fault_threads;
-#[cfg(not(loom))]
-mod forks;
-#[cfg(not(loom))]
-mod gate;
-#[cfg(not(loom))]
-mod handler;
-#[cfg(not(loom))]
-mod in_handler;
-#[cfg(not(loom))]
-mod kept_file;
-#[cfg(not(loom))]
-mod limit;
-#[cfg(not(loom))]
-mod locked;
-#[cfg(not(loom))]
-mod mappings;
-#[cfg(not(loom))]
-mod memory;
-#[cfg(not(loom))]
-mod next_handler;
-#[cfg(not(loom))]
-mod options;
-#[cfg(not(loom))]
-mod order;
-#[cfg(not(loom))]
-mod pager;
-#[cfg(not(loom))]
-mod policy;
-#[cfg(not(loom))]
-mod probes;
-#[cfg(not(loom))]
-mod process;
-#[cfg(not(loom))]
-mod process_memory;
-#[cfg(not(loom))]
-mod ranges;
-#[cfg(not(loom))]
-mod recent;
-#[cfg(not(loom))]
-mod region;
-#[cfg(not(loom))]
-mod registry;
-#[cfg(not(loom))]
-mod seats;
-#[cfg(not(loom))]
-mod signals;
+// The models of loom are of these alone.
+#[cfg_attr(loom, allow(dead_code))]
+mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]
 mod state;
-#[cfg(not(loom))]
-mod stats;
-#[cfg(not(loom))]
-mod store;
 mod sync;
-#[cfg(not(loom))]
-mod table;
-#[cfg(not(loom))]
-mod threads;
-#[cfg(not(loom))]
-mod uffd;
-#[cfg(not(loom))]
-mod uses;
-#[cfg(not(loom))]
-mod waker;
-#[cfg(not(loom))]
-mod worker;
 
+/// All else, which lies beside this file.
 #[cfg(not(loom))]
-pub use arena::Arena;
+#[path = "."]
+mod all {
+    pub(crate) mod arena;
+    pub(crate) mod backend;
+    pub(crate) mod calls;
+    pub(crate) mod chunk;
+    pub(crate) mod clock;
+    pub(crate) mod depart;
+    pub(crate) mod descriptor;
+    pub(crate) mod error;
+    pub(crate) mod evict;
+    pub(crate) mod fatal;
+    pub(crate) mod fault;
+    pub(crate) mod fault_threads;
+    pub(crate) mod forks;
+    pub(crate) mod gate;
+    pub(crate) mod handler;
+    pub(crate) mod in_handler;
+    pub(crate) mod kept_file;
+    pub(crate) mod limit;
+    pub(crate) mod locked;
+    pub(crate) mod mappings;
+    pub(crate) mod memory;
+    pub(crate) mod next_handler;
+    pub(crate) mod options;
+    pub(crate) mod order;
+    pub(crate) mod pager;
+    pub(crate) mod policy;
+    pub(crate) mod probes;
+    pub(crate) mod process;
+    pub(crate) mod process_memory;
+    pub(crate) mod ranges;
+    pub(crate) mod recent;
+    pub(crate) mod region;
+    pub(crate) mod registry;
+    pub(crate) mod seats;
+    pub(crate) mod signals;
+    pub(crate) mod stats;
+    pub(crate) mod store;
+    pub(crate) mod table;
+    pub(crate) mod threads;
+    pub(crate) mod uffd;
+    pub(crate) mod uses;
+    pub(crate) mod waker;
+    pub(crate) mod worker;
+
+    pub use arena::Arena;
+    pub use error::Error;
+    pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
+    pub use in_handler::in_handler;
+    pub use locked::Locked;
+    pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
+    pub use region::Region;
+    pub use stats::{Histogram, Stats};
+    pub use uses::Use;
+    // What `Options`, `Stats` and `Error` name of other crates.
+    pub use zram::{
+        Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
+    };
+}
 #[cfg(not(loom))]
-pub use error::Error;
-#[cfg(not(loom))]
-pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
-#[cfg(not(loom))]
-pub use in_handler::in_handler;
-#[cfg(not(loom))]
-pub use locked::Locked;
-#[cfg(not(loom))]
-pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
-#[cfg(not(loom))]
-pub use region::Region;
-#[cfg(not(loom))]
-pub use stats::{Histogram, Stats};
-#[cfg(not(loom))]
-pub use uses::Use;
+pub use all::*;

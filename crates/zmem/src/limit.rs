@@ -1,8 +1,9 @@
 //! The limit of what a region holds, and what is held back for faults.
 //!
 //! ```text
-//!   held = resident blocks * their bytes + other
-//!   other = own (stacks, buffers, tables of pieces) + words that were touched + the device's all
+//!   held = resident blocks * their bytes + tables + other
+//!   tables = words and page tables of chunks that were touched
+//!   other = own (stacks, buffers, tables of pieces) + the device's all
 //!
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 const GROWTH_BYTES: u64 = 256 << 10;
 /// Of a large limit the reserve is this share at least, so that evicting goes on in long steps.
 const RESERVE_SHARE: u64 = 64;
+/// Tables may take this share of a limit before chunks are closed for it.
+const TABLES_SHARE: u64 = 16;
 /// Faults of so many bytes at once are more than there are.
 const AT_ONCE_MAX: u64 = 1 << 20;
 
@@ -33,7 +36,7 @@ pub(crate) struct Limit {
     unit: usize,
     resident: AtomicUsize,
     other: AtomicU64,
-    touched: AtomicU64,
+    tables: AtomicU64,
     peak: AtomicU64,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
@@ -49,7 +52,7 @@ impl Limit {
             unit,
             resident: AtomicUsize::new(0),
             other: AtomicU64::new(own),
-            touched: AtomicU64::new(0),
+            tables: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             stuck: AtomicUsize::new(usize::MAX),
         }
@@ -60,7 +63,7 @@ impl Limit {
     /// # Errors
     /// As of [`set`](Self::set).
     pub(crate) fn begin(&self, device: u64) -> Result<(), Error> {
-        self.set_other(device);
+        self.set_device(device);
         self.least.store(self.own + device, Relaxed);
         self.set(self.get())
     }
@@ -116,7 +119,29 @@ impl Limit {
     }
 
     pub(crate) fn held(&self) -> u64 {
-        self.resident_bytes() + self.other.load(Relaxed)
+        self.resident_bytes() + self.tables.load(Relaxed) + self.other.load(Relaxed)
+    }
+
+    /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is
+    /// no room for more, but one at least. Threads that claim at once find each other's.
+    pub(crate) fn claim(&self, wanted: usize) -> usize {
+        let mut seen = self.resident.load(Relaxed);
+        loop {
+            let mut units = wanted;
+            while units > 1 && self.is_full(units) {
+                units /= 2;
+            }
+            match self.resident.compare_exchange_weak(seen, seen + units, Relaxed, Relaxed) {
+                Ok(_) => return units,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes back what was claimed and not used.
+    pub(crate) fn settle(&self, claimed: usize, used: usize) {
+        self.sub(claimed - used);
+        self.note_peak();
     }
 
     /// Counts blocks that are about to be resident.
@@ -142,17 +167,25 @@ impl Limit {
         self.resident.fetch_sub(units, Relaxed);
     }
 
-    /// Takes account of tables of words that come with a chunk.
-    pub(crate) fn touch_tables(&self, bytes: usize) {
-        self.touched.fetch_add(bytes as u64, Relaxed);
+    /// Takes account of words and page tables that come with a chunk.
+    pub(crate) fn add_tables(&self, bytes: usize) {
+        self.tables.fetch_add(bytes as u64, Relaxed);
+        self.note_peak();
     }
 
-    pub(crate) fn touched_tables(&self) -> u64 {
-        self.touched.load(Relaxed)
+    /// Takes account of page tables that went.
+    pub(crate) fn sub_tables(&self, bytes: usize) {
+        self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    pub(crate) fn set_other(&self, device_and_tables: u64) {
-        self.other.store(self.own + device_and_tables, Relaxed);
+    /// Whether tables take so much that chunks are worth closing again. That takes some 20 us for
+    /// each 2 MiB, and as much once a block of them is touched.
+    pub(crate) fn has_many_tables(&self) -> bool {
+        self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
+    }
+
+    pub(crate) fn set_device(&self, device: u64) {
+        self.other.store(self.own + device, Relaxed);
         self.note_peak();
     }
 
@@ -160,6 +193,11 @@ impl Limit {
     pub(crate) fn is_wanted(&self, more: usize) -> bool {
         let is_above = |limit| self.held_with(more) + self.reserve_of(limit) > limit;
         self.get().is_some_and(is_above)
+    }
+
+    /// Whether more is held than the limit allows.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.get().is_some_and(|limit| self.held() > limit)
     }
 
     /// Whether so many more blocks would be too many: what the device takes is known a bit late.

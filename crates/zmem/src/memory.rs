@@ -24,6 +24,11 @@ use std::ptr::{NonNull, null_mut};
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
+/// Bytes that one page table maps: it is a page of words of 8 bytes.
+pub(crate) fn table_reach() -> usize {
+    page::page_size() * (page::page_size() / 8)
+}
+
 /// Maps private anonymous memory.
 pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: the system chooses where, so nothing that is there is replaced.
@@ -186,10 +191,10 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the pages the first that the system reclaims. Returns an error if some are locked or
-    /// huge: it is called to find that out.
-    pub(crate) fn cool(&self) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&(0..self.bytes));
+    /// Makes the pages of a range the first that the system reclaims. Returns an error if some are
+    /// locked or huge: it is called to find that out.
+    pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
+        let (start, bytes) = self.place(&range);
         // SAFETY: the range lies within. It changes no data.
         unsafe { madvise(start, bytes, Advice::LinuxCold) }
     }

@@ -34,13 +34,12 @@ pub enum BackendKind {
     Userfaultfd,
     /// A userfaultfd, whose faults are a SIGBUS to the thread: system calls on what is absent fail.
     UserfaultfdSigbus,
-    /// As `Userfaultfd`, with pages moved out of reach where the system can. It may lose data: see
-    /// zm-U8 of the design.
+    /// As `Userfaultfd`, with pages protected though the system could move them: for tests.
     #[doc(hidden)]
-    UserfaultfdMoved,
-    /// As `UserfaultfdSigbus`, with pages moved in the same way.
+    UserfaultfdProtected,
+    /// As `UserfaultfdSigbus`, with pages protected in the same way.
     #[doc(hidden)]
-    UserfaultfdSigbusMoved,
+    UserfaultfdSigbusProtected,
 }
 
 impl BackendKind {
@@ -59,11 +58,19 @@ pub enum Fork {
     #[default]
     Default,
     /// A copy in any case. With a userfaultfd all is brought back before each fork, whatever the
-    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`.
+    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`. It comes down to
+    /// its limit with its first call, or by and by with its faults.
     Copied,
 }
 
 /// What a region is made of. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
+///
+/// ```
+/// let codec = zmem::by_name("zstd")?;
+/// let params = zmem::Params { level: Some(1), ..zmem::Params::default() };
+/// let region = zmem::Region::new(1 << 20, zmem::Options { codec, params, ..Default::default() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that are compressed as one.
@@ -74,8 +81,15 @@ pub struct Options {
     pub params: Params,
     /// Most bytes held: resident blocks, and all that serves the region. `None` is no limit: only
     /// what is asked for is evicted.
+    ///
+    /// A region takes 4 bytes for each block of what was ever touched, and 4 KiB of page tables for
+    /// each 2 MiB in which a block is resident. (Page tables of what has none any more go since
+    /// Linux 6.14, on x86_64; else they stay, as do those of memory that is taken over.) All of it
+    /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
+    /// pass: allow a 500th of what is touched, and more for what is compressed.
     pub limit: Option<u64>,
-    /// Most bytes of pages that the device may have; what it refuses stays resident.
+    /// Most bytes of pages that the device may have, a block's at least; what it refuses stays
+    /// resident.
     pub store_limit: Option<u64>,
     /// What answers touches.
     pub backend: BackendKind,

@@ -2,11 +2,12 @@
 //! the two.
 
 use crate::backend::{Backend, choose};
+use crate::chunk_word::ChunkWord;
 use crate::clock::Evictor;
 use crate::fatal::fatal;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
-use crate::memory::Managed;
+use crate::memory::{Managed, table_reach};
 use crate::options::Blocks;
 use crate::order::Order;
 use crate::policy::{BATCH_BYTES, PIECE};
@@ -17,7 +18,7 @@ use crate::stats::{Counters, Stats};
 use crate::store;
 use crate::table::Table;
 use crate::waker::Waker;
-use crate::{Error, Options};
+use crate::{Error, Options, probes};
 use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -44,9 +45,10 @@ pub(crate) struct Pager {
     pub(crate) memory: Managed,
     pub(crate) blocks: Blocks,
     pub(crate) words: Table<BlockWord>,
-    /// Closed, opening, open: see [`chunk`](crate::chunk).
-    pub(crate) chunks: Table<AtomicU32>,
+    pub(crate) chunks: Table<ChunkWord>,
     pub(crate) chunk_bytes: usize,
+    /// Whether a chunk that is closed gives its page tables back.
+    pub(crate) frees_tables: bool,
     /// A bit for each piece in which a block may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
@@ -133,12 +135,15 @@ impl Pager {
         let evictor = Evictor::new(pieces)?;
         let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
         let limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
+        let is_aligned = memory.addresses().start.is_multiple_of(table_reach());
+        let frees_tables = is_aligned && probes::frees_tables();
         let pager = Pager {
             memory,
             blocks,
             words,
             chunks,
             chunk_bytes: mappings.chunk_bytes,
+            frees_tables,
             copied,
             device,
             backend,
@@ -203,15 +208,17 @@ impl Pager {
 
     /// Takes account of what the device takes by now.
     pub(crate) fn weigh(&self) {
-        let words = self.limit.touched_tables();
-        self.limit.set_other(self.device.mem_total() + words);
+        self.limit.set_device(self.device.mem_total());
     }
 
     pub(crate) fn stats(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (counters, mm) = (&self.counters, self.device.mm_stat());
+        let described = self.backend.describe();
+        let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
         Stats {
-            backend: self.backend.describe(),
+            backend,
+            backend_reason: backend_reason.trim_start(),
             block: self.blocks.unit,
             limit: self.limit.get(),
             held: self.limit.held(),

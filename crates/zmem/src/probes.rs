@@ -1,30 +1,58 @@
 //! Probes: what this system lets this process do with memory.
 
 use crate::gate::GATE;
-use crate::memory::Managed;
+use crate::memory::{Managed, table_reach};
 use crate::signals::without_signals;
 use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Maps a page to try things on.
-fn page() -> Result<Managed, Errno> {
+fn page_of_own() -> Result<Managed, Errno> {
     Managed::map(page::page_size(), page::page_size())
 }
 
 /// Returns whether the system has guards.
 pub(crate) fn has_guards() -> bool {
-    page().is_ok_and(|probe| probe.guard(0..probe.bytes()).is_ok())
+    page_of_own().is_ok_and(|probe| probe.guard(0..probe.bytes()).is_ok())
 }
 
 /// Returns an error if /proc/self/mem can't be opened, or does not write below protection, as a
 /// system may be told.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
-    let probe = page()?;
+    let probe = page_of_own()?;
     // Inside the gate, so that a child knows of the descriptor that is opened and kept here.
     without_signals(|| {
         let _inside = GATE.enter();
         probe.write(0, &[1])?;
         probe.read(0, &mut [0])
     })
+}
+
+/// Returns whether the system gives page tables back with the pages that they map (Linux 6.14,
+/// where the architecture can). This tries it, as nothing says so.
+pub(crate) fn frees_tables() -> bool {
+    static FREES: OnceLock<bool> = OnceLock::new();
+    *FREES.get_or_init(|| try_to_free_tables().unwrap_or(false))
+}
+
+fn try_to_free_tables() -> Option<bool> {
+    /// Enough of them that what other threads take meanwhile does not matter.
+    const TABLES: usize = 16;
+    let (page, reach) = (page::page_size(), table_reach());
+    let taken = || {
+        let text = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
+    };
+    let probe = Managed::map(TABLES * reach, reach).ok()?;
+    probe.open(0..probe.bytes()).ok()?;
+    (0..TABLES).for_each(|nth| probe.clear(nth * reach..nth * reach + page));
+    let before = taken()?;
+    for nth in 0..TABLES {
+        probe.drop_pages(nth * reach..(nth + 1) * reach).ok()?;
+    }
+    Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
 /// Returns an error if the system does not let all of a closed region be opened, which then counts
@@ -34,8 +62,19 @@ pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     memory.close(0..memory.bytes())
 }
 
-/// Returns whether all pages may go: none is locked, or a huge page that stays.
-pub(crate) fn may_go(memory: &Managed) -> bool {
+/// Returns the address of the first page that may not go, as it is locked, or a huge page that
+/// stays.
+pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
+    let stays = |range: &Range<usize>| memory.cool(range.clone()).is_err();
+    let (page, mut range) = (page::page_size(), 0..memory.bytes());
     // Before Linux 5.4, which brought this advice, there is no way to tell.
-    memory.cool().is_ok() || page().is_ok_and(|probe| probe.cool().is_err())
+    if !stays(&range) || page_of_own().is_ok_and(|probe| probe.cool(0..page).is_err()) {
+        return None;
+    }
+    while range.len() > page {
+        let middle = range.start + range.len() / 2 / page * page;
+        let first = range.start..middle;
+        range = if stays(&first) { first } else { middle..range.end };
+    }
+    Some(memory.addresses().start + range.start)
 }

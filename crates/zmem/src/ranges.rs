@@ -73,7 +73,7 @@ impl Pager {
             self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(units)));
             return Ok(());
         }
-        let mut next = units.start;
+        let (mut next, mut has_dropped) = (units.start, false);
         while next < units.end {
             let seen = self.words[next].load();
             match seen.state() {
@@ -89,9 +89,14 @@ impl Pager {
                     let taken = self.own_alike(next..units.end, state, may_go);
                     self.drop_owned(taken.clone(), state, State::Untouched);
                     drop(evictor);
-                    next = taken.end;
+                    (next, has_dropped) = (taken.end, true);
                 }
             }
+        }
+        if has_dropped {
+            let evictor = self.evictor.lock();
+            self.close_chunks(units);
+            drop(evictor);
         }
         Ok(())
     }
@@ -169,6 +174,7 @@ impl Pager {
         let states =
             |wanted: State| self.words.iter().filter(|word| word.load().state() == wanted).count();
         assert_eq!((states(State::Busy), states(State::Evicting)), (0, 0), "owned by no one");
+        self.check_chunks();
         let probation = states(State::Probation);
         assert_eq!(self.probation.load(Relaxed), probation, "in probation");
         assert_eq!(self.limit.resident(), probation + states(State::Resident), "resident");

@@ -9,6 +9,14 @@ const COUNT: usize = 32;
 const COUNT_MIN: usize = 4;
 const BYTES: usize = 128 << 10;
 
+/// What an eviction passes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spares {
+    Nothing,
+    /// What was brought last, for the fault that evicts.
+    Recent,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Recent {

@@ -46,6 +46,13 @@ pub(crate) enum State {
     Plain,
 }
 
+impl State {
+    /// Returns whether a block in this state has no page.
+    pub(crate) fn is_absent(self) -> bool {
+        matches!(self, State::Untouched | State::Evicted | State::Free)
+    }
+}
+
 /// The value of a word when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u32);

@@ -88,14 +88,17 @@ pub(crate) fn count(counter: &AtomicU64, more: usize) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The backend that answers touches of absent blocks, and why it was chosen.
+    /// The backend that answers touches of absent blocks: `signal`, `signal-mappings`,
+    /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
+    /// How it does so, and why it was chosen, in words that may change.
+    pub backend_reason: &'static str,
     /// Bytes that go and come as one: a block of the order that was asked for, or several of them
     /// where each could be a mapping of its own and there would be too many.
     pub block: usize,
     /// Most bytes that may be held, if there is a limit.
     pub limit: Option<u64>,
-    /// Bytes held: resident blocks, the device, tables and buffers.
+    /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
     pub held: u64,
     /// The most bytes that were held at a time.
     pub held_max: u64,

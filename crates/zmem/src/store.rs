@@ -26,6 +26,10 @@ pub(crate) fn device(
     seats: usize,
     is_heap_own: bool,
 ) -> Result<Device, Error> {
+    let needed = blocks.stored.max(page::page_size()) as u64;
+    if let Some(limit) = options.store_limit.filter(|&limit| limit < needed) {
+        return Err(Error::StoreLimit { limit, needed });
+    }
     let config = Config {
         block: blocks.stored,
         algorithm: options.codec,

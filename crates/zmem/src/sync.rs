@@ -1,10 +1,10 @@
 //! All synchronisation of this crate comes from here, so that loom can stand in.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
 #[cfg(not(loom))]
 use rustix::thread::futex;

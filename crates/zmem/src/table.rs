@@ -18,11 +18,11 @@ use std::ptr::NonNull;
 pub(crate) unsafe trait Zeros: Sync {}
 
 // SAFETY: zero bytes are the number 0.
-unsafe impl Zeros for std::sync::atomic::AtomicU32 {}
-// SAFETY: as above.
 unsafe impl Zeros for std::sync::atomic::AtomicU64 {}
 // SAFETY: it is a transparent `AtomicU32`.
 unsafe impl Zeros for crate::state::BlockWord {}
+// SAFETY: as above.
+unsafe impl Zeros for crate::chunk_word::ChunkWord {}
 
 /// A table of zeros at first. Its pages take no memory until they are touched.
 #[derive(Debug)]

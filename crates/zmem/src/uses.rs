@@ -60,7 +60,7 @@ impl Pager {
             Use::Free if self.try_turn_chunk(&units, false) => return Ok(()),
             _ => {}
         }
-        while !self.open_chunk(units.start) && !self.open_vacant_chunk(units.start) {}
+        self.open_any_chunk(units.start);
         self.set_use_in_chunk(units, to, buf)
     }
 
@@ -93,6 +93,12 @@ impl Pager {
         let own = self.own_alike(units, from, |_| true);
         if own.is_empty() {
             return own.end;
+        }
+        if to == State::Plain && !self.is_open_around(own.start) {
+            // All absent as its blocks were, the chunk was closed.
+            own.clone().for_each(|unit| self.words[unit].publish(from, |word| word));
+            self.open_any_chunk(own.start);
+            return own.start;
         }
         let bytes = self.bytes_of(own.clone());
         let (memory, backend) = (&self.memory, &self.backend);

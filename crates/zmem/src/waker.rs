@@ -21,9 +21,14 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
+    /// Returns whether this process has a pager thread.
+    pub(crate) fn has_thread(&self) -> bool {
+        self.process.load(Acquire) == generation().wrapping_add(1)
+    }
+
     /// Makes the pager thread evict. Returns whether this process has that thread.
     pub(crate) fn wake(&self) -> bool {
-        if self.process.load(Acquire) != generation().wrapping_add(1) {
+        if !self.has_thread() {
             return false;
         }
         if self.word.fetch_or(WANTED, AcqRel) & WANTED == 0 {

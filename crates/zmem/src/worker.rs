@@ -9,6 +9,7 @@ use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::process::generation;
+use crate::recent::Spares;
 use crate::signals;
 use crate::sync::{wait, wait_for, wake};
 use crate::threads::OwnThread;
@@ -64,6 +65,11 @@ impl Workers {
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
+            // A child may begin above its limit, and nobody has woken this thread for that.
+            if worker.is_some() && pager.limit.is_wanted(0) {
+                pager.limit.set_stuck(false);
+                pager.waker.wake();
+            }
         }
     }
 
@@ -145,7 +151,7 @@ impl Pager {
     fn run_step(&self, buf: &mut [u8]) -> bool {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
-            self.evict(&mut self.evictor.lock(), self.step_units(), buf)
+            self.evict(&mut self.evictor.lock(), self.step_units(), Spares::Nothing, buf)
         });
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
@@ -197,6 +203,12 @@ impl Pager {
         })
     }
 
+    /// Whether a fault makes room itself, where there is a limit: there is no thread that does. So
+    /// it takes note of what it brings, which is a write to memory that all threads share.
+    pub(crate) fn makes_room_itself(&self) -> bool {
+        self.limit.get().is_some() && !self.waker.has_thread()
+    }
+
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
     /// seat's buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
@@ -207,9 +219,9 @@ impl Pager {
         if self.waker.wake() {
             self.wait_for_room(units);
         } else if let Some(mut evictor) = self.evictor.try_lock() {
-            evictor.spares_recent = true;
-            self.evict(&mut evictor, units.max(self.batch()), buf);
-            evictor.spares_recent = false;
+            // A child that is far above its limit comes down by larger steps.
+            let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
+            self.evict(&mut evictor, units.max(least), Spares::Recent, buf);
         }
     }
 

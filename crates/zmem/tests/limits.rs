@@ -1,8 +1,13 @@
 //! A limit that is set, or that more can go under, is kept though nothing faults.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+use fastrand::Rng;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
 use testkit::child::in_child;
+use testkit::load::Stop;
+use testkit::scaled;
 use testkit::wait::until;
 use zmem::{Error, Options, Region};
 
@@ -69,6 +74,43 @@ fn what_is_locked_no_more_goes_though_nothing_faults() {
     assert!(region.stats().held > LIMIT);
     drop(locked);
     until_it_is_kept(&region);
+}
+
+/// Threads that go over memory in order have up to 64 blocks brought at a time, and while a fork is
+/// under way nobody else makes room.
+#[test]
+fn faults_at_once_do_not_pass_the_limit_together() {
+    in_child(|| {
+        let of = |limit| Options { limit: Some(limit), ..Options::default() };
+        let refused = Region::new(16 * MIB, of(1)).map(drop);
+        let Err(Error::Limit { needed, .. }) = refused else { panic!("{refused:?}") };
+        let limit = needed + (MIB / 2) as u64;
+        let region = Region::new(16 * MIB, of(limit)).unwrap();
+        // SAFETY: on a page, and nobody uses the region but by these words.
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), 16 * MIB / 8) };
+        let pages: Vec<_> = words.chunks(512).collect();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for own in 0..4 {
+                let (pages, stop) = (&pages, &stop);
+                scope.spawn(move || {
+                    let mut rng = Rng::with_seed(testkit::seed_of(own));
+                    while !stop.load(Relaxed) {
+                        let first = rng.usize(..pages.len());
+                        let some = pages.iter().skip(first).take(rng.usize(1..1000));
+                        some.for_each(|page| page[rng.usize(..512)].store(own, Relaxed));
+                    }
+                });
+            }
+            (0..scaled(100, 2000)).for_each(|_| in_child(|| ()));
+        });
+        let stats = region.stats();
+        println!("at most {} of {limit}", stats.held_max);
+        assert!(stats.held_max <= limit + limit / 8, "{limit}: {stats:?}");
+        region.check();
+    });
 }
 
 #[test]

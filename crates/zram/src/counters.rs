@@ -86,6 +86,11 @@ impl Shard {
         self.in_objects.add(new.in_objects - old.in_objects);
     }
 
+    /// Returns how many slots were stored raw so far by requests with this stream.
+    pub(crate) fn raw_ever(&self) -> u64 {
+        self.raw_ever.get() as u64
+    }
+
     /// Counts the slots that are in a block's object, before and afterwards.
     pub(crate) fn changed_live(&self, [before, after]: [u32; 2]) {
         let more = i64::from(after) - i64::from(before);

@@ -10,7 +10,7 @@ use crate::cold::{self, Recompress, Recompressed, Selection, WrittenBack};
 use crate::job::JobStat;
 use crate::policy::{JOB_END_TICK, UNASKED_MARGIN};
 use crate::save::{self, Damage, Restored, SaveOptions, Saved, SpareBuffers};
-use crate::stats::{DebugStat, IoStat, MmStat, OrderStat};
+use crate::stats::{DebugStat, IoStat, MmStat, OrderStat, Written};
 use crate::table::{Table, check_entries};
 use crate::total_limit::{Counted, pages_for};
 use crate::{Compaction, Config, Error, SLOT_BYTES, open_file, request};
@@ -96,6 +96,14 @@ impl Device {
     /// [`Error::Range`]; [`Error::OutOfMemory`]; or what is written in part can't be read:
     /// [`Error::Backing`], or its data are damaged.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.write_telling(offset, bytes).map(|_| ())
+    }
+
+    /// Writes as [`write`](Self::write) does, and returns what became of the bytes.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_telling(&self, offset: u64, bytes: &[u8]) -> Result<Written, Error> {
         request::write(&self.table, offset, bytes)
     }
 

@@ -104,3 +104,11 @@ impl fmt::Display for OrderStat {
         columns(f, &[&[block, written, read][..], &others].concat())
     }
 }
+
+/// What became of bytes that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// Slots that were stored raw, as compression did not make them smaller.
+    pub raw: u64,
+}

@@ -36,6 +36,18 @@ pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     })
 }
 
+/// Returns the items, with those of modules in their place that only stand around some: which lie
+/// beside this file as if there were no such module.
+fn without_frames(items: Vec<Item>) -> Vec<Item> {
+    let unframed = |item: Item| match item {
+        Item::Mod(module) if path_attr(&module.attrs).as_deref() == Some(".") => {
+            without_frames(module.content.map_or_else(Vec::new, |(_, items)| items))
+        }
+        other => vec![other],
+    };
+    items.into_iter().flat_map(unframed).collect()
+}
+
 impl Modules {
     /// Adds a module's own modules, then itself. `dir` is where their files lie.
     fn add(
@@ -47,6 +59,7 @@ impl Modules {
         items: Vec<Item>,
         test: bool,
     ) {
+        let items = without_frames(items);
         for item in &items {
             let Item::Mod(module) = item else { continue };
             let test = test || is_of_tests(&module.attrs);
@@ -124,11 +137,12 @@ fn modules_are_found_where_they_lie() {
         ("a/Cargo.toml", ""),
         (
             "a/src/lib.rs",
-            "mod b; mod d { mod e; } #[cfg(test)] mod t; #[cfg(test)] #[path = \"../x/s.rs\"] \
-                mod s;",
+            "mod b; mod d { mod e; } #[path = \".\"] mod all { mod h; } #[cfg(test)] mod t; \
+                #[cfg(test)] #[path = \"../x/s.rs\"] mod s;",
         ),
         ("a/src/b.rs", "mod c; #[cfg(test)] mod tests { fn f() {} }"),
         ("a/src/b/c.rs", ""),
+        ("a/src/h.rs", ""),
         ("a/src/d/e/mod.rs", "mod g;"),
         ("a/src/d/e/g.rs", ""),
         ("a/src/t.rs", "mod u;"),
@@ -141,7 +155,7 @@ fn modules_are_found_where_they_lie() {
     let modules = Modules::of(&tree, "a/src/lib.rs");
     let mut paths: Vec<_> = modules.product.iter().map(|module| module.path.join("::")).collect();
     paths.sort();
-    assert_eq!(paths, ["", "b", "b::c", "d", "d::e", "d::e::g"]);
+    assert_eq!(paths, ["", "b", "b::c", "d", "d::e", "d::e::g", "h"]);
     let expected = ["a/src/t.rs", "a/src/t/u.rs", "a/tests/v.rs", "a/x/s.rs", "testkit/src/lib.rs"];
     assert_eq!(test_files(&tree).into_iter().collect::<Vec<_>>(), expected);
 }

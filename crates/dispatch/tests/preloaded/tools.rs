@@ -1,9 +1,10 @@
 //! Programs that people run: they show the same with every call dispatched as without.
 
-use crate::support::{Counts, NOBODY, Place};
+use crate::support::{Counts, Place};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
+use testkit::programs::NOBODY;
 
 fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();

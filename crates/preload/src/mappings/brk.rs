@@ -1,50 +1,54 @@
-//! The program's break: what lies above the arena's start is served from the arena.
+//! The program's break, which we move in place of the system: it begins where the system had it,
+//! and goes on in the arena.
+//!
+//! ```text
+//!   first (the system's) .. PROT_NONE until the break is there .. | arena: Data up to the break
+//! ```
 
 use super::Answer;
 use crate::pieces::Kind;
-use crate::space::{Space, system};
+use crate::space::{Break, Failed, Space, map_over, protect};
+use std::ops::Range;
 use zmem::Arena;
 
 /// Moves the break. As the system does, it returns where it is after: it stays where it was if it
 /// can't move.
 pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
-    let start = arena.addresses().start;
-    let page = page::page_size();
-    if wanted <= start {
-        // A wanted end of 0 only asks.
-        let is_above = space.brk > start;
-        if wanted == 0 && is_above {
-            return Answer::Is(space.brk as isize);
-        }
-        let now = system(libc::SYS_brk, [wanted, 0, 0, 0, 0, 0]);
-        if is_above && now == Ok(wanted) {
-            let _freed = space.put(arena, start..space.brk.next_multiple_of(page), None);
-            space.brk = start;
-        } else if is_above {
-            return Answer::Is(space.brk as isize);
-        }
-        return now.into();
-    }
-    let now =
-        if space.brk > start { Ok(start) } else { system(libc::SYS_brk, [start, 0, 0, 0, 0, 0]) };
-    if now != Ok(start) {
-        return now.into();
-    }
-    let (old, new) = (space.brk.next_multiple_of(page), wanted.next_multiple_of(page));
-    let is_done = match new > old {
-        true => {
-            new <= arena.addresses().end
-                && space.pieces.is_empty(old..new)
-                && space.put(arena, old..new, Some(Kind::Data)).is_ok()
-        }
-        false => new == old || space.put(arena, new..old, None).is_ok(),
-    };
-    if is_done {
-        space.brk = wanted;
+    let Some(Break { first, now }) = space.brk else { return Answer::Issue };
+    let may_move = first <= wanted && wanted <= arena.addresses().end;
+    if may_move && (move_to(space, arena, now, wanted)).is_ok() {
+        space.brk = Some(Break { first, now: wanted });
         return Answer::Is(wanted as isize);
     }
-    match space.brk > start {
-        true => Answer::Is(space.brk as isize),
-        false => now.into(),
+    Answer::Is(now as isize)
+}
+
+/// # Errors
+/// ENOMEM: something else is there.
+fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Result<(), Failed> {
+    let page = page::page_size();
+    let (old, new) = (now.next_multiple_of(page), wanted.next_multiple_of(page));
+    let (is_more, moved) = (new > old, old.min(new)..old.max(new));
+    let start = arena.addresses().start;
+    let below = moved.start..moved.end.min(start);
+    let above = moved.start.max(start)..moved.end;
+    if is_more && !above.is_empty() && !space.pieces.is_empty(above.clone()) {
+        return Err(super::error(libc::ENOMEM));
     }
+    if !above.is_empty() {
+        space.put(arena, above, is_more.then_some(Kind::Data))?;
+    }
+    if !below.is_empty() {
+        turn_below(&below, is_more)?;
+    }
+    Ok(())
+}
+
+/// Opens a range that lies below the arena, or takes it away.
+fn turn_below(range: &Range<usize>, is_more: bool) -> Result<(), Failed> {
+    match is_more {
+        true => protect(range, libc::PROT_READ | libc::PROT_WRITE)?,
+        false => map_over(range, libc::PROT_NONE)?,
+    };
+    Ok(())
 }

@@ -16,21 +16,24 @@ pub(super) const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Says so, and what it means for system calls, where pages are moved or can't be.
+    /// Says so, and what it means for system calls, where pages are moved or can't be: as
+    /// [`Backend::describe`](super::Backend::describe).
     pub(super) fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {
             (Answers::Threads, true) => {
-                "userfaultfd, answered by threads: system calls may touch what is absent"
+                "userfaultfd: answered by threads, with pages moved: \
+                 system calls may touch what is absent"
             }
             (Answers::Threads, false) => {
-                "userfaultfd, answered by threads, with write protection: \
+                "userfaultfd: answered by threads, with write protection: \
                  system calls may touch what is absent"
             }
             (Answers::Toucher, true) => {
-                "userfaultfd, answered by SIGBUS: system calls on what is absent fail"
+                "userfaultfd-sigbus: answered by SIGBUS, with pages moved: \
+                 system calls on what is absent fail"
             }
             (Answers::Toucher, false) => {
-                "userfaultfd, answered by SIGBUS, with write protection: \
+                "userfaultfd-sigbus: answered by SIGBUS, with write protection: \
                  system calls on what is absent fail"
             }
             (Answers::Nothing, _) => {

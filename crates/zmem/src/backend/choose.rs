@@ -13,12 +13,13 @@ use crate::{BackendKind, Error, Options};
 pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let deliveries: &[Delivery] = match options.backend {
         kind if kind.is_signal() => &[],
-        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusMoved => &[Delivery::Signal],
+        BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusProtected => {
+            &[Delivery::Signal]
+        }
         _ => &[Delivery::Messages, Delivery::Signal],
     };
-    // Not by itself (zm-U8).
-    let moves = [BackendKind::UserfaultfdMoved, BackendKind::UserfaultfdSigbusMoved];
-    let wants_move = if moves.contains(&options.backend) { CanMove::Yes } else { CanMove::No };
+    let protects = [BackendKind::UserfaultfdProtected, BackendKind::UserfaultfdSigbusProtected];
+    let wants_move = if protects.contains(&options.backend) { CanMove::No } else { CanMove::Yes };
     let mut refused = None;
     for delivery in deliveries {
         match Userfaultfd::new(memory.bytes(), *delivery, wants_move, options.fork) {
@@ -35,24 +36,24 @@ pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Back
 fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let (marks, name) = match (kind, writes_below_protection()) {
         (BackendKind::SignalRemap, _) => {
-            return remap(memory, "signal, with blocks moved to their places: asked for");
+            return remap(memory, "signal-remap: blocks are moved to their places; asked for");
         }
         (BackendKind::SignalMappings, Ok(())) => {
-            (Marks::Mappings, "signal, with a mapping for each run of marked blocks: asked for")
+            (Marks::Mappings, "signal-mappings: a mapping for each run of marked blocks; asked for")
         }
         (BackendKind::SignalMappings, Err(errno)) => {
             return Err(Error::ProcessMemory { errno: errno.raw_os_error() });
         }
         (_, Err(_)) => {
-            let name = "signal, with blocks moved to their places: /proc/self/mem is refused";
+            let name = "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
             return remap(memory, name);
         }
         (_, Ok(())) if has_guards() => {
-            (Marks::Guards, "signal, with marks of page tables: needs no right")
+            (Marks::Guards, "signal: marks of page tables; needs no right")
         }
         (_, Ok(())) => (
             Marks::Mappings,
-            "signal, with a mapping for each run of marked blocks: the system has no guard regions",
+            "signal-mappings: a mapping for each run of marked blocks; the system has no guards",
         ),
     };
     Ok(Box::new(Signal { marks, name, beside: Beside::default() }))

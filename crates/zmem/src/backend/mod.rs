@@ -42,7 +42,7 @@ pub(crate) enum Heir {
 
 /// A way to mark memory, and to fill it so that nobody sees half of it.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// What it is, and what that means for system calls.
+    /// What it is, in a word; then, behind a colon, how, and what that means for system calls.
     fn describe(&self) -> &'static str;
 
     /// Whether a thread that is alone may open a block first and fill it then, as that costs less
@@ -56,6 +56,17 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     /// Has a chunk that was never touched be opened block by block.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
+
+    /// Closes a chunk that has nothing any more, so that it takes no page tables. If that fails, it
+    /// is as closed; what is next is `open_chunk`.
+    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        memory.drop_pages(chunk)
+    }
+
+    /// In how many places a block may have page tables.
+    fn places(&self) -> usize {
+        1
+    }
 
     /// Has what is absent be zeros that can be read and written.
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;

@@ -77,6 +77,16 @@ impl Backend for SignalRemap {
         Ok(())
     }
 
+    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        self.beside.0.get().map_or(Ok(()), |staged| staged.drop_pages(chunk.clone()))?;
+        memory.drop_pages(chunk)
+    }
+
+    /// A block is made beside the region, which leaves a table there.
+    fn places(&self) -> usize {
+        2
+    }
+
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         memory.open(range)
     }

@@ -44,6 +44,14 @@ impl Backend for Signal {
         }
     }
 
+    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        memory.close(chunk.clone())?;
+        if self.marks == Marks::Guards {
+            memory.unguard(chunk.clone())?;
+        }
+        memory.drop_pages(chunk)
+    }
+
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => memory.unguard(range),

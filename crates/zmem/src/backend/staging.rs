@@ -23,16 +23,28 @@ impl Staging {
         memory: &Managed,
         range: Range<usize>,
     ) -> Result<(), Errno> {
+        // Someone may have looked there while a block was on its way back.
+        self.0.drop_pages(range.clone())?;
+        self.take_rest(uffd, memory, range)
+    }
+
+    /// Moves those pages that are not there yet, where no others are.
+    fn take_rest(&self, uffd: &Uffd, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (mut next, mut tried) = (range.start, None);
         while let Err(Short { done, errno }) = uffd.transfer(memory, &self.0, next..range.end) {
             next += done;
             let is_first = tried.replace((next, errno)) != Some((next, errno));
+            let page = next..next + page::page_size();
             let mended = match errno {
-                // Someone looked there while a block was on its way back.
-                Errno::EXIST if is_first => self.0.drop_pages(next..range.end),
+                // It was moved, and not counted (zm-U8).
+                Errno::EXIST if !memory.has_page(next) => {
+                    next = page.end;
+                    Ok(())
+                }
+                // Something else has read there in the meantime (a debugger, `mlockall`).
+                Errno::EXIST if is_first => self.0.drop_pages(page),
                 // A child has it as well; or it was never written.
                 Errno::BUSY if is_first => {
-                    let page = next..next + page::page_size();
                     uffd.fill_holes(memory, page.clone()).and_then(|()| memory.make_own(page))
                 }
                 _ => Err(errno),
@@ -52,13 +64,79 @@ impl Staging {
         memory: &Managed,
         range: Range<usize>,
     ) -> Result<(), Errno> {
-        match uffd.transfer(&self.0, memory, range.clone()) {
-            Ok(()) => Ok(()),
-            Err(Short { done, .. }) => {
-                let rest = range.start + done..range.end;
+        let mut rest = range;
+        while let Err(Short { done, errno }) = uffd.transfer(&self.0, memory, rest.clone()) {
+            rest.start += done;
+            if errno != Errno::EXIST {
                 uffd.copy_across(&self.0, memory, rest.clone())?;
-                self.0.drop_pages(rest)
+                return self.0.drop_pages(rest);
             }
+            // It was moved, and not counted (zm-U8): no page is there but what comes back.
+            rest.start += page::page_size();
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uffd::{CanMove, Delivery};
+
+    const PAGES: usize = 6;
+
+    /// A region of six pages, of which the last is a hole; or none where the system moves no pages.
+    fn bed() -> Option<(Uffd, Managed, Staging)> {
+        let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;
+        let bytes = PAGES * page::page_size();
+        let memory = Managed::map(bytes, page::page_size()).unwrap();
+        memory.open(0..bytes).unwrap();
+        let staging = Staging::new(bytes).unwrap();
+        uffd.register(&memory).unwrap();
+        uffd.register_quiet(&staging.0).unwrap();
+        for nth in 0..PAGES - 1 {
+            uffd.copy(&memory, of(nth).start, &vec![1 + nth as u8; page::page_size()]).unwrap();
+        }
+        (can_move == CanMove::Yes).then_some((uffd, memory, staging))
+    }
+
+    fn of(nth: usize) -> Range<usize> {
+        nth * page::page_size()..(nth + 1) * page::page_size()
+    }
+
+    fn contents(memory: &Managed) -> Vec<u8> {
+        let mut all = vec![9; PAGES * page::page_size()];
+        memory.copy_out(0, &mut all);
+        all.chunks(page::page_size()).map(|page| page[page.len() - 1]).collect()
+    }
+
+    #[test]
+    fn pages_that_were_moved_and_not_counted_are_kept() {
+        let Some((uffd, memory, staging)) = bed() else { return };
+        for nth in [0, 2, 3] {
+            uffd.transfer(&memory, &staging.0, of(nth)).unwrap();
+        }
+        let all = 0..memory.bytes();
+        staging.take_rest(&uffd, &memory, all.clone()).unwrap();
+        assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
+        assert!((0..PAGES).all(|nth| !memory.has_page(of(nth).start)));
+        for nth in [1, 2, 4] {
+            uffd.transfer(&staging.0, &memory, of(nth)).unwrap();
+        }
+        staging.give_back(&uffd, &memory, all).unwrap();
+        assert_eq!(contents(&memory)[..PAGES - 1], [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn zeros_that_were_read_give_way() {
+        let Some((uffd, memory, staging)) = bed() else { return };
+        let all = 0..memory.bytes();
+        assert_eq!(contents(&staging.0), [0; PAGES]);
+        staging.take_rest(&uffd, &memory, all.clone()).unwrap();
+        assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
+        staging.give_back(&uffd, &memory, all.clone()).unwrap();
+        assert_eq!(contents(&staging.0), [0; PAGES]);
+        staging.take(&uffd, &memory, all).unwrap();
+        assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
     }
 }

@@ -1,6 +1,6 @@
 //! A fault never uses the heap: here that ends the process.
 
-use crate::{MIB, for_each_backend};
+use crate::{MIB, for_each_backend, is_signal};
 use std::alloc::{GlobalAlloc, Layout, System};
 use testkit::child::in_child;
 use zmem::{BlockOrder, Fork, Options, Region};
@@ -73,7 +73,7 @@ fn faults_do_without_the_heap() {
             use_all(&mut region, 3);
             // A child has no thread that evicts: its faults make room themselves.
             in_child(|| {
-                if !region.stats().backend.starts_with("signal") {
+                if !is_signal(backend) {
                     // All of it was brought back, so there would be no fault.
                     region.reclaim(16 * MIB);
                 }

@@ -14,12 +14,11 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::SignalRemap,
     BackendKind::Userfaultfd,
     BackendKind::UserfaultfdSigbus,
-    BackendKind::UserfaultfdSigbusMoved,
-    BackendKind::UserfaultfdMoved,
+    BackendKind::UserfaultfdSigbusProtected,
+    BackendKind::UserfaultfdProtected,
 ];
-/// So many of them have each part once; the others may lose a page (zm-U8), and are tried in long
-/// runs.
-const EACH_PART: usize = 5;
+/// So many of them have each part once; the last one is tried in long runs.
+const EACH_PART: usize = 6;
 
 /// One test at a time: regions share the process's mappings, and some tests count them.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
@@ -45,8 +44,8 @@ fn is_permitted(for_system_calls: bool) -> bool {
 pub(crate) fn backends() -> Vec<BackendKind> {
     let may_be = |backend: &BackendKind| {
         let is_there = match backend {
-            BackendKind::Userfaultfd | BackendKind::UserfaultfdMoved => is_permitted(true),
-            BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusMoved => {
+            BackendKind::Userfaultfd | BackendKind::UserfaultfdProtected => is_permitted(true),
+            BackendKind::UserfaultfdSigbus | BackendKind::UserfaultfdSigbusProtected => {
                 is_permitted(false)
             }
             _ => true,

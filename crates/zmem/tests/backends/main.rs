@@ -23,7 +23,7 @@ fn is_signal(backend: BackendKind) -> bool {
 }
 
 fn is_answered_by_threads(region: &Region) -> bool {
-    region.stats().backend.contains("threads")
+    region.stats().backend == "userfaultfd"
 }
 
 /// Works with each backend and these orders of blocks.

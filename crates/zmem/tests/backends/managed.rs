@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use testkit::child::{Child, in_child};
 use testkit::load::Stop;
-use zmem::{BackendKind, Options, Region};
+use zmem::{BackendKind, Error, Options, Region};
 
 /// Memory that is the test's own, unmapped at the end. Pages come when they are touched.
 struct Mapped(NonNull<u8>);
@@ -88,6 +88,25 @@ fn memory_with_holes_can_be_managed_and_given_back() {
         unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
         assert!(memory.iter().all(|&byte| byte == 0));
     });
+}
+
+/// The page that is in the way is named, not the first one of all.
+#[test]
+fn the_page_that_can_not_be_managed_is_named() {
+    let memory = Mapped::new();
+    let first = memory.0.addr().get();
+    let end = Mapped::BYTES / PAGE - 1;
+    for nth in [0, 1, 1000, end] {
+        let page = memory.0.as_ptr().wrapping_add(nth * PAGE);
+        // SAFETY: it is the test's own, and changes no data.
+        assert_eq!(unsafe { libc::mlock(page.cast(), PAGE) }, 0);
+        // SAFETY: it is refused.
+        let refused = unsafe { Region::manage(memory.0, Mapped::BYTES, Options::default()) };
+        let Err(Error::Memory { at, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(at, first + nth * PAGE);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::munlock(page.cast(), PAGE) }, 0);
+    }
 }
 
 /// Holes that are touched while blocks go.

@@ -100,6 +100,16 @@ fn dont_need_makes_zeros_of_whatever_is_there() {
 fn options_that_can_not_be_are_refused() {
     let new = |bytes, options| Region::new(bytes, options).map(drop).unwrap_err();
     assert!(matches!(new(0, Options::default()), Error::Size { bytes: 0, .. }));
+    for (address, bytes) in
+        [(PAGE, usize::MAX), (PAGE, usize::MAX - PAGE + 1), (usize::MAX - 10, 9)]
+    {
+        let start = std::ptr::NonNull::new(std::ptr::without_provenance_mut(address)).unwrap();
+        // SAFETY: it is refused.
+        let refused = unsafe { Region::manage(start, bytes, Options::default()).map(drop) };
+        assert_eq!(refused, Err(Error::Size { bytes, block: PAGE }));
+    }
+    let store = Options { store_limit: Some(1), ..Options::default() };
+    assert!(matches!(new(MIB, store), Error::StoreLimit { limit: 1, .. }));
     let large = Options { block: BlockOrder::Fixed(5), ..Options::default() };
     assert!(matches!(new(MIB, large), Error::Order { order: 5, max: 4, .. }));
     let low = Options { limit: Some(100_000), ..Options::default() };

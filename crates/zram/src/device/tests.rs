@@ -39,6 +39,21 @@ impl Backing for InMemory {
     }
 }
 
+/// A write says how many slots it stored raw.
+#[test]
+fn a_write_tells_what_it_stored_raw() {
+    for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
+        let device = Device::new(Config { block, ..Config::new(1 << 20).unwrap() }).unwrap();
+        let mut bytes = vec![0; 16 * SLOT_BYTES];
+        fastrand::Rng::with_seed(testkit::seed(2))
+            .fill(&mut bytes[4 * SLOT_BYTES..12 * SLOT_BYTES]);
+        for _ in 0..2 {
+            assert_eq!(device.write_telling(0, &bytes).unwrap().raw, 8);
+            assert_eq!(device.write_telling(1 << 19, &[7; 4 * SLOT_BYTES]).unwrap().raw, 0);
+        }
+    }
+}
+
 /// A job does all else, and tells what it left.
 #[test]
 fn jobs_go_on_past_what_is_damaged() {

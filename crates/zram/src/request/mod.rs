@@ -23,6 +23,7 @@ use crate::backing::ReadBack;
 use crate::counters::{Counter, Shard};
 use crate::layout::{Part, slots_covered, split_slots};
 use crate::slot::{BackingPlace, Flags, Slot};
+use crate::stats::Written;
 use crate::streams::Workspace;
 use crate::table::{Blocked, Table, boot_seconds, is_block_active, is_slot_empty};
 use crate::{Error, SLOT_BYTES};
@@ -99,15 +100,18 @@ impl<'t> Request<'t> {
 }
 
 /// Writes `bytes` at `offset`.
-pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<Written, Error> {
     table.check_range(offset, bytes.len() as u64)?;
+    let mut written = Written::default();
     until_done(table, offset, WRITE_FAILURES, |request| {
         let (offset, bytes) = (offset + request.done as u64, &bytes[request.done..]);
-        match table.layout.has_blocks() {
-            false => write_slots(request, offset, bytes),
-            true => write_blocks(request, offset, bytes),
-        }
+        let raw_before = request.shard.raw_ever();
+        let write = if table.layout.has_blocks() { write_blocks } else { write_slots };
+        let stopped = write(request, offset, bytes);
+        written.raw += request.shard.raw_ever() - raw_before;
+        stopped
     })
+    .map(|()| written)
 }
 
 /// Reads `buf.len()` bytes at `offset`.

@@ -176,7 +176,7 @@ impl<'t> Loader<'t> {
         self.request = None;
         let written = request::write(self.table, self.run.0 * SLOT_BYTES as u64, &self.run.1);
         self.run.1.clear();
-        written
+        written.map(|_| ())
     }
 }
 

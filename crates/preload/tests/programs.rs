@@ -1,0 +1,132 @@
+//! Programs whose memory goes and comes: they show the same as without the library.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use testkit::programs::{NOBODY, Place, Shown, built};
+use testkit::{scaled, seed};
+
+const MB: u64 = 1_000_000;
+
+/// What processes of a program have said at their end.
+struct Stats(Vec<Value>);
+
+impl Stats {
+    fn sum(&self, name: &str) -> u64 {
+        self.0.iter().map(|line| line[name].as_u64().unwrap()).sum()
+    }
+
+    fn max(&self, name: &str) -> u64 {
+        self.0.iter().map(|line| line[name].as_u64().unwrap()).max().unwrap()
+    }
+}
+
+fn place() -> Place {
+    Place::new(&built().join("deps/libuzram_preload.so"))
+}
+
+fn preloaded(place: &Place, settings: &str, command: &[&str]) -> (Shown, Stats) {
+    let stats = place.empty_file("stats");
+    let settings = format!("{settings},stats={}", stats.display());
+    let shown = place.run(command, Some(("UZRAM_RUN", settings.as_ref())));
+    let lines = fs::read_to_string(&stats).unwrap();
+    (shown, Stats(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()))
+}
+
+/// Runs a program both ways, which have to show the same.
+fn same(place: &Place, settings: &str, command: &[&str]) -> Stats {
+    let (shown, stats) = preloaded(place, settings, command);
+    assert_eq!(shown, place.run(command, None), "{command:?}, preloaded and not");
+    stats
+}
+
+/// A program that checks itself, and what it ends with.
+fn checks_itself(place: &Place, settings: &str, threads: usize) -> Stats {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let program = place.compile(&sources, "memory");
+    let program = program.to_str().unwrap();
+    let steps = scaled(3000, 100_000) / threads;
+    let args = [seed(7), steps as u64, threads as u64].map(|number| number.to_string());
+    let command = [program, &args[0], &args[1], &args[2]];
+    let (shown, stats) = preloaded(place, settings, &command);
+    assert_eq!(shown.output, "all is as it has to be\n", "{settings}, {command:?}: {shown:?}");
+    stats
+}
+
+#[test]
+fn a_program_of_one_thread_finds_its_memory() {
+    for (limit, block) in [(4, 4096), (6, 16384), (8, 65536)] {
+        let settings = format!("limit={},block={block}", limit * MB);
+        let stats = checks_itself(&place(), &settings, 1);
+        assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{settings}");
+    }
+}
+
+#[test]
+fn so_does_one_of_several() {
+    for (limit, block) in [(5, 4096), (8, 16384)] {
+        let settings = format!("limit={},block={block}", limit * MB);
+        let stats = checks_itself(&place(), &settings, 4);
+        assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{settings}");
+    }
+}
+
+#[test]
+fn a_program_that_evicts_nothing_finds_its_memory() {
+    let stats = checks_itself(&place(), "", 2);
+    assert_eq!(stats.sum("evicted"), 0);
+}
+
+#[test]
+fn an_ordinary_user_needs_no_right() {
+    let place = place().for_nobody();
+    let (shown, _) = preloaded(&place, "limit=4000000", &["id", "-u"]);
+    assert_eq!(shown.output, format!("{NOBODY}\n"));
+    checks_itself(&place, "limit=4000000", 1);
+}
+
+#[test]
+fn python_objects_go_and_come() {
+    let place = place();
+    let script = "import os\n\
+        d = {i: ('key%d' % i, [i, str(i) * 3, {'a': i}]) for i in range(60000)}\n\
+        print(sum(d[i][1][0] + len(d[i][0]) for i in range(0, len(d), 7)))\n\
+        pid = os.fork()\n\
+        if pid == 0: os._exit(0 if all(d[i][1][0] == i for i in d) else 3)\n\
+        print(os.waitpid(pid, 0)[1], all(d[i][1][1] == str(i) * 3 for i in d))\n";
+    fs::write(place.path().join("script.py"), script).unwrap();
+    let stats = same(&place, "limit=15000000", &["python3", "script.py"]);
+    assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
+    assert!(stats.max("held_max") < 16 * MB, "{}", stats.max("held_max"));
+}
+
+#[test]
+fn tools_show_the_same() {
+    let place = place();
+    let lines = (0..200_000u64).map(|line| format!("{} {line}\n", line * 2_654_435_761 % 99_991));
+    fs::write(place.path().join("text"), lines.collect::<String>()).unwrap();
+    for line in [
+        "sort -S 20M text | cksum; sort --parallel=2 -n -S 10M text | tail -n 2",
+        "tar cf - text | cksum; xz -1 -T2 -c text | xz -dc | cksum; gzip -c text | gzip -dc | cksum",
+        "awk '{ sum[$1 % 5000] += $2 } END { for (key in sum) n += sum[key]; print n }' text",
+    ] {
+        same(&place, "limit=6000000", &["sh", "-c", line]);
+    }
+}
+
+#[test]
+fn wrong_settings_end_the_program_before_it_begins() {
+    let place = place();
+    for (settings, named) in [
+        ("limit=5x", "limit=5x"),
+        ("block=5000", "block=5000"),
+        ("algorithm=none", "algorithm=none"),
+        ("limit=1000", "too low"),
+    ] {
+        let (shown, _) = preloaded(&place, settings, &["echo", "begun"]);
+        assert!(shown.output.contains(named) && !shown.output.contains("begun"), "{shown:?}");
+        assert_eq!(shown.status, "exit status: 1");
+    }
+}

@@ -1,0 +1,352 @@
+// A program that checks itself: it maps, moves, protects, drops and forks at random, has the system
+// read and write its memory, and knows at any time what each page has to be.
+//
+//   memory SEED STEPS THREADS
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define REGIONS 24
+#define PAGES_MAX 400ul
+
+#define CHECK(what)                                                                                \
+	do {                                                                                           \
+		if (!(what)) {                                                                             \
+			fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno);                   \
+			abort();                                                                               \
+		}                                                                                          \
+	} while (0)
+
+struct region {
+	uint8_t *start; // null: there is none
+	size_t pages;
+	uint32_t stamp[2 * PAGES_MAX]; // of each page: 0 is zeros
+};
+
+struct state {
+	uint64_t random;
+	uint32_t next_stamp;
+	int file, zero, pair[2];
+	struct region regions[REGIONS];
+};
+
+static __thread sigjmp_buf jump;
+static __thread volatile int is_expected;
+
+static void on_fault(int signal, siginfo_t *info, void *context) {
+	(void)signal, (void)info, (void)context;
+	if (!is_expected) {
+		static const char text[] = "a fault that was not expected\n";
+		if (write(2, text, sizeof text - 1)) {
+		}
+		_exit(99);
+	}
+	siglongjmp(jump, 1);
+}
+
+static uint64_t random_below(struct state *state, uint64_t end) {
+	state->random = state->random * 6364136223846793005ull + 1442695040888963407ull;
+	return (state->random >> 33) % end;
+}
+
+static void stamp_page(uint8_t *page, uint32_t stamp) {
+	uint32_t *words = (uint32_t *)page;
+	for (size_t at = 0; at < PAGE / 4; at += 37)
+		words[at] = stamp + (uint32_t)at;
+	words[PAGE / 4 - 1] = stamp;
+}
+
+static void verify_page(const uint8_t *page, uint32_t stamp) {
+	const uint32_t *words = (const uint32_t *)page;
+	for (size_t at = 0; at < PAGE / 4; at += 37)
+		CHECK(words[at] == (stamp ? stamp + (uint32_t)at : 0));
+	CHECK(words[PAGE / 4 - 1] == stamp);
+}
+
+static void verify(struct region *region) {
+	for (size_t page = 0; region->start && page < region->pages; page++)
+		verify_page(region->start + page * PAGE, region->stamp[page]);
+}
+
+static void fill(struct state *state, struct region *region, size_t from, size_t count) {
+	for (size_t page = from; page < from + count && page < region->pages; page++) {
+		region->stamp[page] = ++state->next_stamp;
+		stamp_page(region->start + page * PAGE, region->stamp[page]);
+	}
+}
+
+// Whether a touch raises a signal.
+static int faults(volatile uint8_t *at, int is_write) {
+	int did = 1;
+	is_expected = 1;
+	if (sigsetjmp(jump, 1) == 0) {
+		if (is_write)
+			*at = *at;
+		else
+			(void)*at;
+		did = 0;
+	}
+	is_expected = 0;
+	return did;
+}
+
+static void map(struct state *state, struct region *region) {
+	int is_reserved = random_below(state, 4) == 0;
+	region->pages = 1 + random_below(state, random_below(state, 4) ? 40 : PAGES_MAX);
+	region->start = mmap(NULL, region->pages * PAGE, is_reserved ? PROT_NONE : PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(region->start != MAP_FAILED);
+	memset(region->stamp, 0, sizeof region->stamp);
+	if (is_reserved) {
+		CHECK(faults(region->start, 0));
+		CHECK(mprotect(region->start, region->pages * PAGE, PROT_READ | PROT_WRITE) == 0);
+	}
+	fill(state, region, 0, region->pages / 2 + 1);
+}
+
+static void unmap(struct state *state, struct region *region) {
+	size_t keep = random_below(state, 2) ? 0 : random_below(state, region->pages);
+	uint8_t *gone = region->start + keep * PAGE;
+	CHECK(munmap(gone, (region->pages - keep) * PAGE) == 0);
+	errno = 0;
+	CHECK(write(state->pair[0], gone, 1) == -1 && errno == EFAULT);
+	region->pages = keep;
+	if (keep == 0)
+		region->start = NULL;
+}
+
+static void drop(struct state *state, struct region *region) {
+	size_t from = random_below(state, region->pages);
+	size_t count = 1 + random_below(state, region->pages - from);
+	CHECK(madvise(region->start + from * PAGE, count * PAGE, MADV_DONTNEED) == 0);
+	memset(region->stamp + from, 0, count * sizeof *region->stamp);
+}
+
+static void protect(struct state *state, struct region *region) {
+	size_t from = random_below(state, region->pages);
+	size_t count = 1 + random_below(state, region->pages - from);
+	uint8_t *start = region->start + from * PAGE;
+	int prot = random_below(state, 2) ? PROT_READ : PROT_NONE;
+	CHECK(mprotect(start, count * PAGE, prot) == 0);
+	CHECK(faults(start + (count - 1) * PAGE + 5, 1));
+	CHECK(faults(start, 0) == (prot == PROT_NONE));
+	errno = 0;
+	CHECK(read(state->zero, start, 1) == -1 && errno == EFAULT);
+	if (prot == PROT_READ)
+		verify(region);
+	CHECK(mprotect(start, count * PAGE, PROT_READ | PROT_WRITE) == 0);
+}
+
+static void move(struct state *state, struct region *region) {
+	size_t pages = 1 + random_below(state, PAGES_MAX);
+	uint8_t *to = NULL;
+	int flags = MREMAP_MAYMOVE;
+	if (random_below(state, 4) == 0) {
+		to = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CHECK(to != MAP_FAILED);
+		to[3] = 7;
+		flags |= MREMAP_FIXED;
+	}
+	uint8_t *now = mremap(region->start, region->pages * PAGE, pages * PAGE, flags, to);
+	if (now == MAP_FAILED && errno == EFAULT) {
+		// It is several mappings, to the kernel.
+		if (to)
+			CHECK(munmap(to, pages * PAGE) == 0);
+		return;
+	}
+	CHECK(now != MAP_FAILED && (!to || now == to));
+	for (size_t page = region->pages; page < pages; page++)
+		region->stamp[page] = 0;
+	region->start = now;
+	region->pages = pages;
+}
+
+// The system writes pages to a file, and reads them back elsewhere.
+static void by_file(struct state *state, struct region *region) {
+	size_t from = random_below(state, region->pages);
+	size_t count = region->pages - from;
+	struct region *other = &state->regions[random_below(state, REGIONS)];
+	CHECK(pwrite(state->file, region->start + from * PAGE, count * PAGE, 0) == (ssize_t)(count * PAGE));
+	if (!other->start || other == region)
+		return;
+	if (count > other->pages)
+		count = other->pages;
+	if (random_below(state, 2)) {
+		CHECK(pread(state->file, other->start, count * PAGE, 0) == (ssize_t)(count * PAGE));
+	} else {
+		struct iovec parts[3] = {{other->start, PAGE / 2},
+								 {other->start + PAGE / 2, count * PAGE - PAGE},
+								 {other->start + count * PAGE - PAGE / 2, PAGE / 2}};
+		CHECK(preadv(state->file, parts, 3, 0) == (ssize_t)(count * PAGE));
+	}
+	memcpy(other->stamp, region->stamp + from, count * sizeof *other->stamp);
+}
+
+// A datagram that can't be stored is lost.
+static void by_datagram(struct state *state, struct region *region) {
+	struct region *other = &state->regions[random_below(state, REGIONS)];
+	size_t from = random_below(state, region->pages);
+	if (!other->start || other == region)
+		return;
+	size_t to = random_below(state, other->pages);
+	struct iovec out = {region->start + from * PAGE, PAGE}, in = {other->start + to * PAGE, PAGE};
+	struct msghdr sent = {.msg_iov = &out, .msg_iovlen = 1};
+	struct msghdr received = {.msg_iov = &in, .msg_iovlen = 1};
+	if (random_below(state, 2)) {
+		CHECK(sendmsg(state->pair[0], &sent, 0) == PAGE);
+		CHECK(recvmsg(state->pair[1], &received, 0) == PAGE);
+	} else {
+		CHECK(send(state->pair[0], out.iov_base, PAGE, 0) == PAGE);
+		CHECK(recv(state->pair[1], in.iov_base, PAGE, 0) == PAGE);
+	}
+	other->stamp[to] = region->stamp[from];
+}
+
+// A file is mapped over some pages, and plain memory over that again.
+static void map_over(struct state *state, struct region *region) {
+	size_t from = random_below(state, region->pages);
+	size_t count = 1 + random_below(state, region->pages - from);
+	uint8_t *start = region->start + from * PAGE;
+	CHECK(pwrite(state->file, start, count * PAGE, 0) == (ssize_t)(count * PAGE));
+	int flags = (random_below(state, 2) ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED;
+	CHECK(mmap(start, count * PAGE, PROT_READ | PROT_WRITE, flags, state->file, 0) == start);
+	verify(region);
+	flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+	CHECK(mmap(start, count * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == start);
+	memset(region->stamp + from, 0, count * sizeof *region->stamp);
+}
+
+static void forks(struct state *state, struct region *region) {
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		for (int nth = 0; nth < REGIONS; nth++)
+			verify(&state->regions[nth]);
+		fill(state, region, 0, region->pages);
+		for (int nth = 0; nth < REGIONS; nth++)
+			verify(&state->regions[nth]);
+		if (random_below(state, 2)) {
+			pid_t grandchild = fork();
+			CHECK(grandchild >= 0);
+			if (grandchild == 0) {
+				for (int nth = 0; nth < REGIONS; nth++)
+					verify(&state->regions[nth]);
+				_exit(0);
+			}
+			int status;
+			CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+		}
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(status == 0);
+	verify(region);
+}
+
+static void locks(struct state *state, struct region *region) {
+	size_t pages = region->pages < 8 ? region->pages : 8;
+	if (mlock(region->start, pages * PAGE) == 0) {
+		verify(region);
+		CHECK(munlock(region->start, pages * PAGE) == 0);
+	}
+	CHECK(madvise(region->start, region->pages * PAGE,
+				  random_below(state, 2) ? MADV_WILLNEED : MADV_HUGEPAGE) == 0 || errno == EINVAL);
+}
+
+static void step(struct state *state) {
+	struct region *region = &state->regions[random_below(state, REGIONS)];
+	if (!region->start) {
+		map(state, region);
+		return;
+	}
+	switch (random_below(state, 24)) {
+	case 0: unmap(state, region); break;
+	case 1: drop(state, region); break;
+	case 2: protect(state, region); break;
+	case 3: move(state, region); break;
+	case 4: by_file(state, region); break;
+	case 5: case 6: by_datagram(state, region); break;
+	case 7: map_over(state, region); break;
+	case 8: if (random_below(state, 12) == 0) forks(state, region); break;
+	case 9: if (random_below(state, 4) == 0) locks(state, region); break;
+	case 10: case 11: case 12: case 13: case 14: case 15:
+		fill(state, region, random_below(state, region->pages), PAGES_MAX);
+		break;
+	default: verify(region); break;
+	}
+}
+
+static unsigned long steps;
+static uint64_t seed;
+
+static void *run(void *nth) {
+	struct state *state = calloc(1, sizeof *state);
+	CHECK(state);
+	state->random = seed * 31 + (uintptr_t)nth;
+	state->next_stamp = (uint32_t)(uintptr_t)nth << 26;
+	char path[] = "/tmp/memory-XXXXXX";
+	state->file = mkstemp(path);
+	CHECK(state->file >= 0 && unlink(path) == 0);
+	state->zero = open("/dev/zero", O_RDONLY);
+	CHECK(state->zero >= 0);
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, state->pair) == 0);
+	for (unsigned long count = 0; count < steps; count++)
+		step(state);
+	for (int at = 0; at < REGIONS; at++) {
+		verify(&state->regions[at]);
+		if (state->regions[at].start)
+			CHECK(munmap(state->regions[at].start, state->regions[at].pages * PAGE) == 0);
+	}
+	close(state->file), close(state->zero), close(state->pair[0]), close(state->pair[1]);
+	free(state);
+	return NULL;
+}
+
+// The break: what is given up and taken again is zeros.
+static void breaks(void) {
+	for (int round = 0; round < 20; round++) {
+		size_t bytes = (size_t)(round % 5 + 1) * 700001;
+		uint8_t *start = sbrk((intptr_t)bytes);
+		CHECK(start != (void *)-1 && sbrk(0) == start + bytes);
+		for (size_t at = 0; at < bytes; at += 997) {
+			CHECK(start[at] == 0);
+			start[at] = (uint8_t)(at + 1);
+		}
+		for (size_t at = 0; at < bytes; at += 997)
+			CHECK(start[at] == (uint8_t)(at + 1));
+		memset(start, 0, PAGE);
+		CHECK(sbrk(-(intptr_t)bytes) == start + bytes && sbrk(0) == start);
+	}
+}
+
+int main(int count, char **args) {
+	CHECK(count == 4);
+	seed = strtoull(args[1], NULL, 10);
+	steps = strtoul(args[2], NULL, 10);
+	unsigned long threads = strtoul(args[3], NULL, 10);
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+	breaks();
+	pthread_t ids[16];
+	for (unsigned long nth = 1; nth < threads; nth++)
+		CHECK(pthread_create(&ids[nth], NULL, run, (void *)nth) == 0);
+	run(NULL);
+	for (unsigned long nth = 1; nth < threads; nth++)
+		CHECK(pthread_join(ids[nth], NULL) == 0);
+	puts("all is as it has to be");
+	return 0;
+}

@@ -1,0 +1,104 @@
+//! A region that is touched here and there: it takes no more than it says, page tables and all, and
+//! what was never touched costs no time.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::read_to_string;
+use std::time::{Duration, Instant};
+use testkit::child::in_child;
+use zmem::{BackendKind, BlockOrder, Options, Region};
+
+const MIB: usize = 1 << 20;
+const GIB: usize = 1 << 30;
+const STEP: usize = 4 * MIB;
+
+/// What this process takes: pages of no file, and page tables.
+fn taken() -> [u64; 2] {
+    let text = read_to_string("/proc/self/status").unwrap();
+    ["RssAnon:", "VmPTE:"].map(|name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    })
+}
+
+fn touch(region: &mut Region) {
+    (0..region.len()).step_by(STEP).for_each(|at| region[at] = (at / STEP) as u8 | 1);
+}
+
+fn is_whole(region: &Region) -> bool {
+    (0..region.len()).step_by(STEP).all(|at| region[at] == (at / STEP) as u8 | 1)
+}
+
+/// Whether the system gives page tables back, as the region below found out.
+fn frees_tables(region: &Region) -> bool {
+    let before = region.stats().held - region.stats().resident;
+    region.reclaim(usize::MAX);
+    region.stats().held + 4 * MIB as u64 <= before
+}
+
+#[test]
+fn what_is_held_has_page_tables_with_it() {
+    in_child(|| {
+        let before = taken();
+        let mut region = Region::new(8 * GIB, Options::default()).unwrap();
+        touch(&mut region);
+        let (now, held) = (taken(), region.stats().held);
+        let all = now[0] - before[0] + now[1] - before[1];
+        assert!(all <= held + held / 50 && held <= all + all / 10, "{all} taken, {held} held");
+        let has_freed = frees_tables(&region);
+        let (now, held) = (taken(), region.stats().held);
+        let all = now[0] - before[0] + now[1] - before[1];
+        println!("freed: {has_freed}; {all} taken, {held} held");
+        assert!(all <= held + held / 20, "{all} taken, {held} held");
+        region.check();
+        assert!(is_whole(&region));
+        let range = 0..region.len();
+        region.dont_need(range).unwrap();
+        assert!(!has_freed || taken()[1] - before[1] < 2 * MIB as u64, "page tables stay");
+        region.check();
+    });
+}
+
+/// What is touched here and there keeps the limit, where page tables can go, and comes back whole.
+#[test]
+fn what_is_touched_here_and_there_keeps_the_limit() {
+    for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(3)] {
+        for backend in [BackendKind::Signal, BackendKind::UserfaultfdSigbus] {
+            let limit = (20 * MIB) as u64;
+            in_child(|| {
+                let options = Options { backend, block, ..Options::default() };
+                let Ok(mut region) = Region::new(16 * GIB, options) else { return };
+                touch(&mut region);
+                if !frees_tables(&region) {
+                    return println!("page tables stay here");
+                }
+                region.set_limit(Some(limit)).unwrap();
+                let before = taken();
+                for _ in 0..2 {
+                    assert!(is_whole(&region));
+                    let held = region.stats().held;
+                    println!("{backend:?}, {block:?}: {held} of {limit}");
+                    assert!(held <= limit, "{held}");
+                    let more = taken()[1].saturating_sub(before[1]);
+                    assert!(more <= limit / 2, "{more} of page tables");
+                }
+                region.check();
+            });
+        }
+    }
+}
+
+#[test]
+fn reclaim_passes_over_what_was_never_touched() {
+    in_child(|| {
+        let mut region = Region::new(256 * GIB, Options::default()).unwrap();
+        for nth in 0..64 {
+            region[nth * 4 * GIB] = 1;
+        }
+        let began = Instant::now();
+        assert_eq!(region.reclaim(usize::MAX), 64 * region.stats().block);
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(1500), "{took:?}");
+        assert!((0..64).all(|nth| region[nth * 4 * GIB] == 1));
+        region.check();
+    });
+}

@@ -1,0 +1,108 @@
+//! Programs that run with a library preloaded, and without.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A program that hangs is ended then, so that the test fails.
+const LIMIT: Duration = Duration::from_secs(300);
+pub const NOBODY: u32 = 65534;
+
+/// What a program has shown.
+#[derive(Debug, PartialEq)]
+pub struct Shown {
+    pub status: String,
+    pub output: String,
+}
+
+/// A folder that any user can look into, with the library and what was compiled.
+#[derive(Debug)]
+pub struct Place {
+    dir: TempDir,
+    user: Option<u32>,
+}
+
+/// Returns the folder that cargo builds in, of the test that runs.
+pub fn built() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests.parent().unwrap().parent().unwrap().to_path_buf()
+}
+
+impl Place {
+    /// Returns a place with a copy of a library.
+    pub fn new(library: &Path) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+        let place = Place { dir, user: None };
+        fs::copy(library, place.library())
+            .unwrap_or_else(|error| panic!("{}: {error}: cargo test builds it", library.display()));
+        place
+    }
+
+    #[must_use]
+    pub fn for_nobody(mut self) -> Self {
+        self.user = Some(NOBODY);
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn library(&self) -> PathBuf {
+        self.path().join("preloaded.so")
+    }
+
+    /// Compiles a program, `NAME.c` of a folder.
+    pub fn compile(&self, sources: &Path, name: &str) -> PathBuf {
+        let program = self.path().join(name);
+        let flags = ["-O1", "-Wall", "-Werror", "-Wno-unused-result", "-pthread", "-o"];
+        let mut gcc = Command::new("gcc");
+        gcc.args(flags).arg(&program).arg(sources.join(name).with_extension("c"));
+        assert!(gcc.status().expect("gcc").success());
+        program
+    }
+
+    /// Makes a file that any user may append to.
+    pub fn empty_file(&self, name: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        path
+    }
+
+    /// Runs a program: with the library and a variable in its environment, if one is given.
+    pub fn run(&self, command: &[&str], preloaded: Option<(&str, &OsStr)>) -> Shown {
+        let seen = self.path().join("seen");
+        let file = File::create(&seen).unwrap();
+        let mut it = Command::new(command[0]);
+        it.args(&command[1..]).current_dir(self.path()).env_remove("LD_PRELOAD");
+        it.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        if let Some((name, value)) = preloaded {
+            it.env("LD_PRELOAD", self.library()).env(name, value);
+        }
+        if let Some(user) = self.user {
+            it.uid(user).gid(user);
+        }
+        let mut child = it.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let begin = Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status.to_string(),
+                None if begin.elapsed() > LIMIT => {
+                    child.kill().unwrap();
+                    break "it hung".to_owned();
+                }
+                None => sleep(Duration::from_millis(10)),
+            }
+        };
+        let output = String::from_utf8_lossy(&fs::read(&seen).unwrap()).into_owned();
+        Shown { status, output }
+    }
+}

@@ -8,6 +8,7 @@ pub(crate) use client::{ClientCommand, ControlArgs};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
 
+use crate::run::RunArgs;
 use crate::usage_error::refuse;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use measure::arguments::whole_number;
@@ -20,8 +21,8 @@ use std::process::ExitCode;
 ///
 /// Keeps pages compressed in memory, packed densely. `uzram fill` measures what that saves on your
 /// own data; `uzram serve` serves such a device as a disk, which `uzram stat`, `attr`, `save` and
-/// others control; `uzram classes` shows how objects of each size are packed; `uzram
-/// train-dictionary` shows whether a dictionary helps.
+/// others control; `uzram run` starts a program whose memory is compressed; `uzram classes` shows
+/// how objects of each size are packed; `uzram train-dictionary` shows whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -34,6 +35,7 @@ struct Cli {
 pub(crate) enum Command {
     Fill(FillArgs),
     Classes(ClassesArgs),
+    Run(RunArgs),
     Restore(RestoreArgs),
     Attributes(AttributesArgs),
     TrainDictionary(TrainArgs),

@@ -17,9 +17,13 @@ static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// A line, with the command's name before it.
 pub(crate) fn line(line: Arguments<'_>) {
-    let line = format!("uzram: {line}\n");
+    text(&format!("uzram: {line}\n"));
+}
+
+/// Text as it is.
+pub(crate) fn text(text: &str) {
     let mut err = std::io::stderr().lock();
-    for piece in line.as_bytes().chunks(PIECE) {
+    for piece in text.as_bytes().chunks(PIECE) {
         if !is_taken(&err) || err.write_all(piece).is_err() {
             return;
         }

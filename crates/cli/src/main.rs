@@ -5,10 +5,12 @@
 //!   args -> saved file -> device -> report, image
 //!   zram's attributes -> table or JSON
 //!   args -> server: device, sockets, servers until a signal
+//!   args -> run: library, limit -> the program, in place of this one or waited for -> figures
 //!   args -> client: a server's control socket -> text, table
 //! ```
 //!
-//! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted.
+//! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted. `run`
+//! ends as its program did.
 #![deny(clippy::print_stderr)]
 
 mod args;
@@ -21,6 +23,7 @@ mod process_start;
 mod process_status;
 mod reserve;
 mod restore;
+mod run;
 mod server;
 mod socket_dir;
 mod status;
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Fill(args) => fill(&args),
         Command::Classes(args) => measure::classes::run(&args).and_then(|text| print(&text)),
+        Command::Run(args) => return run::run(&args),
         Command::Restore(args) => restore(&args),
         Command::Attributes(args) => print(&attributes::run(&args)),
         Command::TrainDictionary(args) => train(&args),

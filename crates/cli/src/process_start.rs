@@ -4,15 +4,21 @@
 //! # Safety
 //! The function before `main` runs on the only thread there is, before the standard library has set
 //! anything up, and calls nothing but `signal` and `mallopt`. What is done in `main` may be done at
-//! any time.
+//! any time. What is done in a child before it executes a program calls nothing but `signal`.
 #![allow(unsafe_code)]
 
 use rustix::process::{Resource, getrlimit};
 use std::hint::black_box;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Bytes of the first thread's stack that are there from the start: it grows as it is touched, and
 /// where address space is full a touch beyond it ends the process.
 const STACK: usize = 256 << 10;
+
+/// Whether SIGPIPE was ignored, as it is by the standard library from `main` on.
+static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
 #[used]
 // SAFETY: the section holds pointers to functions of no arguments that are needed, which the C
@@ -25,6 +31,12 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 /// they end it all the same, without the message.
 extern "C" fn before_main() {
     set_faults(Faults::Ignored);
+    // SAFETY: it sets what becomes of a signal to the default, and back.
+    unsafe {
+        let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGPIPE, before);
+        WAS_PIPE_IGNORED.store(before == libc::SIG_IGN, Relaxed);
+    }
     // Each arena of the C library's takes 64 MiB of address space, and there would be several a
     // processor.
     #[cfg(target_env = "gnu")]
@@ -65,6 +77,19 @@ pub(crate) fn prepare() {
     let stack = getrlimit(Resource::Stack).current;
     if stack.is_none_or(|bytes| bytes >= 2 * STACK as u64) {
         touch_stack();
+    }
+}
+
+/// Has a program begin with SIGPIPE as this one had it: the standard library sets the default.
+pub(crate) fn keep_pipe_signal(command: &mut Command) {
+    if WAS_PIPE_IGNORED.load(Relaxed) {
+        // SAFETY: `signal` may be called between a fork and the execution of a program.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                Ok(())
+            });
+        }
     }
 }
 

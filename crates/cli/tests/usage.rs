@@ -167,6 +167,10 @@ fn help_and_version_read_well() {
                 "Examples",
             ],
         ),
+        (
+            &["run", "--help"],
+            &["Usage: uzram run", "--limit <SIZE|PERCENT%>", "[default: 85%", "126 ", "127 "],
+        ),
         (&["--version"], &[concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n")]),
     ] {
         let ended = end(Command::new(UZRAM).args(args));

@@ -18,21 +18,25 @@ const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
 const PRELOAD: &str = "crates/preload";
+/// What starts programs with the library `preload`.
+const RUN: &str = "crates/cli/src/run";
 
-/// Lines of code by crate.
+/// Lines of code by crate, and of `uzram run`.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     let files = tree.files("rs").map(|(path, _)| path);
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        counts.entry(tree.crate_of(path).to_owned()).or_default().number += number;
+        let place = if path.starts_with(RUN) { RUN } else { tree.crate_of(path) };
+        counts.entry(place.to_owned()).or_default().number += number;
     }
     counts
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `preload`, `slab`, `bench` and others.
+/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, `slab`, `bench`
+/// and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -42,6 +46,7 @@ fn counts(tree: &Tree) -> Counts {
             CALLS => "calls",
             DISPATCH => "dispatch",
             PRELOAD => "preload",
+            RUN => "run",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

@@ -17,6 +17,12 @@ pub fn room() -> Option<u64> {
     [total, cgroup::memory_limit()].into_iter().flatten().min()
 }
 
+/// Returns the limit of this process's cgroup, in bytes, if it is below the machine's memory.
+pub fn cgroup_limit() -> Option<u64> {
+    let total = Fields::read("/proc/meminfo").bytes("MemTotal");
+    cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
+}
+
 /// Returns the limit of pool pages that suits `room`, where so many bytes are needed beside them.
 pub fn limit_of(room: u64, beside: u64) -> u64 {
     let left = room.saturating_sub(beside).saturating_sub(PROGRAM_BYTES);

@@ -1,0 +1,78 @@
+//! `uzram run`: a program that has the library `preload` loaded into it.
+//!
+//! ```text
+//!   search: PATH, interpreters -> elf, raised: can it be loaded? -> environment
+//!     no --stats: the program takes the place of this one
+//!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
+//! ```
+
+mod args;
+mod child;
+mod elf;
+mod figures;
+mod library;
+mod raised;
+mod refusal;
+mod search;
+mod stats_file;
+
+use crate::error::{Error, failed};
+use crate::log;
+use crate::process_start::keep_pipe_signal;
+pub(crate) use args::RunArgs;
+use measure::memory::cgroup_limit;
+use refusal::Refusal;
+use stats_file::StatsFile;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The variable that the library reads: `NAME=VALUE` with commas between.
+const SETTINGS: &str = "UZRAM_RUN";
+
+/// Runs `uzram run`; the code to end with comes back, if this process goes on at all.
+pub(crate) fn run(args: &RunArgs) -> ExitCode {
+    start(args).unwrap_or_else(Refusal::report)
+}
+
+fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
+    if !cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
+        return Err(failed(
+            "programs can't be run with their memory compressed: that is done on x86-64 only; run \
+             them without 'uzram run'",
+        )
+        .into());
+    }
+    let limit = args.limit.unwrap_or_default().bytes(cgroup_limit())?;
+    let library = library::find()?;
+    let (name, rest) = args.command.split_first().ok_or_else(|| failed("no program is named"))?;
+    let program = search::find(name)?;
+    let stats = StatsFile::of(args)?;
+    let mut command = program.command(name);
+    command.args(rest).env(library::VARIABLE, library::preloads(&library));
+    command.env(SETTINGS, settings(args, limit, stats.as_ref().map(StatsFile::path))?);
+    keep_pipe_signal(&mut command);
+    let Some(stats) = stats.filter(|_| args.stats) else {
+        return Err(Refusal::of_start(Path::new(name), &command.exec()));
+    };
+    let code = child::run(&mut command, Path::new(name))?;
+    let figures = stats.figures()?;
+    log::text(&if args.json { figures.json() } else { figures.table() });
+    Ok(code)
+}
+
+/// Returns what the library is told.
+fn settings(args: &RunArgs, limit: u64, stats: Option<&Path>) -> Result<OsString, Error> {
+    let (block, algorithm) = (args.block, args.algorithm.name());
+    let mut text = OsString::from(format!("limit={limit},block={block},algorithm={algorithm}"));
+    if let Some(path) = stats {
+        if path.as_os_str().as_bytes().contains(&b',') {
+            return Err(stats_file::comma(path));
+        }
+        text.push(",stats=");
+        text.push(path);
+    }
+    Ok(text)
+}

@@ -1,0 +1,139 @@
+//! The command line of `uzram run`.
+
+use crate::error::Error;
+use clap::Args;
+use measure::arguments::block;
+use measure::text::one_of;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use zcomp::Codec;
+use zram::memparse;
+
+/// Of a cgroup's limit, what the program's memory may take if nothing else is asked for: what is
+/// never compressed, such as code and stacks, needs the rest.
+const DEFAULT_PERCENT: u8 = 85;
+
+/// Run a program whose heap and anonymous memory compress themselves
+///
+/// When it comes to the limit, what was not used for longest is compressed; it comes back when it
+/// is touched. The program needs no change: a library is loaded into it, and into all programs that
+/// it starts; each process has the limit for itself. Only dynamically linked programs for x86-64
+/// that use glibc can be run so, and neither Go nor Java yet.
+///
+/// Without --stats the program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP,
+/// SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
+
+The library, libuzram_preload.so, is looked for beside this command, then in ../lib/uzram and \
+../lib from there; UZRAM_PRELOAD names another.
+
+Exit codes:
+  N      the program's own; 128 + N if signal N ended it
+  1      the program can't be run with its memory compressed
+  2      wrong use
+  126    the program is there, and can't be executed
+  127    the program was not found
+
+Examples:
+  uzram run -- sort big.txt
+  uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
+  uzram run --limit 50% --stats -- make -j4")]
+pub(crate) struct RunArgs {
+    /// Most that the heap and anonymous memory of each process take, with what is compressed:
+    /// bytes, or a percentage of the limit of this process's memory cgroup [default: 85%; without
+    /// such a limit, this has to be given]
+    #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
+    pub(crate) limit: Option<Limit>,
+    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
+    pub(crate) block: usize,
+    #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
+    #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
+    pub(crate) algorithm: &'static dyn Codec,
+    /// When the program has ended, print what each of its processes did that had ended by then, and
+    /// what they did together, to standard error; a process that a signal ended is not listed
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Have each process append a line of JSON with what it did to FILE when it ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+    /// Print one JSON object instead of the table of --stats
+    #[arg(long, requires = "stats")]
+    pub(crate) json: bool,
+    /// The program, which is looked for in PATH if there is no slash in it, and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What is asked for with `--limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// So many bytes.
+    Bytes(u64),
+    /// Of the cgroup's limit.
+    Percent(u8),
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Limit::Percent(DEFAULT_PERCENT)
+    }
+}
+
+impl Limit {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.strip_suffix('%') {
+            Some(number) => match number.parse() {
+                Ok(percent @ 1..=100) => Ok(Limit::Percent(percent)),
+                _ => Err("expected a whole percentage, 1% to 100%".to_owned()),
+            },
+            None => match memparse::parse(text)? {
+                0 => Err("a program can't do without memory; give more than 0".to_owned()),
+                bytes => Ok(Limit::Bytes(bytes)),
+            },
+        }
+    }
+
+    /// Returns the bytes, where the cgroup's limit is `room`.
+    pub(crate) fn bytes(self, room: Option<u64>) -> Result<u64, Error> {
+        match (self, room) {
+            (Limit::Bytes(bytes), _) => Ok(bytes),
+            (Limit::Percent(percent), Some(room)) => Ok((room / 100 * u64::from(percent)).max(1)),
+            (Limit::Percent(percent), None) => Err(Error::Usage(format!(
+                "--limit: there is no limit of a memory cgroup to take {percent}% of; give bytes, \
+                 such as --limit 1G"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_bytes_or_a_percentage() {
+        for (text, limit) in [
+            ("1", Limit::Bytes(1)),
+            ("64M", Limit::Bytes(64 << 20)),
+            ("1%", Limit::Percent(1)),
+            ("100%", Limit::Percent(100)),
+        ] {
+            assert_eq!(Limit::parse(text), Ok(limit), "{text}");
+        }
+        for text in ["", "0", "0%", "101%", "300%", "%", "-1%", "1.5%", "5 %", "5%%", "5X", "5M%"] {
+            assert!(Limit::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_needs_a_limit_to_be_taken_of() {
+        assert_eq!(Limit::Bytes(5).bytes(None).unwrap(), 5);
+        assert_eq!(Limit::Percent(50).bytes(Some(1000)).unwrap(), 500);
+        assert_eq!(Limit::default().bytes(Some(1 << 40)).unwrap(), (1_u64 << 40) / 100 * 85);
+        let error = Limit::default().bytes(None).unwrap_err();
+        assert!(matches!(&error, Error::Usage(text) if text.contains("85%")), "{error}");
+    }
+}

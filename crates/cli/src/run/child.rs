@@ -1,0 +1,77 @@
+//! The program as a child of this process: signals are passed on to it, and it is waited for.
+
+use super::refusal::Refusal;
+use crate::error::{failed, no_handler};
+use crate::process_status::process_status;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+use signal_hook::low_level::siginfo::Cause;
+use std::ffi::c_int;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
+
+/// What a shell adds to the number of the signal that ended a program.
+const BY_SIGNAL: i32 = 128;
+
+/// Starts a program and waits for its end; the code that tells of it comes back.
+pub(super) fn run(command: &mut Command, name: &Path) -> Result<ExitCode, Refusal> {
+    // What is ignored now stays so, here and in the program; a handler would become the default.
+    let ignored = process_status("SigIgn:", 16).unwrap_or(0);
+    let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
+    let handled = passed.chain([&SIGCHLD]);
+    let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
+    let child = command.spawn().map_err(|error| Refusal::of_start(name, &error))?;
+    let program = Pid::from_child(&child);
+    // The program is waited for between signals only, so its number is not another's meanwhile.
+    for came in signals.forever() {
+        if came.signal == SIGCHLD {
+            match ended(program) {
+                Ok(Some(code)) => return Ok(ExitCode::from(code)),
+                Ok(None) => {}
+                Err(error) => {
+                    let why = "the program can't be waited for";
+                    return Err(failed(format!("{why}: {error}; please report it")).into());
+                }
+            }
+        } else if let Some(signal) = Signal::from_named_raw(came.signal)
+            && !has_it(&came, program)
+        {
+            // It may have ended just now.
+            let _gone = kill_process(program, signal);
+        }
+    }
+    Err(failed("signals ended; please report it").into())
+}
+
+/// Returns whether the program has had a signal already: the terminal sends it to both, and what
+/// the program sends to its group it may have sent to itself.
+fn has_it(came: &Origin, program: Pid) -> bool {
+    let sender = came.process.map(|process| process.pid);
+    came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
+}
+
+/// Returns the code of a program that has ended. With one that was stopped this process stops, as
+/// its shell waits for this one; it goes on when both are continued, or this one alone is.
+fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
+    loop {
+        match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+            Ok(None) => return Ok(None),
+            Ok(Some((_, status))) if status.stopped() => kill_process(getpid(), Signal::STOP)?,
+            Ok(Some((_, status))) => return Ok(code(status)),
+        }
+    }
+}
+
+fn code(status: WaitStatus) -> Option<u8> {
+    let by_signal = || status.terminating_signal().map(|signal| BY_SIGNAL + signal);
+    status.exit_status().or_else(by_signal).map(|code| code as u8)
+}

@@ -1,0 +1,115 @@
+//! `--stats`: what processes did, for people and programs.
+
+use crate::support::{Ended, end, text};
+use crate::{end_of, run};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// Sorts with more memory than the limit: the same comes out as without.
+#[test]
+fn a_job_that_evicts_gives_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("text");
+    fs::write(&file, text(1, 24 << 20)).unwrap();
+    let sort = |command: &mut Command| {
+        command.args(["-S", "200M", "--parallel=1"]).arg(&file).env("LC_ALL", "C");
+        end(command.stdin(Stdio::null()))
+    };
+    let expected = sort(&mut Command::new("sort"));
+    assert!(expected.code == Some(0) && expected.out.len() >= 24 << 20);
+    for algorithm in ["lz4", "zstd"] {
+        let options =
+            ["--limit", "40M", "--algorithm", algorithm, "--stats", "--json", "--", "sort"];
+        let ended = sort(&mut run(&options));
+        assert!(ended.out == expected.out && ended.code == Some(0), "{}", ended.err);
+        let figures = json(&ended);
+        assert_eq!(figures["processes"].as_array().unwrap().len(), 1, "{figures}");
+        let sum = &figures["sum"];
+        assert!(number(sum, "evicted") > 0 && number(sum, "faults") > 0, "{sum}");
+        assert!(number(sum, "held_max") > 20 << 20 && number(sum, "calls") > 0, "{sum}");
+        assert_eq!((number(sum, "limit"), number(sum, "block")), (40 << 20, 4096), "{sum}");
+        assert!(sum["backend"].as_str().is_some_and(|backend| !backend.is_empty()), "{sum}");
+    }
+}
+
+#[test]
+fn the_table_has_a_line_for_each_process() {
+    let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
+    let lines: Vec<&str> = ended.err.lines().collect();
+    assert_eq!(lines.len(), 4, "{ended:?}");
+    for heading in ["process", "peak held", "compressed", "ratio", "evictions", "faults", "calls"] {
+        assert!(lines[0].contains(heading), "{ended:?}");
+    }
+    assert!(lines[3].trim_start().starts_with("all "), "{ended:?}");
+}
+
+#[test]
+fn a_temporary_file_is_gone_in_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |dir: &Path| {
+        let mut command = run(&["--limit", "32M", "--stats", "--", "sh", "-c", "echo $UZRAM_RUN"]);
+        end(command.env("TMPDIR", dir))
+    };
+    let ended = of(dir.path());
+    assert!(ended.out.contains(&format!(",stats={}/", dir.path().display())), "{ended:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let ended = of(&dir.path().join("no"));
+    assert!(ended.code == Some(1) && ended.err.contains("TMPDIR"), "{ended:?}");
+    let comma = dir.path().join("a,b");
+    fs::create_dir(&comma).unwrap();
+    let ended = of(&comma);
+    assert!(ended.code == Some(2) && ended.err.contains("comma"), "{ended:?}");
+    assert_eq!(fs::read_dir(comma).unwrap().count(), 0);
+}
+
+#[test]
+fn lines_are_appended_to_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("figures");
+    let ended_with = |options: &[&str], program: &[&str]| {
+        let mut command = run(&["--limit", "32M", "--stats-file", "figures"]);
+        end(command.args(options).arg("--").args(program).current_dir(dir.path()))
+    };
+    let lines =
+        || fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    // In place of the command, elsewhere than where it was started.
+    let ended = ended_with(&[], &["sh", "-c", "cd /; /bin/true; exit 6"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(6), ""), "{ended:?}");
+    assert_eq!(lines().len(), 2);
+    // As its child: only what it adds is told.
+    let ended = ended_with(&["--stats", "--json"], &["true"]);
+    let told = json(&ended);
+    assert_eq!((told["processes"].as_array().unwrap().len(), lines().len()), (1, 3), "{told}");
+    let last: Value = serde_json::from_str(&lines()[2]).unwrap();
+    assert_eq!(told["processes"][0], last);
+}
+
+#[test]
+fn a_file_that_can_not_be_written_is_told_beforehand() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap().success());
+    for (path, code, part) in [
+        ("no/file", 1, "No such file"),
+        (".", 1, "Is a directory"),
+        ("pipe", 1, "can't be written"),
+        ("/dev/null", 1, "not a regular file"),
+        ("", 2, "--stats-file"),
+        ("a,b", 2, "comma"),
+    ] {
+        let mut command = run(&["--limit", "32M", "--stats-file", path, "--", "echo", "begun"]);
+        let ended = end(command.current_dir(dir.path()));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{path}: {ended:?}");
+        assert!(ended.err.starts_with("uzram: ") && ended.err.contains(part), "{ended:?}");
+    }
+}

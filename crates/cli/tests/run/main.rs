@@ -1,0 +1,135 @@
+//! `uzram run`: how programs are started, and how it ends; the library is the real one.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![cfg(target_arch = "x86_64")]
+
+mod figures;
+mod programs;
+mod refusals;
+mod signals;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use support::cgroup::Group;
+use support::{Ended, UZRAM, end};
+
+/// The library, built as the command is and beside it: as one cargo puts it, no other can depend on
+/// it, for its functions named `read` and `write` would take the place of the C library's.
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let dir = Path::new(UZRAM).parent().unwrap();
+        let profile = dir.file_name().unwrap().to_str().unwrap();
+        let profile = if profile == "debug" { "test" } else { profile };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "-p", "preload", "--profile", profile]);
+        cargo.arg("--target-dir").arg(dir.parent().unwrap());
+        let ended = end(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        dir.join("libuzram_preload.so")
+    })
+}
+
+/// `uzram run` with these options.
+fn run(options: &[&str]) -> Command {
+    library();
+    let mut command = Command::new(UZRAM);
+    command.arg("run").args(options).stdin(Stdio::null()).env_remove("LD_PRELOAD");
+    command
+}
+
+/// Both ways: in place of the command, and as its child.
+const WAYS: [&[&str]; 2] = [&["--limit", "32M", "--"], &["--limit", "32M", "--stats", "--"]];
+
+fn end_of(options: &[&str], program: &[&str]) -> Ended {
+    end(run(options).args(program))
+}
+
+#[test]
+fn it_ends_as_the_program_does() {
+    for way in WAYS {
+        for (program, code) in
+            [(&["true"][..], 0), (&["false"], 1), (&["sh", "-c", "exit 7"], 7), (&["/bin/true"], 0)]
+        {
+            let ended = end_of(way, program);
+            assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{program:?} {ended:?}");
+        }
+    }
+    let killed = ["sh", "-c", "kill -9 $$"];
+    let output = run(WAYS[0]).args(killed).output().unwrap();
+    assert_eq!((output.status.signal(), &output.stderr[..]), (Some(9), &b""[..]), "{output:?}");
+    let ended = end_of(WAYS[1], &killed);
+    assert!(ended.code == Some(137) && ended.err.contains("no process told"), "{ended:?}");
+}
+
+#[test]
+fn arguments_reach_the_program_as_they_are() {
+    for way in WAYS {
+        let ended = end_of(way, &["printf", "<%s>", "--stats", "--", "", "a b"]);
+        assert_eq!(ended.out, "<--stats><--><><a b>", "{ended:?}");
+        // The name that it sees is the one that was given.
+        let ended = end_of(way, &["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]);
+        assert!(ended.out.starts_with("sh -c tr"), "{ended:?}");
+    }
+    // Without the two hyphens, what begins with one is the program's after its name.
+    let ended = end_of(&["--limit", "32M"], &["printf", "%s", "--limit", "--", "5X"]);
+    assert_eq!((ended.out.as_str(), ended.code), ("--limit--5X", Some(0)), "{ended:?}");
+    // Whatever name the command was started by.
+    let ended = end(run(WAYS[0]).arg0("uzram").args(["echo", "is there"]));
+    assert_eq!(ended.out, "is there\n", "{ended:?}");
+}
+
+#[test]
+fn the_library_and_its_settings_are_in_the_environment() {
+    let show = ["sh", "-c", "echo \"$LD_PRELOAD $UZRAM_RUN\"; grep -c uzram_preload /proc/$$/maps"];
+    for way in WAYS {
+        let ended = end(run(way).env("LD_PRELOAD", "libm.so.6").args(show));
+        let expected = format!("{}:libm.so.6 limit=33554432,block=4096,", library().display());
+        assert!(ended.out.starts_with(&expected), "{ended:?}");
+        assert!(ended.out.contains("algorithm=lz4"), "{ended:?}");
+        assert!(ended.out.lines().nth(1).unwrap().parse::<u32>().unwrap() > 0, "{ended:?}");
+    }
+    let options = ["--limit", "1G", "--block", "16K", "--algorithm", "zstd", "--"];
+    let ended = end_of(&options, &show);
+    assert!(ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd\n"), "{ended:?}");
+}
+
+#[test]
+fn ignored_signals_stay_so() {
+    let show = "grep SigIgn /proc/$$/status";
+    for ignored in ["", "trap '' PIPE;", "trap '' HUP INT TERM;"] {
+        let of = |way: &[&str]| {
+            library();
+            let line = format!("{ignored} exec \"$@\"");
+            let mut command = Command::new("sh");
+            command.args(["-c", &line, "sh"]).args(way).args(["sh", "-c", show]);
+            end(command.env_remove("LD_PRELOAD")).out
+        };
+        let expected = of(&[]);
+        assert!(expected.contains("SigIgn"));
+        for way in WAYS {
+            assert_eq!(of(&[&[UZRAM, "run"], way].concat()), expected, "{ignored} {way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_percentage_is_one_of_the_cgroups_limit() {
+    let Some(group) = Group::new("run", 200 << 20) else {
+        eprintln!("left out, as no memory cgroup may be made here");
+        return;
+    };
+    library();
+    for (limit, bytes) in
+        [(&[][..], (200 << 20) / 100 * 85), (&["--limit", "50%"], (200 << 20) / 100 * 50)]
+    {
+        let mut command = Command::new("sh");
+        command.args(["-c", &group.enter(), "sh", UZRAM, "run"]).args(limit);
+        let ended = end(command.args(["--", "sh", "-c", "echo $UZRAM_RUN"]));
+        assert!(ended.out.starts_with(&format!("limit={bytes},")), "{ended:?}");
+    }
+}

@@ -110,12 +110,9 @@ fn tools_show_the_same() {
     // Limits that what they have in memory at a time does not fit in, but its working set does.
     for (limit, line) in [
         (9, "sort -S 20M text | cksum; sort --parallel=2 -n -S 10M text | tail -n 2"),
-        (12, "xz -1 -T2 -c text | xz -dc | cksum"),
+        (18, "xz -1 -T2 -c text | xz -dc | cksum"),
         (4, "tar cf - text | cksum; gzip -c text | gzip -dc | cksum"),
-        (
-            5,
-            "awk '{ sum[$1] = sum[$1] $2 } END { for (key in sum) print key, sum[key] }' text | sort | cksum",
-        ),
+        (14, "awk '{ sum[$1] = sum[$1] $2 } END { for (key in sum) print key, sum[key] }' text"),
     ] {
         let settings = format!("limit={}", limit * MB);
         let stats = same(&place, &settings, &["sh", "-c", line]);

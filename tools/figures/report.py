@@ -153,9 +153,7 @@ def table_cold(r):
 
 
 # What a region says of its backend.
-BACKENDS = [("signals", "signal, with marks of page tables: needs no right"),
-            ("userfaultfd by SIGBUS, pages moved", "userfaultfd, answered by SIGBUS: system calls on what is absent fail"),
-            ("userfaultfd by threads, pages moved", "userfaultfd, answered by threads: system calls may touch what is absent")]
+BACKENDS = [("signals", "signal"), ("userfaultfd by SIGBUS", "userfaultfd-sigbus"), ("userfaultfd by threads", "userfaultfd")]
 
 
 def table_zmem(r):
@@ -170,8 +168,7 @@ def table_zmem(r):
     rows.append(row("8 threads that touch 4 KiB blocks at once, over one thread's rate times processors", threads))
     kernels = [r.rival("zmem", f"heap/{backend}{threads}") for _, backend in BACKENDS]
     text = prose(f"The kernel's own 8 threads come to {span(min(kernels), max(kernels))} in the same runs. Each fault by signals takes "
-                 "the lock of the process's mappings twice, so threads that fault at once wait for each other. Pages were moved in the runs with a userfaultfd; they "
-                 "are protected by now, as moving loses one now and then.")
+                 "the lock of the process's mappings twice, so threads that fault at once wait for each other.")
 
     def memory(size, codec):
         return f"{r.value('zmem', f'heap/{codec}, {size} KiB: memory over original'):.1f}%"

@@ -156,7 +156,8 @@ fn zmem() {
     let signal = |what: &str| {
         let of_signal = |figure: &&Value| {
             let name = figure["figure"].as_str().unwrap();
-            name.starts_with("system/signal, ") && name.ends_with(what)
+            let of = name.strip_prefix("system/signal").unwrap_or_default();
+            of.starts_with([',', ':']) && name.ends_with(what)
         };
         let found = figures.iter().find(of_signal);
         let found = found.unwrap_or_else(|| panic!("no figure of {what} in {figures:#?}"));

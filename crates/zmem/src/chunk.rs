@@ -11,10 +11,6 @@ use crate::state::BlockWord;
 use page::page_size;
 use std::ops::Range;
 
-/// Whether chunks are closed again. Not yet: with threads that close the descriptor of
-/// /proc/self/mem, a touch has seen zeros for data since they are, and the cause is not known.
-const CLOSES: bool = false;
-
 impl Pager {
     /// Returns the number of the chunk that a block is in.
     fn chunk_of(&self, unit: usize) -> usize {
@@ -140,9 +136,6 @@ impl Pager {
     /// absent: they give their page tables back, and the clock passes over them. The caller holds
     /// the store's lock.
     pub(crate) fn close_chunks(&self, units: Range<usize>) {
-        if !CLOSES {
-            return;
-        }
         let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
         for nth in chunks {
             let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));

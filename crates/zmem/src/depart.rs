@@ -2,48 +2,15 @@
 //! All under the store's lock.
 
 use crate::backend::Data;
+use crate::fate::{Fate, Outcome};
 use crate::pager::Pager;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::store;
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-
-/// The result of storing a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Stored,
-    /// All zeros: nothing is stored.
-    Zeros,
-    /// The device refused it, or it did not get smaller: it stays resident.
-    Kept,
-}
-
-/// The results for all blocks of a run, a bit for each: a run has `PIECE` blocks at most.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outcome {
-    zeros: u64,
-    kept: u64,
-}
-
-impl Outcome {
-    pub(crate) fn of(&self, nth: usize) -> Fate {
-        match (self.zeros >> nth & 1, self.kept >> nth & 1) {
-            (1, _) => Fate::Zeros,
-            (_, 1) => Fate::Kept,
-            _ => Fate::Stored,
-        }
-    }
-
-    pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
-        match fate {
-            Fate::Zeros => self.zeros |= 1 << nth,
-            Fate::Kept => self.kept |= 1 << nth,
-            Fate::Stored => {}
-        }
-    }
-}
 
 impl Pager {
     /// Stores a run of blocks that are being evicted, and drops their pages. Returns how many
@@ -51,10 +18,15 @@ impl Pager {
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
-        if self.backend.read(&self.memory, bytes.start, data).is_err() {
-            self.show_and_read(run.clone(), data);
-        }
-        let outcome = self.store(run.clone(), data);
+        let is_shown = self.backend.read(&self.memory, bytes.start, data).is_err();
+        let (from, outcome) = if !is_shown {
+            (Data::Closed, self.store(run.clone(), data))
+        } else if self.show_and_read(run.clone(), data).is_ok() {
+            (Data::Shown, self.store(run.clone(), data))
+        } else {
+            count(&self.counters.refused, run.len());
+            (Data::Shown, Outcome::ALL_KEPT)
+        };
         let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
         // What was stored of kept blocks is freed while nobody owns them: that may allocate, and
         // take long (zm-S4).
@@ -78,7 +50,7 @@ impl Pager {
                 true => self.stay(own, |unit| undone.get() >> (unit - run.start) & 1 == 1),
                 false => {
                     let data = &data[self.bytes_of(own.start - run.start..own.end - run.start)];
-                    gone += self.leave(own, data, |unit| outcome.of(unit - run.start));
+                    gone += self.leave(own, from, data, |unit| outcome.of(unit - run.start));
                 }
             });
             next = part.end;
@@ -98,19 +70,23 @@ impl Pager {
     /// Copies blocks that are being evicted, where the system refuses to read below their
     /// protection: makes them readable to all threads first. In the copy, blocks that were touched
     /// in the meantime are zeros.
-    fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) {
+    fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> Result<(), Errno> {
         data.fill(0);
+        let mut all = Ok(());
         let ends = |unit: usize| self.words[unit].try_end_evicting();
         self.for_runs(run.clone(), usize::MAX, ends, |own| {
             let bytes = self.bytes_of(own.clone());
-            let shown = self.memory.protect_writes(bytes.clone());
-            self.expect("memory can't be read", shown);
+            let shown = self.backend.show(&self.memory, bytes.clone());
             own.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
-            // They stay readable: a touch only makes them writable too, and `dont_need` waits for
-            // the store's lock.
-            let to = self.bytes_of(own.start - run.start..own.end - run.start);
-            self.memory.read_open(bytes.start, &mut data[to]);
+            if shown.is_ok() {
+                // They stay readable: a touch only makes them writable too, and `dont_need` waits
+                // for the store's lock.
+                let to = self.bytes_of(own.start - run.start..own.end - run.start);
+                self.memory.read_open(bytes.start, &mut data[to]);
+            }
+            all = all.and(shown);
         });
+        all
     }
 
     /// Stores those blocks of a run that are not all zeros.
@@ -150,9 +126,15 @@ impl Pager {
 
     /// Drops the pages of blocks that are stored, or zeros. Returns how many went. The caller owns
     /// the blocks; `data` are their contents.
-    fn leave(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) -> usize {
+    fn leave(
+        &self,
+        own: Range<usize>,
+        from: Data,
+        data: &[u8],
+        fate: impl Fn(usize) -> Fate,
+    ) -> usize {
         let bytes = self.bytes_of(own.clone());
-        if self.backend.drop_pages(&self.memory, bytes, Data::Closed).is_err() {
+        if self.backend.drop_pages(&self.memory, bytes, from).is_err() {
             self.stay_stored(own, data, fate);
             return 0;
         }

@@ -32,6 +32,7 @@ mod all {
     pub(crate) mod error;
     pub(crate) mod evict;
     pub(crate) mod fatal;
+    pub(crate) mod fate;
     pub(crate) mod fault;
     pub(crate) mod fault_threads;
     pub(crate) mod forks;

@@ -117,6 +117,19 @@ impl Managed {
         process_memory::read(start.addr() as u64, buf)
     }
 
+    /// Copies the bytes from `at` on, which are readable where there are pages. The caller is
+    /// evicting the blocks.
+    ///
+    /// # Errors
+    /// `Errno::FAULT` if a page is missing; any other means that the system refuses it.
+    pub(crate) fn read_protected(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
+        let (start, _) = self.place(&(at..at + buf.len()));
+        match process_memory::read(start.addr() as u64, buf) {
+            Ok(()) => Ok(()),
+            Err(_) => process_memory::read_readable(start.addr() as u64, buf),
+        }
+    }
+
     /// Copies bytes to `at`, whatever the protection there: other threads can't touch it. The
     /// caller owns the blocks.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Errno> {

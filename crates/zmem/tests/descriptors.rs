@@ -211,6 +211,72 @@ fn a_process_that_sees_no_proc_reads_its_memory() {
     }
 }
 
+/// Has this process have nothing by which it reads memory below its protection.
+fn refuse_memory() {
+    let is_memory = |name: &String| {
+        std::fs::read_link(format!("/proc/self/fd/{name}")).is_ok_and(|link| link.ends_with("mem"))
+    };
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let kept: Vec<_> = names.filter(is_memory).map(|name| name.parse().unwrap()).collect();
+    give_up_user();
+    // SAFETY: those who look for what they name find that it is closed.
+    kept.into_iter().for_each(|file| unsafe { assert_eq!(libc::close(file), 0) });
+}
+
+/// What goes is readable meanwhile there; who touches it finds its data all the same.
+#[test]
+fn touches_find_data_where_memory_is_read_by_its_protection() {
+    let backends = [BACKENDS[0], BACKENDS[1], BackendKind::UserfaultfdProtected];
+    for backend in backends {
+        in_child(|| {
+            let options = Options { backend, ..Options::default() };
+            let Ok(mut region) = Region::new(4 * MIB, options) else {
+                return eprintln!("left out, as it is not permitted here: {backend:?}");
+            };
+            write(&mut region, 1);
+            reclaim_all(&region);
+            refuse_memory();
+            touch_while_reclaimed(&region, scaled(300, 10_000));
+            verify(&region, 1);
+            region.check();
+        });
+    }
+}
+
+/// Two threads look at all pages, and count in pages of their own, while all goes.
+fn touch_while_reclaimed(region: &Region, rounds: usize) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for own in 0..2 {
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(seed(own as u64));
+                let mut counts = vec![0; region.len() / PAGE];
+                while !stop.load(Relaxed) {
+                    let nth = rng.usize(..counts.len());
+                    let page = &region[nth * PAGE..(nth + 1) * PAGE];
+                    assert_eq!(page[..4], (nth as u32).to_le_bytes());
+                    assert!(page[100..200].iter().all(|&byte| byte == 1));
+                    if nth % 2 == own {
+                        // SAFETY: this thread alone reads and writes these bytes.
+                        let count = unsafe { page.as_ptr().add(8).cast_mut().cast::<u32>() };
+                        // SAFETY: as above.
+                        assert_eq!(unsafe { count.read_volatile() }, counts[nth]);
+                        counts[nth] += 1;
+                        // SAFETY: as above.
+                        unsafe { count.write_volatile(counts[nth]) };
+                    }
+                }
+            });
+        }
+        for _ in 0..rounds {
+            region.reclaim(MIB);
+        }
+    });
+}
+
 /// The descriptor that the parent left is closed first, so there is one.
 #[test]
 fn a_child_without_free_descriptors_reads_its_memory() {

@@ -27,6 +27,8 @@ pub(crate) enum Data {
     Open,
     /// As `close` left them.
     Closed,
+    /// The same, but since then the pager had them be readable in their place.
+    Shown,
 }
 
 /// What a region is in a child.
@@ -82,6 +84,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     /// Copies what is closed.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
+
+    /// Has what is closed be readable in its place, after `read` failed.
+    fn show(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
+        Err(Errno::NOSYS)
+    }
 
     /// Gives pages back, and marks them.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;

@@ -82,9 +82,17 @@ impl Backend for Signal {
         memory.read(at, buf)
     }
 
-    fn drop_pages(&self, memory: &Managed, range: Range<usize>, _: Data) -> Result<(), Errno> {
+    fn show(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
+        memory.protect_writes(range)
+    }
+
+    fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => {
+                // The system drops pages before it sets guards: in between a touch would see zeros.
+                if from == Data::Shown {
+                    memory.close(range.clone())?;
+                }
                 memory.guard(range.clone())?;
                 memory.open(range)
             }

@@ -107,9 +107,10 @@ impl Backend for Userfaultfd {
             None => {
                 let page = page::page_size();
                 for (nth, part) in buf.chunks_mut(page).enumerate() {
-                    // A page that was never there, or is there no more.
-                    if memory.read(at + nth * page, part).is_err() {
-                        part.fill(0);
+                    match memory.read_protected(at + nth * page, part) {
+                        // A page that was never there, or is there no more.
+                        Err(Errno::FAULT) => part.fill(0),
+                        read => read?,
                     }
                 }
             }

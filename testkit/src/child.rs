@@ -32,8 +32,11 @@ impl Child {
     fn begin(child: i32, work: impl FnOnce()) -> Self {
         assert!(child >= 0, "fork failed");
         if child == 0 {
-            // SAFETY: it ends the child later.
-            unsafe { libc::alarm(scaled(TIME[0], TIME[1]) as u32) };
+            // SAFETY: the handler fits the signal, and ends the child.
+            unsafe {
+                libc::signal(libc::SIGALRM, tell_where as *const () as libc::sighandler_t);
+                libc::alarm(scaled(TIME[0], TIME[1]) as u32);
+            }
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
             // SAFETY: it ends the child.
             unsafe { libc::_exit(i32::from(!worked)) };
@@ -61,6 +64,30 @@ impl Child {
     pub fn wait(self) {
         assert_eq!(self.status(), 0, "the child failed");
     }
+}
+
+/// Says where a child is that takes too long, and ends it: by a second signal at the latest, as what
+/// is called here may wait for what the child waits for.
+extern "C" fn tell_where(_: libc::c_int) {
+    // SAFETY: the default ends the child.
+    unsafe {
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        libc::alarm(10);
+    }
+    let tell = |text: &str| {
+        // SAFETY: the text is here. Nothing is done about what can't be written.
+        let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    };
+    tell("a child takes too long; its threads, and where it is:\n");
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        for name in ["comm", "wchan", "syscall"] {
+            tell(&std::fs::read_to_string(task.path().join(name)).unwrap_or_default());
+            tell("\n");
+        }
+    }
+    tell(&std::backtrace::Backtrace::force_capture().to_string());
+    // SAFETY: it ends the child.
+    unsafe { libc::_exit(1) }
 }
 
 /// Has a child do `work`, and waits for it.

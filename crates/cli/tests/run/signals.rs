@@ -55,6 +55,13 @@ impl Drop for Waiting {
     }
 }
 
+/// Whether this process, and so what it starts, ignores a signal: a shell can't trap that.
+fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+}
+
 #[test]
 fn signals_are_passed_on() {
     for (signal, name) in [
@@ -65,6 +72,10 @@ fn signals_are_passed_on() {
         (Signal::USR1, "USR1"),
         (Signal::USR2, "USR2"),
     ] {
+        if is_ignored(signal) {
+            eprintln!("left out, as it is ignored here: {name}");
+            continue;
+        }
         let line =
             format!("trap 'echo {name}; exit 9' {name}; echo $$; while :; do sleep 0.05; done");
         let waiting = Waiting::new(&line);

@@ -17,7 +17,7 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// When it comes to the limit, what was not used for longest is compressed; it comes back when it
 /// is touched. The program needs no change: a library is loaded into it, and into all programs that
-/// it starts; each process has the limit for itself. Only dynamically linked programs for x86-64
+/// it starts; all of these processes together keep the limit. Only dynamically linked programs for x86-64
 /// that use glibc can be run so, and neither Go nor Java yet.
 ///
 /// Without --stats the program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP,
@@ -41,8 +41,8 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Most that the heap and anonymous memory of each process take, with what is compressed:
-    /// bytes, or a percentage of the limit of this process's memory cgroup [default: 85%; without
+    /// Most anonymous memory that all processes of the program take together, with what is
+    /// compressed: bytes, or a percentage of the limit of this process's memory cgroup [default: 85%; without
     /// such a limit, this has to be given]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,

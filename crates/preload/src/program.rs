@@ -55,7 +55,7 @@ impl Program {
             self.arena.weigh_process();
         }
         if tree.tree.is_short() {
-            self.arena.yield_room();
+            self.arena.yield_room(false);
         }
     }
 
@@ -66,8 +66,8 @@ impl Program {
             let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
             let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
             say(&format_args!(
-                "the limit of {limit} KiB can't be kept: {all} KiB are needed for what is \
-                 compressed and what can't be; give a larger --limit"
+                "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
+                 takes {all} KiB by now; give a larger --limit"
             ));
         }
     }
@@ -124,6 +124,7 @@ impl Hook for Program {
                 self.arena.leave_tree();
             }
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
+            libc::SYS_wait4 | libc::SYS_waitid => self.arena.waits(),
             _ => {}
         }
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
@@ -133,8 +134,10 @@ impl Hook for Program {
 
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
         pins::release(&self.arena, call.note());
-        if matches!(call.number() as i64, libc::SYS_execve | libc::SYS_execveat) {
-            self.arena.weigh_process();
+        match call.number() as i64 {
+            libc::SYS_execve | libc::SYS_execveat => self.arena.weigh_process(),
+            libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
+            _ => {}
         }
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
@@ -177,6 +180,15 @@ impl Hook for Program {
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
         self.say_if_lost();
         is_answered
+    }
+
+    fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
+        // SAFETY: the kernel's, of a signal that was sent.
+        let is_poke = unsafe { zmem::poke::is_poke(&*info) };
+        if is_poke && may_act {
+            self.arena.yield_room(true);
+        }
+        is_poke
     }
 
     fn before_fork(&self) {

@@ -159,10 +159,15 @@ impl Arena {
         Ok(())
     }
 
-    /// Evicts down to this process's share of the limit, if the tree is short of room.
-    pub fn yield_room(&self) {
+    /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
+    /// all the way, as one that `waits` does not need it now.
+    pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
-        while limit.is_above_share() && self.calls.evict(self.calls.pager.step_units()) > 0 {}
+        let is_more = || match waits {
+            true => limit.is_above_share(),
+            false => limit.is_above_share_and_short(),
+        };
+        while is_more() && self.calls.evict(self.calls.pager.step_units()) > 0 {}
     }
 
     /// Takes note of memory of this process's that is not the arena's.
@@ -173,6 +178,17 @@ impl Arena {
     /// Gives this process's place in its tree back, as it is about to end.
     pub fn leave_tree(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::end);
+    }
+
+    /// Says that this thread is about to wait for another process: if the tree becomes short of
+    /// room it is sent a signal, for which see [`poke`](crate::poke).
+    pub fn waits(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::waits);
+    }
+
+    /// Says that it waits no more.
+    pub fn waited(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::waited);
     }
 
     /// Has this process hold nothing, for its tree, until the next call of

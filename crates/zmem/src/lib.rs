@@ -49,6 +49,7 @@ mod all {
     pub(crate) mod options;
     pub(crate) mod order;
     pub(crate) mod pager;
+    pub mod poke;
     pub(crate) mod policy;
     pub(crate) mod probes;
     pub(crate) mod process;

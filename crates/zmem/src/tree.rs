@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   words: | magic, most held, used, is short, looked at, space, is told, - | slot | slot | ...
-//!   slot:  | process | held | may go | - |     process: 0 free, `CLEARED` while it becomes so
+//!   slot:  | process | held | may go | waits |     process: 0 free, `CLEARED` while it becomes so
+//!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
 //! zm-L4: the truth is the slots. Each has one writer, the process that it names; there is no sum
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
 use crate::alive::is_gone;
+use crate::poke::poke;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
@@ -19,6 +21,9 @@ const SLOT: usize = 4;
 const LOOK_TIME: u64 = 20;
 const CLEARED: u64 = u64::MAX;
 const NONE: usize = usize::MAX;
+const POKING: u64 = 1 << 32;
+/// Looks in vain after which who pokes counts as killed.
+const POKE_LOOKS: usize = 100_000;
 
 /// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
 /// regions or arenas with it (one, as a rule); a child of `fork` has a place of its own.
@@ -31,7 +36,8 @@ pub(crate) struct Sum {
     pub(crate) held: u64,
     /// What of it could be evicted.
     pub(crate) may_go: u64,
-    pub(crate) processes: u64,
+    /// Processes that hold much.
+    pub(crate) large: u64,
 }
 
 impl Tree {
@@ -82,14 +88,15 @@ impl Tree {
         0..(self.used().load(Acquire) as usize).min(self.slots())
     }
 
-    /// Returns what all processes hold but that of one slot.
-    fn sum_but(&self, own: usize) -> Sum {
+    /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
+    fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
         for slot in self.in_use().filter(|nth| *nth != own).map(|nth| self.slot(nth)) {
             if !matches!(slot[0].load(Relaxed), 0 | CLEARED) {
-                sum.held += slot[1].load(Relaxed);
+                let held = slot[1].load(Relaxed);
+                sum.held += held;
                 sum.may_go += slot[2].load(Relaxed);
-                sum.processes += 1;
+                sum.large += u64::from(held >= much);
             }
         }
         sum
@@ -130,6 +137,25 @@ impl Tree {
         }
     }
 
+    /// Pokes the process that waits for another one and holds most above `share`.
+    fn poke_idle(&self, share: u64) {
+        let held = |nth: usize| {
+            let slot = self.slot(nth);
+            let may_be = slot[3].load(Relaxed) != 0 && slot[2].load(Relaxed) > 0;
+            Some(slot[1].load(Relaxed)).filter(|held| may_be && *held > share)
+        };
+        let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
+        let Some((_, nth)) = most else { return };
+        let (process, waits) = (self.slot(nth)[0].load(Acquire), &self.slot(nth)[3]);
+        let thread = waits.load(Relaxed);
+        let is_free = thread != 0 && thread & POKING == 0;
+        // It does not go on before the signal is with it: see `Member::waited`.
+        if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
+            poke(process as i32, thread as i32);
+            let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
+        }
+    }
+
     /// Does so unless it was done a moment ago. `now` is in milliseconds; whether it did.
     fn clear_gone_at(&self, now: u64) -> bool {
         let looked = &self.0[4];
@@ -155,6 +181,8 @@ pub(crate) struct Member {
     samples: AtomicUsize,
     /// Whether nothing is left that could go, and the limit is passed.
     is_lost: AtomicBool,
+    /// Whether it is to be told that this is so.
+    is_told: AtomicBool,
 }
 
 /// So often something comes between two samples.
@@ -169,6 +197,7 @@ impl Member {
             beside: 0.into(),
             samples: 0.into(),
             is_lost: false.into(),
+            is_told: false.into(),
         };
         member.begin();
         member
@@ -223,12 +252,13 @@ impl Member {
         slot[2].store(may_go, Relaxed);
     }
 
-    /// Returns what all hold, where this process's pager counts `counted`.
-    pub(crate) fn sum(&self, counted: u64, may_go: u64) -> Sum {
-        let mut sum = self.tree.sum_but(self.slot.load(Relaxed));
+    /// Returns what all hold, where this process's pager counts `counted`. A process is a large one
+    /// if it holds `much`, and this one is in any case.
+    pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
+        let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         sum.held += self.held(counted);
         sum.may_go += may_go;
-        sum.processes += 1;
+        sum.large += 1;
         if sum.held > self.tree.peak().load(Relaxed) {
             self.tree.peak().fetch_max(sum.held, Relaxed);
         }
@@ -247,26 +277,66 @@ impl Member {
     }
 
     /// Says whether there is less than the limit has room for. Where there is, processes that are
-    /// gone are looked for; whether that was done.
-    pub(crate) fn note_short(&self, is_short: bool) -> bool {
+    /// gone are looked for, and one that waits with more than its share is poked; whether that was
+    /// done.
+    pub(crate) fn note_short(&self, is_short: bool, share: u64) -> bool {
         let word = self.tree.short();
         if word.load(Relaxed) != u64::from(is_short) {
             word.store(is_short.into(), Relaxed);
         }
-        is_short && self.tree.clear_gone_at(milliseconds())
+        let has_looked = is_short && self.tree.clear_gone_at(milliseconds());
+        if has_looked {
+            self.tree.poke_idle(share);
+        }
+        has_looked
     }
 
-    pub(crate) fn note_lost(&self) {
-        if !self.is_lost.load(Relaxed) {
-            self.is_lost.store(true, Relaxed);
+    /// Says whether this thread is about to wait for a process, and may be poked.
+    pub(crate) fn waits(&self) {
+        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
+        if nth != NONE && process == own_number() {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+            let waits = &self.tree.slot(nth)[3];
+            let _other = waits.compare_exchange(0, thread, AcqRel, Acquire);
         }
     }
 
-    /// Returns whether the limit was lost since this was last asked, in this process; and whether
+    /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
+    pub(crate) fn waited(&self) {
+        let nth = self.slot.load(Relaxed);
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        if nth == NONE || self.tree.slot(nth)[3].load(Relaxed) & !POKING != thread {
+            return;
+        }
+        let waits = &self.tree.slot(nth)[3];
+        for _ in 0..POKE_LOOKS {
+            if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
+        // It comes at the end of a system call.
+        std::thread::yield_now();
+    }
+
+    /// Says whether the limit can't be kept.
+    pub(crate) fn note_lost(&self, is_lost: bool) {
+        if self.is_lost.load(Relaxed) != is_lost {
+            self.is_lost.store(is_lost, Relaxed);
+            self.is_told.fetch_or(is_lost, Relaxed);
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Relaxed)
+    }
+
+    /// Returns whether it was found, since this was last asked, that the limit can't be kept, and
     /// no other process has said so.
     pub(crate) fn take_lost(&self) -> bool {
-        self.is_lost.load(Relaxed)
-            && self.is_lost.swap(false, Relaxed)
+        self.is_told.load(Relaxed)
+            && self.is_told.swap(false, Relaxed)
             && self.tree.0[6].swap(1, Relaxed) == 0
     }
 }

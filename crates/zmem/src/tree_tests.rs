@@ -45,17 +45,17 @@ fn what_processes_hold_is_added_up() {
     let members = others.each_ref().map(|process| member(tree, process));
     members.iter().zip([10, 200]).for_each(|(member, held)| member.publish(held, held / 2));
     own.publish(3000, 1000);
-    let expected = Sum { held: 3210, may_go: 1105, processes: 3 };
-    assert_eq!(own.sum(3000, 1000), expected);
-    assert_eq!(members[1].sum(200, 100), expected);
+    let expected = Sum { held: 3210, may_go: 1105, large: 3 };
+    assert_eq!(own.sum(3000, 1000, 10), expected);
+    assert_eq!(members[1].sum(200, 100, 10), expected);
     assert_eq!(tree.held_max(), 3210);
     // What its pager does not count is added, or taken off.
     own.note_all(5000, 3000, 100);
-    assert_eq!(own.sum(3000, 0).held, 5310);
+    assert_eq!(own.sum(3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
-    assert_eq!(own.sum(3000, 0).held, 810);
+    assert_eq!(own.sum(3000, 0, 0).held, 810);
     own.hush();
-    assert_eq!(members[0].sum(10, 5), Sum { held: 210, may_go: 105, processes: 3 });
+    assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
     others.into_iter().for_each(ended);
 }
 
@@ -67,7 +67,7 @@ fn a_process_that_executes_a_program_keeps_its_slot() {
     let after = Member::new(tree);
     after.publish(30, 0);
     assert_eq!(before.slot.load(Relaxed), after.slot.load(Relaxed));
-    assert_eq!(after.sum(30, 0), Sum { held: 30, may_go: 0, processes: 1 });
+    assert_eq!(after.sum(30, 0, 0), Sum { held: 30, may_go: 0, large: 1 });
 }
 
 #[test]
@@ -77,21 +77,21 @@ fn what_the_dead_held_is_free() {
     let (mut killed, lives) = (waiting(), waiting());
     member(tree, &killed).publish(1000, 0);
     member(tree, &lives).publish(20, 0);
-    assert_eq!(own.sum(0, 0).held, 1020);
+    assert_eq!(own.sum(0, 0, 0).held, 1020);
     tree.clear_gone();
-    assert_eq!(own.sum(0, 0).held, 1020);
+    assert_eq!(own.sum(0, 0, 0).held, 1020);
     killed.kill().unwrap();
     // It is there until it is waited for, and holds nothing from its end on.
     let is_free = || {
         tree.clear_gone();
-        own.sum(0, 0).held == 20
+        own.sum(0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
     killed.wait().unwrap();
     // The next one has its place.
     let next = waiting();
     member(tree, &next).publish(5, 0);
-    assert_eq!((own.sum(0, 0).held, tree.in_use()), (25, 0..3));
+    assert_eq!((own.sum(0, 0, 0).held, tree.in_use()), (25, 0..3));
     [next, lives].into_iter().for_each(ended);
 }
 
@@ -124,7 +124,7 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
     tree.clear(0, own_number());
     member(tree, &other).publish(10, 0);
     own.publish(5000, 0);
-    assert_eq!(tree.sum_but(NONE).held, 10);
+    assert_eq!(tree.sum_but(NONE, 0).held, 10);
     ended(other);
 }
 
@@ -133,8 +133,9 @@ fn that_the_limit_is_lost_is_said_once() {
     let tree = tree(2);
     let own = Member::new(tree);
     assert!(!own.take_lost());
-    own.note_lost();
-    assert!(own.take_lost());
-    own.note_lost();
-    assert!(!own.take_lost());
+    own.note_lost(true);
+    assert!(own.is_lost() && own.take_lost() && !own.take_lost());
+    own.note_lost(false);
+    own.note_lost(true);
+    assert!(own.is_lost() && !own.take_lost());
 }

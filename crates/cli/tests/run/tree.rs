@@ -172,6 +172,18 @@ fn a_static_program_in_between_is_passed_over() {
 }
 
 #[test]
+fn a_parent_that_waits_gives_room_to_its_child() {
+    let told = Tree::new().told("64M", &["idle", "50"]);
+    println!("{:?}", told.processes);
+    let evicted = |of: &Value| of["evicted"].as_u64().unwrap() << 12;
+    // The child ends first.
+    let [child, parent] = &told.processes[..] else { panic!("{:?}", told.processes) };
+    assert!(evicted(parent) > 12 * MIB, "{parent}");
+    assert!(child["held_max"].as_u64().unwrap() > 24 * MIB, "{child}");
+    assert!(told.held_max < 70 * MIB, "{}", told.held_max);
+}
+
+#[test]
 fn what_a_killed_process_held_is_free() {
     let told = Tree::new().told("64M", &["kill", "36"]);
     assert_eq!(told.sum("evicted"), 0, "{:?}", told.processes);

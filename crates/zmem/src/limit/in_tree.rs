@@ -1,14 +1,15 @@
 //! The limit of several processes: each looks at what all of them hold, and evicts what is its own.
 //!
 //! ```text
-//!   this process: 0 ------ floor ------------- share = limit / processes ------- what it holds
-//!                          | evicted where there is no room | first of all, if others are short |
+//!   this process: 0 ---- floor ------------- share = limit / large processes --- what it holds
+//!                        | evicted where there is no room | given up as soon as there is none |
 //! ```
 //! zm-L5: what a process has resident up to its floor stays, so that it can run, whatever others
 //! hold: so processes pass the limit by a floor each at most.
 
 use super::Limit;
 use crate::alive;
+use crate::tree::{Member, Sum};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The floor is this share of a limit, within bounds.
@@ -17,12 +18,19 @@ const FLOOR_MIN: u64 = 1 << 20;
 const FLOOR_MAX: u64 = 16 << 20;
 /// Of a small limit it is this share at most.
 const FLOOR_SHARE_MAX: u64 = 8;
+/// A process that has lost its limit has more, as it would do nothing but compress else.
+const LOST_FLOOR_SHARE: u64 = 4;
+/// Processes that hold such a share of a limit divide it among them.
+const LARGE_SHARE: u64 = 16;
 /// A limit is lost that is passed by this share, while less than another such share could go.
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// What a process may always have resident.
-    fn floor(limit: u64) -> u64 {
+    /// What this process may always have resident.
+    fn floor(&self, limit: u64) -> u64 {
+        if self.member.as_ref().is_some_and(Member::is_lost) {
+            return limit / LOST_FLOOR_SHARE;
+        }
         (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
     }
 
@@ -30,7 +38,7 @@ impl Limit {
     fn may_go(&self) -> u64 {
         match self.get() {
             Some(limit) if !self.is_stuck() => {
-                self.resident_bytes().saturating_sub(Self::floor(limit))
+                self.resident_bytes().saturating_sub(self.floor(limit))
             }
             _ => 0,
         }
@@ -38,7 +46,7 @@ impl Limit {
 
     /// Whether this process has more resident than its floor. By itself it has none.
     pub(super) fn is_more_than_floor(&self, limit: u64) -> bool {
-        self.member.is_none() || self.resident_bytes() > Self::floor(limit)
+        self.member.is_none() || self.resident_bytes() > self.floor(limit)
     }
 
     /// Tells the others what this process holds.
@@ -48,35 +56,44 @@ impl Limit {
         }
     }
 
+    fn sum(&self, member: &Member, limit: u64) -> Sum {
+        member.sum(self.held(), self.may_go(), limit / LARGE_SHARE)
+    }
+
     /// Returns whether more than `mark` is held with so many more blocks: by all processes of the
     /// tree, if there is one.
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
         let more = (more * self.unit) as u64;
         let Some(member) = &self.member else { return self.held() + more > mark };
         let limit = self.limit.load(Relaxed);
-        let sum = || member.sum(self.held(), self.may_go());
-        let mut all = sum();
-        let is_short = |held: u64| held + more + self.reserve_of(limit) > limit;
+        let mut all = self.sum(member, limit);
+        let is_short = all.held + more + self.reserve_of(limit) > limit;
         // What processes held that are gone is free.
-        if member.note_short(is_short(all.held)) {
-            all = sum();
-            member.note_short(is_short(all.held));
+        if member.note_short(is_short, limit / all.large) {
+            all = self.sum(member, limit);
         }
         if all.held > limit + limit / LOST_SHARE && all.may_go <= limit / LOST_SHARE {
-            member.note_lost();
+            member.note_lost(true);
+        } else if all.held <= limit {
+            member.note_lost(false);
         }
         all.held + more > mark
     }
 
     /// Returns whether the tree is short of room, and this process holds more than its share.
+    pub(crate) fn is_above_share_and_short(&self) -> bool {
+        let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
+        let all = self.sum(member, limit);
+        let is_short = all.held + self.reserve_of(limit) > limit;
+        member.note_short(is_short, limit / all.large);
+        is_short && self.is_above_share()
+    }
+
+    /// Returns whether this process holds more than its share.
     pub(crate) fn is_above_share(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
-        let all = member.sum(self.held(), self.may_go());
-        let is_short = all.held + self.reserve_of(limit) > limit;
-        member.note_short(is_short);
-        is_short
-            && self.is_more_than_floor(limit)
-            && member.held(self.held()) > limit / all.processes
+        let share = limit / self.sum(member, limit).large;
+        self.is_more_than_floor(limit) && member.held(self.held()) > share
     }
 
     /// Takes note of all anonymous memory that this process has.
@@ -86,6 +103,7 @@ impl Limit {
         {
             member.note_all(all, self.held(), self.tables.load(Relaxed));
             self.publish();
+            let _peak = self.sum(member, u64::MAX);
         }
     }
 

@@ -24,12 +24,12 @@ pub(crate) use args::RunArgs;
 use measure::memory::cgroup_limit;
 use refusal::Refusal;
 use stats_file::StatsFile;
-use tree::Tree;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use tree::Tree;
 
 /// The variable that the library reads: `NAME=VALUE` with commas between.
 const SETTINGS: &str = "UZRAM_RUN";

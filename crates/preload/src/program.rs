@@ -4,9 +4,9 @@
 //! Faults and contexts are the kernel's, as `dispatch` passes them on.
 #![allow(unsafe_code)]
 
+use crate::begin::say;
 use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
-use crate::begin::say;
 use crate::pins;
 use crate::report;
 use crate::settings::Settings;

@@ -30,7 +30,8 @@ impl Settings {
     /// Returns the settings of a text; an error is what is wrong with it.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut found = Settings { options: options.clone(), arena: 32 << 30, stats: None, tree: None };
+        let mut found =
+            Settings { options: options.clone(), arena: 32 << 30, stats: None, tree: None };
         for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
             let shown = || String::from_utf8_lossy(part).into_owned();
             let at = part.iter().position(|&byte| byte == b'=');
@@ -84,7 +85,16 @@ mod tests {
         assert_eq!(found.options.block, BlockOrder::Fixed(2));
         assert_eq!(found.options.codec.name(), "zstd");
         assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
-        for wrong in ["limit", "tree=5", "tree=1:2:3", "limit=x", "block=5000", "block=131072", "algorithm=x", "x=1"] {
+        for wrong in [
+            "limit",
+            "tree=5",
+            "tree=1:2:3",
+            "limit=x",
+            "block=5000",
+            "block=131072",
+            "algorithm=x",
+            "x=1",
+        ] {
             assert!(of(wrong).unwrap_err().starts_with(wrong), "{wrong}");
         }
     }

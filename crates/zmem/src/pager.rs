@@ -17,7 +17,6 @@ use crate::state::BlockWord;
 use crate::stats::{Counters, Stats};
 use crate::store;
 use crate::table::Table;
-use crate::tree::Member;
 use crate::waker::Waker;
 use crate::{Error, Options, probes};
 use page::fork::Mutex;
@@ -225,7 +224,7 @@ impl Pager {
             limit: self.limit.get(),
             held: self.limit.held(),
             held_max: self.limit.peak(),
-            is_in_tree: self.limit.member.as_ref().is_some_and(Member::is_in),
+            is_in_tree: self.limit.is_in_tree(),
             resident: self.limit.resident_bytes(),
             device: self.device.mem_total(),
             pool: mm.mem_used_total,

@@ -44,13 +44,7 @@ pub(crate) fn poke(process: i32, thread: i32) {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            process,
-            thread,
-            libc::SIGSYS,
-            &raw const info,
-        );
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGSYS, &raw const info);
         *errno = before;
     }
 }

@@ -9,8 +9,7 @@ use std::cmp::max;
 type Line = Map<String, Value>;
 
 /// Of these, processes' figures make no sum: the largest is told.
-const LARGEST: [&str; 5] =
-    ["limit", "block", "tree_held_max", "fault_us_median", "fault_us_99"];
+const LARGEST: [&str; 5] = ["limit", "block", "tree_held_max", "fault_us_median", "fault_us_99"];
 
 /// See the module.
 #[derive(Debug, Serialize)]
@@ -120,7 +119,10 @@ mod tests {
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
-        assert_eq!((&json["sum"]["backend"], &json["tree_held_max"]), (&"signal".into(), &10_000.into()));
+        assert_eq!(
+            (&json["sum"]["backend"], &json["tree_held_max"]),
+            (&"signal".into(), &10_000.into())
+        );
     }
 
     #[test]

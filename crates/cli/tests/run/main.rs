@@ -7,9 +7,9 @@ mod figures;
 mod programs;
 mod refusals;
 mod signals;
-mod tree;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree;
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};

@@ -34,6 +34,11 @@ impl Limit {
         (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
     }
 
+    /// Whether the limit is kept together with others.
+    pub(crate) fn is_in_tree(&self) -> bool {
+        self.member.as_ref().is_some_and(Member::is_in)
+    }
+
     /// What this process could evict.
     fn may_go(&self) -> u64 {
         match self.get() {

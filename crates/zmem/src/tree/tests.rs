@@ -1,6 +1,8 @@
 //! Slots of processes that begin, execute programs, and end in any way.
 
+use super::member::own_number;
 use super::*;
+
 use std::process::{Child, Command, Stdio};
 
 /// A tree of so many slots.
@@ -9,23 +11,36 @@ fn tree(slots: usize) -> Tree {
     Tree::of(Vec::leak(words), 7).unwrap()
 }
 
-/// A process that waits until it is killed.
-fn waiting() -> Child {
-    Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap()
+/// A process that waits until it is killed: at the latest when this goes.
+struct Waiting(Child);
+
+impl Waiting {
+    fn number(&self) -> u64 {
+        self.0.id().into()
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+    }
 }
 
-fn member(tree: Tree, process: &Child) -> Member {
-    let member = Member::new(tree);
-    member.end();
-    let number = u64::from(process.id());
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+fn waiting() -> Waiting {
+    Waiting(Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap())
+}
+
+fn member(tree: Tree, process: &Waiting) -> Member {
+    let member = Member::without_slot(tree);
+    let number = process.number();
     member.process.store(number, Relaxed);
     member.slot.store(tree.take(number).unwrap_or(NONE), Relaxed);
     member
-}
-
-fn ended(mut process: Child) {
-    process.kill().unwrap();
-    process.wait().unwrap();
 }
 
 #[test]
@@ -56,7 +71,6 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(own.sum(3000, 0, 0).held, 810);
     own.hush();
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
-    others.into_iter().for_each(ended);
 }
 
 #[test]
@@ -80,19 +94,19 @@ fn what_the_dead_held_is_free() {
     assert_eq!(own.sum(0, 0, 0).held, 1020);
     tree.clear_gone();
     assert_eq!(own.sum(0, 0, 0).held, 1020);
-    killed.kill().unwrap();
+    killed.kill();
     // It is there until it is waited for, and holds nothing from its end on.
     let is_free = || {
         tree.clear_gone();
         own.sum(0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
-    killed.wait().unwrap();
+    drop(killed);
     // The next one has its place.
     let next = waiting();
     member(tree, &next).publish(5, 0);
     assert_eq!((own.sum(0, 0, 0).held, tree.in_use()), (25, 0..3));
-    [next, lives].into_iter().for_each(ended);
+    drop(lives);
 }
 
 #[test]
@@ -110,7 +124,7 @@ fn without_a_slot_a_process_is_by_itself() {
     assert!(!own.is_in());
     own.publish(7, 7);
     // A slot that is free now is no reason to take one later: another may need it to begin.
-    processes.into_iter().for_each(ended);
+    drop(processes);
     let next = Member::new(tree);
     assert!(next.is_in());
     next.end();
@@ -125,7 +139,6 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
     member(tree, &other).publish(10, 0);
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 10);
-    ended(other);
 }
 
 #[test]

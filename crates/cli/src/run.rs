@@ -74,7 +74,7 @@ fn settings(
     stats: Option<&Path>,
 ) -> Result<OsString, Error> {
     let (block, algorithm) = (args.block, args.algorithm.name());
-    let text = format!("limit={limit},block={block},algorithm={algorithm},{}", tree.setting());
+    let text = format!("limit={limit},block={block},algorithm={algorithm},{}", tree.setting);
     let mut text = OsString::from(text);
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {

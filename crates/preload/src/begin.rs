@@ -5,11 +5,11 @@
 #![allow(unsafe_code)]
 
 use crate::program::Program;
+use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
 use std::ffi::{CStr, CString, OsStr};
-use std::fmt::Display;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -47,12 +47,6 @@ extern "C" fn begin() {
         // SAFETY: it ends the process.
         unsafe { libc::_exit(1) };
     }
-}
-
-/// Writes a line to the program's standard error.
-pub(crate) fn say(what: &dyn Display) {
-    let line = format!("uzram run: {what}\n");
-    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
 }
 
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.

@@ -4,7 +4,6 @@
 //! Faults and contexts are the kernel's, as `dispatch` passes them on.
 #![allow(unsafe_code)]
 
-use crate::begin::say;
 use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
 use crate::pins;
@@ -65,7 +64,7 @@ impl Program {
             let stats = self.arena.stats();
             let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
             let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
-            say(&format_args!(
+            report::say(&format_args!(
                 "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
                  takes {all} KiB by now; give a larger --limit"
             ));

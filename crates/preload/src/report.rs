@@ -1,9 +1,15 @@
-//! What a process has done, as a line of JSON at its end.
+//! What a process tells: what it has done, as a line of JSON at its end, and what is wrong.
 
 use crate::heap;
 use crate::space::system;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use zmem::Stats;
+
+/// Writes a line to the program's standard error.
+pub(crate) fn say(what: &dyn Display) {
+    let line = format!("uzram run: {what}\n");
+    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
+}
 
 /// Appends the process's line to a file. `calls` were dispatched; of all processes together
 /// `tree_held_max` was the most that was held.

@@ -4,7 +4,7 @@
 //!   uzram run: makes it, descriptor N -> each program: maps it, N stays open for the next program
 //!                              N is closed (a static program did so) -> that of the parent
 //! ```
-//! pl-7: what is mapped needs no descriptor. pl-8: the program can't close this one.
+//! What is mapped needs no descriptor (pl-7), and the program can't close this one (pl-8).
 //!
 //! # Safety
 //! The file is mapped for good, and can't get shorter. It holds numbers alone, which other

@@ -5,7 +5,7 @@
 //!   slot:  | process | held | may go | waits |     process: 0 free, `CLEARED` while it becomes so
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
-//! zm-L4: the truth is the slots. Each has one writer, the process that it names; there is no sum
+//! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
 mod member;

@@ -17,7 +17,8 @@ pub(super) struct Figures {
     processes: Vec<Line>,
     /// What they come to together.
     sum: Line,
-    /// The most that all of them held at a time, those that a signal ended too.
+    /// The most that all of them held at a time, those that a signal ended too. Pages that parents
+    /// and children share are counted for each.
     tree_held_max: u64,
 }
 
@@ -84,7 +85,7 @@ impl Figures {
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
-        text + &format!("at most {} held together\n", human(self.tree_held_max))
+        text + &format!("together at most {}, shared pages for each\n", human(self.tree_held_max))
     }
 }
 
@@ -129,7 +130,11 @@ mod tests {
     fn the_table_has_a_line_for_each_and_one_for_all() {
         let table = Figures::parse(LINES, 10 << 20).table();
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!((lines.len(), lines[4]), (5, "at most 10.0 MiB held together"), "{table}");
+        assert_eq!(
+            (lines.len(), lines[4]),
+            (5, "together at most 10.0 MiB, shared pages for each"),
+            "{table}"
+        );
         assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
         assert!(lines[1].contains("4.0 KiB") && lines[1].contains("3.00"), "{table}");
         assert!(lines[2].contains(" - ") && lines[2].ends_with("signal"), "{table}");

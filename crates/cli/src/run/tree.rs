@@ -22,7 +22,8 @@ const LAST: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Tree {
     file: OwnedFd,
-    inode: u64,
+    /// What the library is told of it.
+    pub(super) setting: String,
 }
 
 impl Tree {
@@ -43,13 +44,8 @@ impl Tree {
         let max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(TABLE);
         let file = fcntl_dupfd_cloexec(&low, max.saturating_sub(LAST) as i32)?;
         fcntl_setfd(&file, FdFlags::empty())?;
-        let inode = fstat(&file)?.st_ino;
-        Ok(Tree { file, inode })
-    }
-
-    /// What the library is told of it.
-    pub(super) fn setting(&self) -> String {
-        format!("tree={}:{}", self.file.as_raw_fd(), self.inode)
+        let setting = format!("tree={}:{}", file.as_raw_fd(), fstat(&file)?.st_ino);
+        Ok(Tree { file, setting })
     }
 
     /// Returns the most that the processes held together.

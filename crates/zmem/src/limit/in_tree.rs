@@ -4,8 +4,8 @@
 //!   this process: 0 ---- floor ------------- share = limit / large processes --- what it holds
 //!                        | evicted where there is no room | given up as soon as there is none |
 //! ```
-//! zm-L5: what a process has resident up to its floor stays, so that it can run, whatever others
-//! hold: so processes pass the limit by a floor each at most.
+//! What a process has resident up to its floor stays, so that it can run, whatever others hold: so
+//! processes pass the limit by a floor each at most (zm-L5).
 
 use super::Limit;
 use crate::alive;

@@ -152,3 +152,22 @@ fn that_the_limit_is_lost_is_said_once() {
     own.note_lost(true);
     assert!(own.is_lost() && !own.take_lost());
 }
+
+#[test]
+fn who_waits_is_free_again_though_its_poker_was_killed() {
+    let tree = tree(2);
+    let own = Member::new(tree);
+    let waits = &tree.slot(0)[3];
+    own.waits();
+    assert!(waits.load(Relaxed) != 0);
+    // It holds less than its share, or has nothing that could go: it is left alone.
+    own.publish(100, 50);
+    tree.poke_idle(100);
+    own.publish(100, 0);
+    tree.poke_idle(10);
+    waits.fetch_or(POKING, Relaxed);
+    own.waited();
+    assert_eq!(waits.load(Relaxed), 0);
+    own.waited();
+    assert_eq!(waits.load(Relaxed), 0);
+}

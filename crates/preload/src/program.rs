@@ -123,21 +123,24 @@ impl Hook for Program {
                 self.arena.leave_tree();
             }
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
-            libc::SYS_wait4 | libc::SYS_waitid => self.arena.waits(),
             _ => {}
         }
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
+        if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {
+            // Last: no memory that is absent is touched from here on, on another stack than this.
+            self.arena.waits();
+        }
         Step::Issue
     }
 
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
-        pins::release(&self.arena, call.note());
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => self.arena.weigh_process(),
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
             _ => {}
         }
+        pins::release(&self.arena, call.note());
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
                 let call_of = (call.number(), call.args());

@@ -10,7 +10,7 @@ use zcomp::Codec;
 use zram::memparse;
 
 /// Of a cgroup's limit, what the program's memory may take if nothing else is asked for: what is
-/// never compressed, such as code and stacks, needs the rest.
+/// not counted, such as files and page tables, needs the rest.
 const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves

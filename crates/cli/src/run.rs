@@ -15,6 +15,7 @@ mod raised;
 mod refusal;
 mod search;
 mod stats_file;
+mod tree;
 
 use crate::error::{Error, failed};
 use crate::log;
@@ -28,6 +29,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use tree::Tree;
 
 /// The variable that the library reads: `NAME=VALUE` with commas between.
 const SETTINGS: &str = "UZRAM_RUN";
@@ -50,23 +52,30 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
     let (name, rest) = args.command.split_first().ok_or_else(|| failed("no program is named"))?;
     let program = search::find(name)?;
     let stats = StatsFile::of(args)?;
+    let tree = Tree::new()?;
     let mut command = program.command(name);
     command.args(rest).env(library::VARIABLE, library::preloads(&library));
-    command.env(SETTINGS, settings(args, limit, stats.as_ref().map(StatsFile::path))?);
+    command.env(SETTINGS, settings(args, limit, &tree, stats.as_ref().map(StatsFile::path))?);
     keep_pipe_signal(&mut command);
     let Some(stats) = stats.filter(|_| args.stats) else {
         return Err(Refusal::of_start(Path::new(name), &command.exec()));
     };
     let code = child::run(&mut command, Path::new(name))?;
-    let figures = stats.figures()?;
+    let figures = stats.figures(tree.held_max())?;
     log::text(&if args.json { figures.json() } else { figures.table() });
     Ok(code)
 }
 
 /// Returns what the library is told.
-fn settings(args: &RunArgs, limit: u64, stats: Option<&Path>) -> Result<OsString, Error> {
+fn settings(
+    args: &RunArgs,
+    limit: u64,
+    tree: &Tree,
+    stats: Option<&Path>,
+) -> Result<OsString, Error> {
     let (block, algorithm) = (args.block, args.algorithm.name());
-    let mut text = OsString::from(format!("limit={limit},block={block},algorithm={algorithm}"));
+    let text = format!("limit={limit},block={block},algorithm={algorithm},{}", tree.setting);
+    let mut text = OsString::from(text);
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {
             return Err(stats_file::comma(path));

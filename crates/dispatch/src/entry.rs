@@ -122,7 +122,15 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         return;
     }
     let mut base = None;
-    if thread.is_here(context.stack_pointer()) {
+    let is_here = thread.is_here(context.stack_pointer());
+    if is_owned(info.signal) && info.code <= 0 {
+        // SAFETY: the register is the call's in all stages.
+        let is_open = || stage(context.instruction()).is_some_and(|_| unsafe { is_open(context) });
+        if hook().sent((&raw const *info).cast(), !is_here || is_open()) {
+            return;
+        }
+    }
+    if is_here {
         if is_touch {
             match after_copy(context.instruction()) {
                 Some(next) => context.set_instruction(next),

@@ -91,6 +91,14 @@ pub trait Hook: Sync {
         false
     }
 
+    /// Sees a SIGSYS, SIGSEGV or SIGBUS that a process has sent, before the program does; returns
+    /// whether it was meant for the hook. Unless `may_act` it comes amid the hook's own code, which
+    /// may hold any lock of its own.
+    fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
+        let _ = (info, may_act);
+        false
+    }
+
     /// Comes before a copy of the process is made, in which this thread alone goes on.
     fn before_fork(&self) {}
 

@@ -5,10 +5,11 @@
 #![allow(unsafe_code)]
 
 use crate::program::Program;
+use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
+use crate::tree::TreeFile;
 use std::ffi::{CStr, CString, OsStr};
-use std::fmt::Display;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -48,12 +49,6 @@ extern "C" fn begin() {
     }
 }
 
-/// Writes a line to the program's standard error.
-fn say(what: &dyn Display) {
-    let line = format!("uzram run: {what}\n");
-    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
-}
-
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.
 fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = system(libc::SYS_brk, [0; 6]).unwrap_or(0);
@@ -83,10 +78,13 @@ fn reserve(range: &Range<usize>) -> bool {
     range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
-fn start(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
+fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     page::fork::take_over();
+    let tree = settings.tree.and_then(TreeFile::open);
+    settings.options.tree = tree.as_ref().map(|file| file.tree);
     let (arena, brk) = arena(&settings)?;
-    let program = Program::new(arena, brk, settings);
+    arena.weigh_process();
+    let program = Program::new(arena, brk, settings, tree);
     let program = PROGRAM.get_or_init(|| program);
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };

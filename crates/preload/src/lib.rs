@@ -20,6 +20,7 @@ mod program;
 mod report;
 mod settings;
 mod space;
+mod tree;
 
 #[cfg(not(test))]
 dispatch::export_wrappers!();

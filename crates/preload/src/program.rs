@@ -10,6 +10,7 @@ use crate::pins;
 use crate::report;
 use crate::settings::Settings;
 use crate::space::{Break, Space};
+use crate::tree::TreeFile;
 use calls::Special;
 use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -29,18 +30,52 @@ pub(crate) struct Program {
     /// Threads of this process.
     threads: AtomicUsize,
     dispatched: AtomicU64,
+    tree: Option<TreeFile>,
 }
 
+/// So many calls lie between two looks at what a process has in memory beside its arena.
+const WEIGHED: u64 = 512;
+
 impl Program {
-    pub(crate) fn new(arena: Arena, brk: Option<Break>, settings: Settings) -> Self {
-        let space = Mutex::new(Space::new(brk));
-        Program { arena, settings, space, threads: AtomicUsize::new(1), dispatched: 0.into() }
+    pub(crate) fn new(
+        arena: Arena,
+        brk: Option<Break>,
+        settings: Settings,
+        tree: Option<TreeFile>,
+    ) -> Self {
+        let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
+        Program { arena, settings, space, threads, dispatched: 0.into(), tree }
+    }
+
+    /// Does what a call is an occasion for: memory beside the arena is counted, and room is made
+    /// for other processes, before this one may wait.
+    fn tend(&self, tree: &TreeFile, nth: u64) {
+        if nth.is_multiple_of(WEIGHED) {
+            self.arena.weigh_process();
+        }
+        if tree.tree.is_short() {
+            self.arena.yield_room(false);
+        }
+    }
+
+    /// Says, once in a tree, that the limit can't be kept.
+    fn say_if_lost(&self) {
+        if self.arena.take_lost() {
+            let stats = self.arena.stats();
+            let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
+            let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
+            report::say(&format_args!(
+                "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
+                 takes {all} KiB by now; give a larger --limit"
+            ));
+        }
     }
 
     /// Writes down what this process has done, if that was asked for.
     fn report(&self) {
         if let Some(path) = &self.settings.stats {
-            report::write(path, &self.arena.stats(), self.dispatched.load(Relaxed));
+            let peak = self.tree.as_ref().map_or(0, |file| file.tree.held_max());
+            report::write(path, &self.arena.stats(), peak, self.dispatched.load(Relaxed));
         }
     }
 
@@ -64,8 +99,14 @@ impl Program {
 
 impl Hook for Program {
     fn call(&self, call: &mut Call) -> Step {
-        self.dispatched.fetch_add(1, Relaxed);
+        let nth = self.dispatched.fetch_add(1, Relaxed);
         let (number, args) = (call.number(), call.args());
+        if let Some(tree) = &self.tree {
+            if let Some(result) = tree.answer(number, args) {
+                return Step::Answer(result);
+            }
+            self.tend(tree, nth);
+        }
         let row = calls::row(number);
         match row.map_or(Special::Nothing, |row| row.special(&args)) {
             Special::Withheld => return Step::Answer(EPERM),
@@ -76,15 +117,29 @@ impl Hook for Program {
             }
             _ => {}
         }
-        if number as i64 == libc::SYS_exit_group {
-            self.report();
+        match number as i64 {
+            libc::SYS_exit_group => {
+                self.report();
+                self.arena.leave_tree();
+            }
+            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
+            _ => {}
         }
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
+        if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {
+            // Last: no memory that is absent is touched from here on, on another stack than this.
+            self.arena.waits();
+        }
         Step::Issue
     }
 
     fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+        match call.number() as i64 {
+            libc::SYS_execve | libc::SYS_execveat => self.arena.weigh_process(),
+            libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
+            _ => {}
+        }
         pins::release(&self.arena, call.note());
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
@@ -98,6 +153,9 @@ impl Hook for Program {
     }
 
     fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
+        if self.tree.as_ref().is_some_and(|file| file.tree.is_short()) {
+            return Direct::Dispatch;
+        }
         let is_there = match number as i64 {
             libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => {
                 self.is_there(args[1]..args[1].saturating_add(args[2]))
@@ -121,7 +179,18 @@ impl Hook for Program {
         context: *mut libc::ucontext_t,
     ) -> bool {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
-        unsafe { zmem::answer_fault(signal, info, context) }
+        let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
+        self.say_if_lost();
+        is_answered
+    }
+
+    fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
+        // SAFETY: the kernel's, of a signal that was sent.
+        let is_poke = unsafe { zmem::poke::is_poke(&*info) };
+        if is_poke && may_act {
+            self.arena.yield_room(true);
+        }
+        is_poke
     }
 
     fn before_fork(&self) {

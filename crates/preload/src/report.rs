@@ -1,13 +1,20 @@
-//! What a process has done, as a line of JSON at its end.
+//! What a process tells: what it has done, as a line of JSON at its end, and what is wrong.
 
 use crate::heap;
 use crate::space::system;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use zmem::Stats;
 
-/// Appends the process's line to a file. `calls` were dispatched.
-pub(crate) fn write(path: &[u8], stats: &Stats, calls: u64) {
-    let line = line(stats, calls);
+/// Writes a line to the program's standard error.
+pub(crate) fn say(what: &dyn Display) {
+    let line = format!("uzram run: {what}\n");
+    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
+}
+
+/// Appends the process's line to a file. `calls` were dispatched; of all processes together
+/// `tree_held_max` was the most that was held.
+pub(crate) fn write(path: &[u8], stats: &Stats, tree_held_max: u64, calls: u64) {
+    let line = line(stats, tree_held_max, calls);
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;
     let opened = [libc::AT_FDCWD as usize, path.as_ptr().addr(), flags as usize, 0, 0, 0];
@@ -19,7 +26,7 @@ pub(crate) fn write(path: &[u8], stats: &Stats, calls: u64) {
     }
 }
 
-fn line(stats: &Stats, calls: u64) -> String {
+fn line(stats: &Stats, tree_held_max: u64, calls: u64) -> String {
     let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     let micros = |share| stats.faults.per_mille(share).as_micros() as u64;
     let mut line = String::new();
@@ -29,6 +36,8 @@ fn line(stats: &Stats, calls: u64) -> String {
         ("block", stats.block as u64),
         ("held", stats.held),
         ("held_max", stats.held_max),
+        ("in_tree", stats.is_in_tree.into()),
+        ("tree_held_max", tree_held_max),
         ("resident", stats.resident),
         ("stored", stats.stored),
         ("compressed", stats.compressed),

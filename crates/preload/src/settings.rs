@@ -15,23 +15,30 @@ pub(crate) struct Settings {
     pub(crate) arena: usize,
     /// The file that each process appends a line to when it ends.
     pub(crate) stats: Option<Vec<u8>>,
+    /// The file that the processes of the tree share.
+    pub(crate) tree: Option<TreeName>,
+}
+
+/// A file by the number of its descriptor, as each process inherits it, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TreeName {
+    pub(crate) number: usize,
+    pub(crate) inode: usize,
 }
 
 impl Settings {
     /// Returns the settings of a text; an error is what is wrong with it.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut found = Settings { options: options.clone(), arena: 32 << 30, stats: None };
+        let mut found =
+            Settings { options: options.clone(), arena: 32 << 30, stats: None, tree: None };
         for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
             let shown = || String::from_utf8_lossy(part).into_owned();
             let at = part.iter().position(|&byte| byte == b'=');
             let (name, value) = part.split_at(at.ok_or_else(|| format!("{}: no value", shown()))?);
             let value = &value[1..];
-            let number = || {
-                let text = str::from_utf8(value).ok();
-                let number = text.and_then(|text| text.parse::<usize>().ok());
-                number.ok_or_else(|| format!("{}: not a number", shown()))
-            };
+            let of = |text: &[u8]| str::from_utf8(text).ok()?.parse::<usize>().ok();
+            let number = || of(value).ok_or_else(|| format!("{}: not a number", shown()));
             match name {
                 b"limit" => options.limit = Some(number()? as u64),
                 b"block" => {
@@ -47,6 +54,14 @@ impl Settings {
                     options.codec = *codec.ok_or_else(|| format!("{}: unknown", shown()))?;
                 }
                 b"arena" => found.arena = number()?,
+                b"tree" => {
+                    let mut numbers = value.split(|&byte| byte == b':').map(of);
+                    let tree = match (numbers.next(), numbers.next(), numbers.next()) {
+                        (Some(Some(number)), Some(Some(inode)), None) => TreeName { number, inode },
+                        _ => return Err(format!("{}: take NUMBER:INODE", shown())),
+                    };
+                    found.tree = Some(tree);
+                }
                 b"stats" => found.stats = Some(value.to_vec()),
                 _ => return Err(format!("{}: unknown", shown())),
             }
@@ -63,12 +78,23 @@ mod tests {
     #[test]
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
-        let found = of("limit=1000,block=16384,algorithm=zstd,stats=/a,arena=4194304").unwrap();
+        let text = "limit=1000,block=16384,algorithm=zstd,tree=960:7,stats=/a,arena=4194304";
+        let found = of(text).unwrap();
+        assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
         assert_eq!(found.options.limit, Some(1000));
         assert_eq!(found.options.block, BlockOrder::Fixed(2));
         assert_eq!(found.options.codec.name(), "zstd");
         assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
-        for wrong in ["limit", "limit=x", "block=5000", "block=131072", "algorithm=x", "x=1"] {
+        for wrong in [
+            "limit",
+            "tree=5",
+            "tree=1:2:3",
+            "limit=x",
+            "block=5000",
+            "block=131072",
+            "algorithm=x",
+            "x=1",
+        ] {
             assert!(of(wrong).unwrap_err().starts_with(wrong), "{wrong}");
         }
     }

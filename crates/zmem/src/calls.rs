@@ -116,7 +116,7 @@ impl Calls {
     }
 
     /// Evicts up to `units` blocks in one step, and returns how many.
-    fn evict(&self, units: usize) -> usize {
+    pub(crate) fn evict(&self, units: usize) -> usize {
         let gone = self.with_seat(|pager, seat| {
             pager.evict(&mut pager.evictor.lock(), units, Spares::Nothing, seat)
         });

@@ -46,6 +46,7 @@ fn in_child() {
         if heir == Heir::Plain {
             pager.keep_all();
         }
+        pager.limit.begin_child();
         // What has come since may go.
         pager.limit.set_stuck(false);
     });

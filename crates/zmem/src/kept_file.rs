@@ -27,7 +27,10 @@ pub(crate) static MEMORY: KeptFile =
 /// Its links tell how many threads the process has that opened it.
 pub(crate) static TASKS: KeptFile =
     KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
-static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS];
+/// It tells how much memory the process has.
+pub(crate) static MEMORY_USED: KeptFile =
+    KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
+static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
 /// What was last kept of each, which a child is left.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];

@@ -22,6 +22,7 @@ mod sync;
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
+    pub(crate) mod alive;
     pub(crate) mod arena;
     pub(crate) mod backend;
     pub(crate) mod calls;
@@ -48,6 +49,7 @@ mod all {
     pub(crate) mod options;
     pub(crate) mod order;
     pub(crate) mod pager;
+    pub mod poke;
     pub(crate) mod policy;
     pub(crate) mod probes;
     pub(crate) mod process;
@@ -62,6 +64,7 @@ mod all {
     pub(crate) mod store;
     pub(crate) mod table;
     pub(crate) mod threads;
+    pub(crate) mod tree;
     pub(crate) mod uffd;
     pub(crate) mod uses;
     pub(crate) mod waker;
@@ -75,6 +78,7 @@ mod all {
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use region::Region;
     pub use stats::{Histogram, Stats};
+    pub use tree::Tree;
     pub use uses::Use;
     // What `Options`, `Stats` and `Error` name of other crates.
     pub use zram::{

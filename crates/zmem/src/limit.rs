@@ -8,10 +8,14 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Evicting begins above wanted, and ends at enough; above full faults wait for it.
+//! Evicting begins above wanted, and ends at enough; above full faults wait for it. In a tree the
+//! marks are of what all processes hold: see `in_tree`.
+
+mod in_tree;
 
 use crate::Error;
 use crate::policy::PIECE;
+use crate::tree::{Member, Tree};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
@@ -40,6 +44,8 @@ pub(crate) struct Limit {
     peak: AtomicU64,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
+    /// The processes that it is the limit of, if it is not this one's alone.
+    pub(crate) member: Option<Member>,
 }
 
 impl Limit {
@@ -55,7 +61,13 @@ impl Limit {
             tables: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             stuck: AtomicUsize::new(usize::MAX),
+            member: None,
         }
+    }
+
+    /// Makes it a limit of all processes of a tree.
+    pub(crate) fn share(&mut self, tree: Option<Tree>) {
+        self.member = tree.map(Member::new);
     }
 
     /// Takes note of what an empty region takes with its device; whether the limit allows that.
@@ -155,6 +167,7 @@ impl Limit {
         if held > self.peak.load(Relaxed) {
             self.peak.fetch_max(held, Relaxed);
         }
+        self.publish();
     }
 
     /// The most that was held.
@@ -165,6 +178,7 @@ impl Limit {
     /// Counts blocks that are so no more.
     pub(crate) fn sub(&self, units: usize) {
         self.resident.fetch_sub(units, Relaxed);
+        self.publish();
     }
 
     /// Takes account of words and page tables that come with a chunk.
@@ -191,28 +205,31 @@ impl Limit {
 
     /// Whether evicting should begin, if so many more blocks come.
     pub(crate) fn is_wanted(&self, more: usize) -> bool {
-        let is_above = |limit| self.held_with(more) + self.reserve_of(limit) > limit;
-        self.get().is_some_and(is_above)
+        self.get().is_some_and(|limit| {
+            self.is_above(more, limit - self.reserve_of(limit).min(limit))
+                && self.is_more_than_floor(limit)
+        })
     }
 
     /// Whether more is held than the limit allows.
     pub(crate) fn is_passed(&self) -> bool {
-        self.get().is_some_and(|limit| self.held() > limit)
+        self.get().is_some_and(|limit| self.is_above(0, limit))
     }
 
     /// Whether so many more blocks would be too many: what the device takes is known a bit late.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        let is_above = |limit| self.held_with(more) + self.reserve_of(limit) / 2 > limit;
-        self.get().is_some_and(is_above)
+        self.get().is_some_and(|limit| {
+            self.is_above(more, limit - (self.reserve_of(limit) / 2).min(limit))
+                && self.is_more_than_floor(limit)
+        })
     }
 
-    fn held_with(&self, more: usize) -> u64 {
-        self.held() + (more * self.unit) as u64
-    }
-
-    /// What is to be held at most when evicting ends.
-    pub(crate) fn enough(&self) -> u64 {
-        self.get().map_or(u64::MAX, |limit| limit.saturating_sub(2 * self.reserve_of(limit)))
+    /// Whether more is held than is to be when evicting ends.
+    pub(crate) fn is_above_enough(&self) -> bool {
+        self.get().is_some_and(|limit| {
+            self.is_above(0, limit.saturating_sub(2 * self.reserve_of(limit)))
+                && self.is_more_than_floor(limit)
+        })
     }
 
     /// Takes note of whether anything could be evicted.

@@ -1,6 +1,6 @@
 //! How a region is made.
 
-use crate::Error;
+use crate::{Error, Tree};
 use zcomp::{Codec, Params};
 use zram::{ORDER_MAX, SLOT_BYTES};
 
@@ -88,6 +88,10 @@ pub struct Options {
     /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
     /// pass: allow a 500th of what is touched, and more for what is compressed.
     pub limit: Option<u64>,
+    /// The processes that keep the limit together, by shared memory: it is of what all of them
+    /// hold, all other anonymous memory of each included, as far as /proc tells. Where no place is
+    /// left in the tree the limit is this process's alone.
+    pub tree: Option<Tree>,
     /// Most bytes of pages that the device may have, a block's at least; what it refuses stays
     /// resident.
     pub store_limit: Option<u64>,
@@ -106,6 +110,7 @@ impl Default for Options {
             codec: zcomp::codecs()[0],
             params: Params::default(),
             limit: None,
+            tree: None,
             store_limit: None,
             backend: BackendKind::Best,
             fork: Fork::Default,

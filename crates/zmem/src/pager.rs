@@ -134,7 +134,8 @@ impl Pager {
         let (words, chunks, copied) = tables.map_err(refused)?;
         let evictor = Evictor::new(pieces)?;
         let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
-        let limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
+        let mut limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
+        limit.share(options.tree);
         let is_aligned = memory.addresses().start.is_multiple_of(table_reach());
         let frees_tables = is_aligned && probes::frees_tables();
         let pager = Pager {
@@ -223,6 +224,7 @@ impl Pager {
             limit: self.limit.get(),
             held: self.limit.held(),
             held_max: self.limit.peak(),
+            is_in_tree: self.limit.is_in_tree(),
             resident: self.limit.resident_bytes(),
             device: self.device.mem_total(),
             pool: mm.mem_used_total,

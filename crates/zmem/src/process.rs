@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 
 /// Files whose descriptors are kept.
-pub(crate) const FILES: usize = 2;
+pub(crate) const FILES: usize = 3;
 
 /// The page was wiped: this is a copy that has not been put right.
 const UNKNOWN: u32 = 0;
@@ -34,7 +34,8 @@ pub(crate) struct Own {
 }
 
 /// Used where the system can't wipe a page (before Linux 4.14): there the fork handler wipes it.
-static UNWIPED: Own = Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; 2] };
+static UNWIPED: Own =
+    Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
 /// How many copies lie between the first process and this one.
 static COPIES: AtomicU32 = AtomicU32::new(0);

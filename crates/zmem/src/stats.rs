@@ -102,6 +102,8 @@ pub struct Stats {
     pub held: u64,
     /// The most bytes that were held at a time.
     pub held_max: u64,
+    /// Whether the limit is kept together with the other processes of a [`Tree`](crate::Tree).
+    pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// Bytes of the device, with all its tables and streams.

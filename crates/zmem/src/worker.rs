@@ -155,7 +155,7 @@ impl Pager {
         });
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
-        gone > 0 && !is_stopped && self.limit.held() > self.limit.enough()
+        gone > 0 && !is_stopped && self.limit.is_above_enough()
     }
 
     /// Blocks that a step is of.
@@ -168,7 +168,7 @@ impl Pager {
     pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
         self.limit.set_stuck(false);
         if self.limit.is_wanted(0) && !self.waker.wake() {
-            while self.limit.held() > self.limit.enough() && evict(self.step_units()) > 0 {}
+            while self.limit.is_above_enough() && evict(self.step_units()) > 0 {}
         }
     }
 
@@ -212,6 +212,7 @@ impl Pager {
     /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
     /// seat's buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
+        self.limit.weigh_now_and_then();
         // Where nothing can go, more is tried as more has come.
         if !self.limit.is_wanted(units) || self.limit.is_stuck() {
             return;

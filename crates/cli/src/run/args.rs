@@ -10,15 +10,15 @@ use zcomp::Codec;
 use zram::memparse;
 
 /// Of a cgroup's limit, what the program's memory may take if nothing else is asked for: what is
-/// never compressed, such as code and stacks, needs the rest.
+/// not counted, such as files and page tables, needs the rest.
 const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves
 ///
 /// When it comes to the limit, what was not used for longest is compressed; it comes back when it
 /// is touched. The program needs no change: a library is loaded into it, and into all programs that
-/// it starts; each process has the limit for itself. Only dynamically linked programs for x86-64
-/// that use glibc can be run so, and neither Go nor Java yet.
+/// it starts; all of these processes together keep the limit. Only dynamically linked programs for
+/// x86-64 that use glibc can be run so, and neither Go nor Java yet.
 ///
 /// Without --stats the program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP,
 /// SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
@@ -41,9 +41,9 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Most that the heap and anonymous memory of each process take, with what is compressed:
-    /// bytes, or a percentage of the limit of this process's memory cgroup [default: 85%; without
-    /// such a limit, this has to be given]
+    /// Most anonymous memory that all processes of the program take together, with what is
+    /// compressed: bytes, or a percentage of the limit of this process's memory cgroup [default:
+    /// 85%; without such a limit, this has to be given]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
     /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K

@@ -9,7 +9,7 @@ use std::cmp::max;
 type Line = Map<String, Value>;
 
 /// Of these, processes' figures make no sum: the largest is told.
-const LARGEST: [&str; 4] = ["limit", "block", "fault_us_median", "fault_us_99"];
+const LARGEST: [&str; 5] = ["limit", "block", "tree_held_max", "fault_us_median", "fault_us_99"];
 
 /// See the module.
 #[derive(Debug, Serialize)]
@@ -17,6 +17,9 @@ pub(super) struct Figures {
     processes: Vec<Line>,
     /// What they come to together.
     sum: Line,
+    /// The most that all of them held at a time, those that a signal ended too. Pages that parents
+    /// and children share are counted for each.
+    tree_held_max: u64,
 }
 
 /// A column of the table: its heading, and what it tells of a line.
@@ -39,7 +42,7 @@ const COLUMNS: [Column; 12] = [
 
 impl Figures {
     /// Returns the figures of lines of JSON.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str, tree_held_max: u64) -> Self {
         // What is not whole was cut off as the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         let processes: Vec<Line> = lines.collect();
@@ -52,7 +55,7 @@ impl Figures {
             });
             sum.insert(name.clone(), both.map_or_else(|| value.clone(), Value::from));
         }
-        Figures { processes, sum }
+        Figures { processes, sum, tree_held_max }
     }
 
     pub(super) fn json(&self) -> String {
@@ -82,7 +85,7 @@ impl Figures {
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
-        text
+        text + &format!("together at most {}, shared pages for each\n", human(self.tree_held_max))
     }
 }
 
@@ -111,26 +114,33 @@ mod tests {
 
     #[test]
     fn sizes_are_added_and_times_are_not() {
-        let figures = Figures::parse(LINES);
+        let figures = Figures::parse(LINES, 10_000);
         let json: Value = serde_json::from_str(&figures.json()).unwrap();
         assert_eq!(json["processes"].as_array().unwrap().len(), 2);
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
-        assert_eq!(json["sum"]["backend"], "signal");
+        assert_eq!(
+            (&json["sum"]["backend"], &json["tree_held_max"]),
+            (&"signal".into(), &10_000.into())
+        );
     }
 
     #[test]
     fn the_table_has_a_line_for_each_and_one_for_all() {
-        let table = Figures::parse(LINES).table();
+        let table = Figures::parse(LINES, 10 << 20).table();
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines.len(), 4, "{table}");
+        assert_eq!(
+            (lines.len(), lines[4]),
+            (5, "together at most 10.0 MiB, shared pages for each"),
+            "{table}"
+        );
         assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
         assert!(lines[1].contains("4.0 KiB") && lines[1].contains("3.00"), "{table}");
         assert!(lines[2].contains(" - ") && lines[2].ends_with("signal"), "{table}");
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
-        let one = Figures::parse(LINES.lines().next().unwrap()).table();
-        assert!(one.lines().count() == 2 && !one.contains("all "), "{one}");
-        assert!(Figures::parse("").table().contains("no process"));
+        let one = Figures::parse(LINES.lines().next().unwrap(), 0).table();
+        assert!(one.lines().count() == 3 && !one.contains("all "), "{one}");
+        assert!(Figures::parse("", 0).table().contains("no process"));
     }
 }

@@ -60,7 +60,7 @@ impl StatsFile {
     }
 
     /// Returns what the processes have written since this was made.
-    pub(super) fn figures(&self) -> Result<Figures, Error> {
+    pub(super) fn figures(&self, tree_held_max: u64) -> Result<Figures, Error> {
         let read = || {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.begin))?;
@@ -72,7 +72,7 @@ impl StatsFile {
             let remedy = "leave it readable while the program runs";
             Error::of_file(&self.path, "can't be read", why, remedy)
         };
-        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?)))
+        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?), tree_held_max))
     }
 }
 

@@ -47,7 +47,7 @@ fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
     let lines: Vec<&str> = ended.err.lines().collect();
-    assert_eq!(lines.len(), 4, "{ended:?}");
+    assert_eq!(lines.len(), 5, "{ended:?}");
     for heading in ["process", "peak held", "compressed", "ratio", "evictions", "faults", "calls"] {
         assert!(lines[0].contains(heading), "{ended:?}");
     }

@@ -9,6 +9,7 @@ mod refusals;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree;
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ fn the_library_and_its_settings_are_in_the_environment() {
     }
     let options = ["--limit", "1G", "--block", "16K", "--algorithm", "zstd", "--"];
     let ended = end_of(&options, &show);
-    assert!(ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd\n"), "{ended:?}");
+    assert!(ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd,tree="), "{ended:?}");
 }
 
 #[test]

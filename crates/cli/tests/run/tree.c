@@ -1,0 +1,197 @@
+// Programs of several processes, whose memory checks itself.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORDS (4096 / sizeof(uint64_t))
+#define CHECK(what)                                                                                \
+	do {                                                                                           \
+		if (!(what)) {                                                                             \
+			fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno);                   \
+			abort();                                                                               \
+		}                                                                                          \
+	} while (0)
+
+static size_t pages;
+
+// A seventh of a page is noise.
+static uint64_t word(size_t page, size_t nth) {
+	uint64_t mixed = (page * WORDS + nth + 1) * 0x9e3779b97f4a7c15;
+	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
+}
+
+static uint64_t *filled(const char *mib) {
+	pages = strtoul(mib, 0, 10) << 8;
+	uint64_t *memory = malloc(pages * 4096);
+	CHECK(memory);
+	for (size_t page = 0; page < pages; page++)
+		for (size_t nth = 0; nth < WORDS; nth++)
+			memory[page * WORDS + nth] = word(page, nth);
+	return memory;
+}
+
+static void check(const uint64_t *memory) {
+	for (size_t page = 0; page < pages; page++)
+		for (size_t nth = 0; nth < WORDS; nth++)
+			CHECK(memory[page * WORDS + nth] == word(page, nth));
+}
+
+static void hold(const char *mib, int rounds) {
+	uint64_t *memory = filled(mib);
+	while (rounds-- > 0)
+		check(memory);
+}
+
+// The number of the descriptor that the processes share.
+static int shared(void) {
+	const char *at = strstr(getenv("UZRAM_RUN"), "tree=");
+	CHECK(at);
+	return atoi(at + 5);
+}
+
+// How many processes the tree knows.
+static int processes(void) {
+	struct stat facts;
+	CHECK(fstat(shared(), &facts) == 0);
+	uint64_t *words = mmap(0, facts.st_size, PROT_READ, MAP_SHARED, shared(), 0);
+	CHECK(words != MAP_FAILED);
+	int count = 0;
+	for (off_t nth = 8; nth < facts.st_size / 8; nth += 4)
+		count += words[nth] != 0;
+	munmap(words, facts.st_size);
+	return count;
+}
+
+static void close_all(void) {
+	int keep = shared();
+	CHECK(close(keep) == -1 && errno == EBADF);
+	CHECK(dup2(0, keep) == -1 && errno == EBADF);
+	CHECK(dup3(0, keep, O_CLOEXEC) == -1 && errno == EBADF);
+	fcntl(keep, F_SETFD, FD_CLOEXEC);
+	ioctl(keep, FIOCLEX);
+	CHECK(fcntl(keep, F_GETFD) == 0);
+	CHECK(dup2(0, 5) == 5 && dup2(0, keep + 1) == keep + 1);
+	CHECK(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
+	CHECK(fcntl(5, F_GETFD) == FD_CLOEXEC && fcntl(keep + 1, F_GETFD) == FD_CLOEXEC);
+	CHECK(fcntl(keep, F_GETFD) == 0);
+	CHECK(close_range(3, ~0u, 0) == 0);
+	CHECK(fcntl(5, F_GETFD) == -1 && fcntl(keep + 1, F_GETFD) == -1);
+	CHECK(close_range(keep, keep, 0) == 0 && close_range(keep, ~0u, 0) == 0);
+	CHECK(close_range(3, keep, 0) == 0 && close_range(9, 3, 0) == -1);
+	for (int number = 3; number < 1100; number++)
+		close(number);
+	CHECK(fcntl(keep, F_GETFD) == 0);
+}
+
+static void until_orphaned(pid_t parent) {
+	while (getppid() == parent)
+		usleep(1000);
+}
+
+static void wait_for(pid_t child, int expected) {
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == expected);
+}
+
+static pid_t start(char *program, const char *mode, const char *mib) {
+	pid_t child = fork();
+	if (child == 0) {
+		execl(program, program, mode, mib, NULL);
+		_exit(99);
+	}
+	return child;
+}
+
+int main(int count, char **args) {
+	char *program = args[0], *mode = args[1], *mib = count > 2 ? args[2] : "0";
+	if (!strcmp(mode, "hold")) {
+		hold(mib, 2);
+	} else if (!strcmp(mode, "rounds")) {
+		hold(mib, 12);
+	} else if (!strcmp(mode, "close")) {
+		close_all();
+		hold(mib, 1);
+		execl(program, program, "hold", mib, NULL);
+	} else if (!strcmp(mode, "orphan")) {
+		pid_t parent = getpid();
+		if (fork() == 0) {
+			until_orphaned(parent);
+			hold(mib, 1);
+			execl(program, program, "hold", mib, NULL);
+		}
+	} else if (!strcmp(mode, "daemon")) {
+		if (fork())
+			_exit(0);
+		setsid();
+		pid_t parent = getpid();
+		if (fork())
+			_exit(0);
+		until_orphaned(parent);
+		close_all();
+		CHECK(open("/dev/null", O_RDWR) == 3);
+		hold(mib, 1);
+		execl(program, program, "hold", mib, NULL);
+	} else if (!strcmp(mode, "three")) {
+		pid_t children[3];
+		for (int nth = 0; nth < 3; nth++)
+			children[nth] = start(program, "rounds", mib);
+		for (int nth = 0; nth < 3; nth++)
+			wait_for(children[nth], 0);
+	} else if (!strcmp(mode, "idle")) {
+		uint64_t *memory = filled(mib);
+		wait_for(start(program, "rounds", mib), 0);
+		check(memory);
+	} else if (!strcmp(mode, "kill")) {
+		int ends[2];
+		char ready;
+		CHECK(pipe(ends) == 0);
+		pid_t child = fork();
+		if (child == 0) {
+			uint64_t *memory = filled(mib);
+			CHECK(write(ends[1], "", 1) == 1);
+			pause();
+			check(memory);
+		}
+		CHECK(read(ends[0], &ready, 1) == 1);
+		CHECK(processes() == 2);
+		kill(child, SIGKILL);
+		siginfo_t facts;
+		// It stays, without anything, until it is waited for.
+		CHECK(waitid(P_PID, child, &facts, WEXITED | WNOWAIT) == 0);
+		hold(mib, 1);
+		CHECK(processes() == 1);
+		wait_for(child, SIGKILL);
+	} else if (!strcmp(mode, "exec")) {
+		CHECK(processes() == 1);
+		int left = atoi(mib);
+		if (left > 0) {
+			char text[16];
+			snprintf(text, sizeof text, "%d", left - 1);
+			execl("/no/such/program", "x", NULL);
+			CHECK(processes() == 1);
+			execl(program, program, "exec", text, NULL);
+		}
+	} else if (!strcmp(mode, "children")) {
+		for (int nth = 0; nth < 20; nth++) {
+			wait_for(start(program, "hold", "1"), 0);
+			CHECK(processes() == 1);
+		}
+	} else if (!strcmp(mode, "static")) {
+		// This is linked statically: nothing keeps its descriptors open.
+		for (int number = 3; number < 1100; number++)
+			close(number);
+		execl(args[3], args[3], "hold", mib, NULL);
+	}
+	return 0;
+}

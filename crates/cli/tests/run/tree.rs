@@ -1,0 +1,211 @@
+//! The limit is kept by all processes of a program together.
+
+use crate::programs::Programs;
+use crate::run;
+use crate::support::{Ended, UZRAM, end, until};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+struct Tree {
+    programs: Programs,
+    program: String,
+}
+
+/// What a program has shown, and what its processes did.
+struct Told {
+    ended: Ended,
+    processes: Vec<Value>,
+    held_max: u64,
+}
+
+impl Told {
+    fn sum(&self, name: &str) -> u64 {
+        self.processes.iter().map(|process| process[name].as_u64().unwrap()).sum()
+    }
+}
+
+fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/tree.c");
+    let program = programs.path().join(name);
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(source).args(flags);
+    assert!(gcc.status().expect("gcc").success());
+    program.to_str().unwrap().to_owned()
+}
+
+impl Tree {
+    fn new() -> Self {
+        let programs = Programs::new();
+        let program = compiled(&programs, "tree", &[]);
+        Tree { programs, program }
+    }
+
+    fn stats(&self) -> PathBuf {
+        self.programs.path().join("stats")
+    }
+
+    /// A program with this limit, whose processes write down what they did.
+    fn command(&self, limit: &str, args: &[&str]) -> Command {
+        let mut command = run(&["--limit", limit, "--stats", "--json", "--stats-file"]);
+        command.arg(self.stats()).arg("--").arg(&self.program).args(args);
+        command
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.stats()).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Runs it to its end.
+    fn told(&self, limit: &str, args: &[&str]) -> Told {
+        let ended = end(&mut self.command(limit, args));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+        let at = ended.err.find('{').unwrap_or_else(|| panic!("{ended:?}"));
+        let figures: Value = serde_json::from_str(&ended.err[at..]).unwrap();
+        let held_max = figures["tree_held_max"].as_u64().unwrap();
+        let processes = figures["processes"].as_array().unwrap().clone();
+        assert!(processes.iter().all(|process| process["in_tree"] == 1), "{processes:?}");
+        Told { ended, processes, held_max }
+    }
+
+    /// Waits for as many lines as processes have to write that go on without the first.
+    fn until_told(&self, processes: usize) -> Vec<Value> {
+        until("all have ended", || self.lines().len() == processes);
+        self.lines()
+    }
+}
+
+/// The anonymous memory of the processes of a session, as the system sees it.
+fn anonymous(session: u32) -> u64 {
+    let of = |path: PathBuf| {
+        let stat = fs::read_to_string(path.join("stat")).ok()?;
+        let number = stat.rsplit(") ").next()?.split(' ').nth(3)?.parse::<u32>().ok()?;
+        let rollup = (number == session).then(|| fs::read_to_string(path.join("smaps_rollup")))?;
+        let rollup = rollup.ok()?;
+        let is_it = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
+        is_it.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| of(entry.unwrap().path())).sum::<u64>() << 10
+}
+
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+/// The most that the system sees of a program, whose first process begins a session.
+fn most_seen(command: &Command) -> u64 {
+    let mut own = Command::new("setsid");
+    own.arg(UZRAM).args(command.get_args()).env_remove("LD_PRELOAD");
+    let mut child = Ends(own.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let (mut most, session) = (0, child.0.id());
+    loop {
+        if let Some(status) = child.0.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return most;
+        }
+        most = most.max(anonymous(session));
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn three_children_at_once_keep_one_limit() {
+    let tree = Tree::new();
+    let most = most_seen(&tree.command("64M", &["three", "38"]));
+    println!("at most {most}");
+    assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
+    let lines = tree.lines();
+    assert_eq!(lines.len(), 4);
+    // One with another: each has a share.
+    let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
+    assert!(lines.iter().filter(|line| evicted(line) > 1000).count() == 3, "{lines:?}");
+}
+
+#[test]
+fn closing_all_descriptors_changes_nothing() {
+    let tree = Tree::new();
+    let told = tree.told("32M", &["close", "48"]);
+    assert!(told.sum("evicted") > 4000 && told.held_max < 36 * MIB, "{}", told.held_max);
+    assert_eq!(told.processes.len(), 1);
+}
+
+#[test]
+fn processes_that_outlive_their_parents_keep_the_limit() {
+    for mode in ["orphan", "daemon"] {
+        let tree = Tree::new();
+        let mut command = tree.command("32M", &[mode, "48"]);
+        let ended = end(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        assert_eq!(ended.code, Some(0), "{mode}");
+        let lines = tree.until_told(if mode == "orphan" { 2 } else { 3 });
+        assert!(lines.iter().all(|line| line["in_tree"] == 1), "{mode}: {lines:?}");
+        let last = lines.last().unwrap();
+        assert!(last["evicted"].as_u64().unwrap() > 2000, "{mode}: {lines:?}");
+        assert!(last["tree_held_max"].as_u64().unwrap() < 36 * MIB, "{mode}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_static_program_in_between_is_passed_over() {
+    let tree = Tree::new();
+    let between = compiled(&tree.programs, "static", &["-static"]);
+    // It is executed by a child, whose parent has the descriptor.
+    let line = format!("{between} static 4 {}; true", tree.program);
+    let options = ["--limit", "32M", "--stats", "--json", "--", "sh", "-c", &line];
+    let ended = end(&mut run(&options));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let figures: Value = serde_json::from_str(&ended.err).unwrap();
+    let processes = figures["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 2, "{figures}");
+    assert!(processes.iter().all(|process| process["in_tree"] == 1), "{figures}");
+}
+
+#[test]
+fn a_parent_that_waits_gives_room_to_its_child() {
+    let told = Tree::new().told("64M", &["idle", "50"]);
+    println!("{:?}", told.processes);
+    let evicted = |of: &Value| of["evicted"].as_u64().unwrap() << 12;
+    // The child ends first.
+    let [child, parent] = &told.processes[..] else { panic!("{:?}", told.processes) };
+    assert!(evicted(parent) > 12 * MIB, "{parent}");
+    assert!(child["held_max"].as_u64().unwrap() > 24 * MIB, "{child}");
+    assert!(told.held_max < 70 * MIB, "{}", told.held_max);
+}
+
+#[test]
+fn what_a_killed_process_held_is_free() {
+    let told = Tree::new().told("64M", &["kill", "36"]);
+    assert_eq!(told.sum("evicted"), 0, "{:?}", told.processes);
+    assert!(told.held_max > 36 * MIB && told.held_max < 66 * MIB, "{}", told.held_max);
+}
+
+#[test]
+fn a_process_has_one_place_whatever_it_executes() {
+    let told = Tree::new().told("64M", &["exec", "12"]);
+    assert!(told.held_max < 20 * MIB, "{}", told.held_max);
+    let told = Tree::new().told("64M", &["children"]);
+    assert_eq!(told.processes.len(), 21);
+    assert!(told.held_max < 30 * MIB, "{}", told.held_max);
+}
+
+#[test]
+fn a_limit_that_can_not_be_kept_is_told_once() {
+    let told = Tree::new().told("4M", &["hold", "60"]);
+    let lines: Vec<&str> = told.ended.err.lines().filter(|line| line.contains("--limit")).collect();
+    assert_eq!(lines.len(), 1, "{}", told.ended.err);
+    assert!(lines[0].starts_with("uzram run: the limit of 4096 KiB can't be kept"), "{lines:?}");
+    assert!(told.held_max > 4 * MIB, "{}", told.held_max);
+    let kept = Tree::new().told("32M", &["hold", "60"]);
+    assert!(!kept.ended.err.contains("can't be kept"), "{}", kept.ended.err);
+}

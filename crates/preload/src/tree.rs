@@ -1,0 +1,118 @@
+//! The processes that keep one limit together: the file that they share, and how it stays open.
+//!
+//! ```text
+//!   uzram run: makes it, descriptor N -> each program: maps it, N stays open for the next program
+//!                              N is closed (a static program did so) -> that of the parent
+//! ```
+//! What is mapped needs no descriptor (pl-7), and the program can't close this one (pl-8).
+//!
+//! # Safety
+//! The file is mapped for good, and can't get shorter. It holds numbers alone, which other
+//! processes change at any time: so they are atomics.
+#![allow(unsafe_code)]
+
+use crate::settings::TreeName;
+use crate::space::{Failed, system};
+use std::mem::zeroed;
+use std::sync::atomic::AtomicU64;
+use zmem::Tree;
+
+const EBADF: isize = -(libc::EBADF as isize);
+const NAMESPACE: &str = "/proc/self/ns/pid\0";
+const CWD: usize = libc::AT_FDCWD as usize;
+
+/// The file of the tree that this process is of.
+#[derive(Debug)]
+pub(crate) struct TreeFile {
+    pub(crate) tree: Tree,
+    /// The descriptor for programs that are executed.
+    number: usize,
+}
+
+/// Asks the system what a file is.
+fn stat(number: i64, args: [usize; 2], more: usize) -> Result<libc::stat, Failed> {
+    // SAFETY: a structure of numbers.
+    let mut facts: libc::stat = unsafe { zeroed() };
+    let at = (&raw mut facts).addr();
+    let args = match number {
+        libc::SYS_fstat => [args[0], at, 0, 0, 0, 0],
+        _ => [args[0], args[1], at, more, 0, 0],
+    };
+    system(number, args).map(|_| facts)
+}
+
+impl TreeFile {
+    /// Opens the tree's file; `None`: there is none, and the limit is this process's alone.
+    pub(crate) fn open(name: TreeName) -> Option<Self> {
+        let own = Self::map(name.number, name.inode);
+        let tree = own.or_else(|| Self::of_parent(name))?;
+        Some(TreeFile { tree, number: name.number })
+    }
+
+    /// Opens what the parent has open, and has it under the same number here if that is free.
+    fn of_parent(name: TreeName) -> Option<Tree> {
+        let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
+        let path = format!("/proc/{parent}/fd/{}\0", name.number);
+        let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
+        let low = system(libc::SYS_openat, [CWD, path.as_ptr().addr(), flags, 0, 0, 0]).ok()?;
+        let tree = Self::map(low, name.inode);
+        if tree.is_some() {
+            let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
+            let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
+            // Where it is not, the next program looks at this one's parent in vain.
+            let other = high.ok().filter(|high| *high != number);
+            other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
+        }
+        let _closed = system(libc::SYS_close, [low, 0, 0, 0, 0, 0]);
+        tree
+    }
+
+    /// Maps the file, if the descriptor is one of it.
+    fn map(file: usize, inode: usize) -> Option<Tree> {
+        let facts = stat(libc::SYS_fstat, [file, 0], 0).ok()?;
+        let get_seals = [file, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
+        let seals = system(libc::SYS_fcntl, get_seals).unwrap_or(0);
+        let is_it = facts.st_ino == inode as u64 && seals & libc::F_SEAL_SHRINK as usize != 0;
+        let bytes = usize::try_from(facts.st_size).ok().filter(|bytes| is_it && *bytes > 0)?;
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let args = [0, bytes, prot, libc::MAP_SHARED as usize, file, 0];
+        let start = system(libc::SYS_mmap, args).ok()?;
+        // SAFETY: so many bytes were just mapped there, for good, and see the head of this file.
+        let words: &'static [AtomicU64] = unsafe {
+            let first = std::ptr::with_exposed_provenance(start);
+            std::slice::from_raw_parts(first, bytes / size_of::<AtomicU64>())
+        };
+        let path = NAMESPACE.as_ptr().addr();
+        let space = stat(libc::SYS_newfstatat, [CWD, path], 0).map_or(0, |facts| facts.st_ino);
+        Tree::of(words, space)
+    }
+
+    /// Answers a call that would close the descriptor, or keep it from the next program.
+    pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Option<isize> {
+        let is = |arg: usize| arg as u32 as usize == self.number;
+        match number as i64 {
+            libc::SYS_close if is(args[0]) => Some(EBADF),
+            libc::SYS_dup2 | libc::SYS_dup3 if is(args[1]) => Some(EBADF),
+            libc::SYS_close_range => self.close_around(args),
+            libc::SYS_fcntl if is(args[0]) && args[1] as i32 == libc::F_SETFD => Some(0),
+            libc::SYS_ioctl if is(args[0]) && args[1] as u64 == libc::FIOCLEX => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Closes what lies below it and above, if it is within the range.
+    fn close_around(&self, args: [usize; 6]) -> Option<isize> {
+        let (first, last) = (args[0] as u32 as usize, args[1] as u32 as usize);
+        if !(first..=last).contains(&self.number) {
+            return None;
+        }
+        let parts = [(first, self.number.wrapping_sub(1)), (self.number + 1, last)];
+        let is_empty = [first == self.number, last == self.number];
+        let parts = parts.iter().zip(is_empty).filter(|(_, is_empty)| !is_empty);
+        let close = |(first, last): (usize, usize)| {
+            system(libc::SYS_close_range, [first, last, args[2], 0, 0, 0])
+        };
+        let closed = parts.map(|(part, _)| *part).try_for_each(|part| close(part).map(drop));
+        Some(closed.map_or_else(|error| error, |()| 0))
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether processes are gone, and what this one has in memory, as /proc tells.
+
+use crate::kept_file::MEMORY_USED;
+use rustix::fs::{CWD, readlinkat_raw};
+use rustix::io::{Errno, pread};
+use rustix::process::{Pid, test_kill_process};
+use std::ffi::CStr;
+use std::fmt::Write;
+
+/// Text on the stack: a handler may make it.
+#[derive(Debug, Default)]
+struct Text {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        // The last byte stays 0.
+        let to = self.bytes[..31].get_mut(self.len..self.len + text.len());
+        to.ok_or(std::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+/// Returns whether a process runs no program: it never was, or has ended and was not waited for.
+pub(crate) fn is_gone(process: i32) -> bool {
+    let Some(number) = Pid::from_raw(process) else { return true };
+    if test_kill_process(number) == Err(Errno::SRCH) {
+        return true;
+    }
+    // A process that has ended is there until it is waited for, and has no program any more.
+    let mut path = Text::default();
+    let written = write!(path, "/proc/{process}/exe");
+    let is_without = |path: &CStr| {
+        let mut to = [0; 1];
+        readlinkat_raw(CWD, path, &mut to).is_err_and(|error| error == Errno::NOENT)
+    };
+    let path = CStr::from_bytes_until_nul(&path.bytes);
+    let has_none = written.is_ok() && path.is_ok_and(is_without);
+    // Where /proc shows nothing it tells nothing.
+    has_none && !is_without(c"/proc/self/exe")
+}
+
+/// Returns the bytes of anonymous memory that this process has, if /proc tells.
+pub(crate) fn anonymous() -> Option<u64> {
+    let mut bytes = [0; 96];
+    let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
+    // A process whose first thread has ended is told to have none.
+    (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_has_is_told() {
+        let before = anonymous().unwrap();
+        let block = vec![1u8; 64 << 20];
+        let with = anonymous().unwrap();
+        assert!(with >= before + (60 << 20), "{before}, {with}, {}", block[5]);
+    }
+}

@@ -1,0 +1,129 @@
+//! The limit of several processes: each looks at what all of them hold, and evicts what is its own.
+//!
+//! ```text
+//!   this process: 0 ---- floor ------------- share = limit / large processes --- what it holds
+//!                        | evicted where there is no room | given up as soon as there is none |
+//! ```
+//! What a process has resident up to its floor stays, so that it can run, whatever others hold: so
+//! processes pass the limit by a floor each at most (zm-L5).
+
+use super::Limit;
+use crate::alive;
+use crate::tree::{Member, Sum};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The floor is this share of a limit, within bounds.
+const FLOOR_SHARE: u64 = 64;
+const FLOOR_MIN: u64 = 1 << 20;
+const FLOOR_MAX: u64 = 16 << 20;
+/// Of a small limit it is this share at most.
+const FLOOR_SHARE_MAX: u64 = 8;
+/// A process that has lost its limit has more, as it would do nothing but compress else.
+const LOST_FLOOR_SHARE: u64 = 4;
+/// Processes that hold such a share of a limit divide it among them.
+const LARGE_SHARE: u64 = 16;
+/// A limit is lost that is passed by this share, while less than another such share could go.
+const LOST_SHARE: u64 = 64;
+
+impl Limit {
+    /// What this process may always have resident.
+    fn floor(&self, limit: u64) -> u64 {
+        if self.member.as_ref().is_some_and(Member::is_lost) {
+            return limit / LOST_FLOOR_SHARE;
+        }
+        (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
+    }
+
+    /// Whether the limit is kept together with others.
+    pub(crate) fn is_in_tree(&self) -> bool {
+        self.member.as_ref().is_some_and(Member::is_in)
+    }
+
+    /// What this process could evict.
+    fn may_go(&self) -> u64 {
+        match self.get() {
+            Some(limit) if !self.is_stuck() => {
+                self.resident_bytes().saturating_sub(self.floor(limit))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether this process has more resident than its floor. By itself it has none.
+    pub(super) fn is_more_than_floor(&self, limit: u64) -> bool {
+        self.member.is_none() || self.resident_bytes() > self.floor(limit)
+    }
+
+    /// Tells the others what this process holds.
+    pub(super) fn publish(&self) {
+        if let Some(member) = &self.member {
+            member.publish(self.held(), self.may_go());
+        }
+    }
+
+    fn sum(&self, member: &Member, limit: u64) -> Sum {
+        member.sum(self.held(), self.may_go(), limit / LARGE_SHARE)
+    }
+
+    /// Returns whether more than `mark` is held with so many more blocks: by all processes of the
+    /// tree, if there is one.
+    pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
+        let more = (more * self.unit) as u64;
+        let Some(member) = &self.member else { return self.held() + more > mark };
+        let limit = self.limit.load(Relaxed);
+        let mut all = self.sum(member, limit);
+        let is_short = all.held + more + self.reserve_of(limit) > limit;
+        // What processes held that are gone is free.
+        if member.note_short(is_short, limit / all.large) {
+            all = self.sum(member, limit);
+        }
+        if all.held > limit + limit / LOST_SHARE && all.may_go <= limit / LOST_SHARE {
+            member.note_lost(true);
+        } else if all.held <= limit {
+            member.note_lost(false);
+        }
+        all.held + more > mark
+    }
+
+    /// Returns whether the tree is short of room, and this process holds more than its share.
+    pub(crate) fn is_above_share_and_short(&self) -> bool {
+        let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
+        let all = self.sum(member, limit);
+        let is_short = all.held + self.reserve_of(limit) > limit;
+        member.note_short(is_short, limit / all.large);
+        is_short && self.is_above_share()
+    }
+
+    /// Returns whether this process holds more than its share.
+    pub(crate) fn is_above_share(&self) -> bool {
+        let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
+        let share = limit / self.sum(member, limit).large;
+        self.is_more_than_floor(limit) && member.held(self.held()) > share
+    }
+
+    /// Takes note of all anonymous memory that this process has.
+    pub(crate) fn weigh_process(&self) {
+        if let Some(member) = &self.member
+            && let Some(all) = alive::anonymous()
+        {
+            member.note_all(all, self.held(), self.tables.load(Relaxed));
+            self.publish();
+            let _peak = self.sum(member, u64::MAX);
+        }
+    }
+
+    /// Does so now and then.
+    pub(crate) fn weigh_now_and_then(&self) {
+        if self.member.as_ref().is_some_and(|member| member.is_sample_due()) {
+            self.weigh_process();
+        }
+    }
+
+    /// Has a child, which has its parent's place, have its own.
+    pub(crate) fn begin_child(&self) {
+        if let Some(member) = &self.member {
+            member.begin();
+            self.publish();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What several processes hold together: shared memory in which each says what it holds.
+//!
+//! ```text
+//!   words: | magic, most held, used, is short, looked at, space, is told, - | slot | slot | ...
+//!   slot:  | process | held | may go | waits |     process: 0 free, `CLEARED` while it becomes so
+//!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
+//! ```
+//! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
+//! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
+
+mod member;
+
+use crate::alive::is_gone;
+use crate::poke::poke;
+pub(crate) use member::Member;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr1");
+const HEAD: usize = 8;
+const SLOT: usize = 4;
+/// Between two looks for processes that are gone lies so much time, in milliseconds.
+const LOOK_TIME: u64 = 20;
+const CLEARED: u64 = u64::MAX;
+const NONE: usize = usize::MAX;
+const POKING: u64 = 1 << 32;
+
+/// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
+/// regions or arenas with it (one, as a rule); a child of `fork` has a place of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree(&'static [AtomicU64]);
+
+/// What processes hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) held: u64,
+    /// What of it could be evicted.
+    pub(crate) may_go: u64,
+    /// Processes that hold much.
+    pub(crate) large: u64,
+}
+
+impl Tree {
+    /// Returns the tree of shared memory, which was zeros before the first process called this.
+    /// `space` names the space of numbers that this process's is of. `None`: the memory is too
+    /// small, or not a tree's, or that of processes in another space.
+    pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
+        let is = |word: &AtomicU64, value: u64| {
+            let before = word.compare_exchange(0, value, AcqRel, Acquire);
+            before.is_ok() || before == Err(value)
+        };
+        let is_whole = words.len() >= HEAD + SLOT;
+        (is_whole && is(&words[0], MAGIC) && is(&words[5], space)).then_some(Tree(words))
+    }
+
+    /// Returns the most that was seen to be held at a time, by all processes together.
+    pub fn held_max(&self) -> u64 {
+        self.peak().load(Relaxed)
+    }
+
+    /// Returns whether more is held than the limit has room for, as some process has found.
+    pub fn is_short(&self) -> bool {
+        self.short().load(Relaxed) != 0
+    }
+
+    fn peak(&self) -> &AtomicU64 {
+        &self.0[1]
+    }
+
+    /// How many slots were ever used, from the first on.
+    fn used(&self) -> &AtomicU64 {
+        &self.0[2]
+    }
+
+    fn short(&self) -> &AtomicU64 {
+        &self.0[3]
+    }
+
+    fn slots(&self) -> usize {
+        (self.0.len() - HEAD) / SLOT
+    }
+
+    fn slot(&self, nth: usize) -> &[AtomicU64] {
+        &self.0[HEAD + nth * SLOT..][..SLOT]
+    }
+
+    fn in_use(&self) -> Range<usize> {
+        0..(self.used().load(Acquire) as usize).min(self.slots())
+    }
+
+    /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
+    fn sum_but(&self, own: usize, much: u64) -> Sum {
+        let mut sum = Sum::default();
+        for slot in self.in_use().filter(|nth| *nth != own).map(|nth| self.slot(nth)) {
+            if !matches!(slot[0].load(Relaxed), 0 | CLEARED) {
+                let held = slot[1].load(Relaxed);
+                sum.held += held;
+                sum.may_go += slot[2].load(Relaxed);
+                sum.large += u64::from(held >= much);
+            }
+        }
+        sum
+    }
+
+    /// Finds a slot for a process: its own, if it has executed a program, else one that is free.
+    fn take(&self, process: u64) -> Option<usize> {
+        let own = |nth: &usize| self.slot(*nth)[0].load(Acquire) == process;
+        let free =
+            |nth: &usize| self.slot(*nth)[0].compare_exchange(0, process, AcqRel, Acquire).is_ok();
+        let taken = self.in_use().find(own).or_else(|| (0..self.slots()).find(free));
+        let nth = taken.or_else(|| {
+            self.clear_gone();
+            (0..self.slots()).find(free)
+        })?;
+        self.used().fetch_max(nth as u64 + 1, AcqRel);
+        Some(nth)
+    }
+
+    /// Frees a slot that names a process.
+    fn clear(&self, nth: usize, process: u64) {
+        let slot = self.slot(nth);
+        // Not at once: who comes late must not clear what the next process says there.
+        if slot[0].compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
+            slot[1..].iter().for_each(|word| word.store(0, Relaxed));
+            slot[0].store(0, Release);
+        }
+    }
+
+    /// Frees the slots of processes that are gone.
+    fn clear_gone(&self) {
+        for nth in self.in_use() {
+            let process = self.slot(nth)[0].load(Acquire);
+            if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
+                self.clear(nth, process);
+            }
+        }
+    }
+
+    /// Pokes the process that waits for another one and holds most above `share`.
+    fn poke_idle(&self, share: u64) {
+        let held = |nth: usize| {
+            let slot = self.slot(nth);
+            let may_be = slot[3].load(Relaxed) != 0 && slot[2].load(Relaxed) > 0;
+            Some(slot[1].load(Relaxed)).filter(|held| may_be && *held > share)
+        };
+        let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
+        let Some((_, nth)) = most else { return };
+        let (process, waits) = (self.slot(nth)[0].load(Acquire), &self.slot(nth)[3]);
+        let thread = waits.load(Relaxed);
+        let is_free = thread != 0 && thread & POKING == 0;
+        // It does not go on before the signal is with it: see `Member::waited`.
+        if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
+            poke(process as i32, thread as i32);
+            let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
+        }
+    }
+
+    /// Does so unless it was done a moment ago. `now` is in milliseconds; whether it did.
+    fn clear_gone_at(&self, now: u64) -> bool {
+        let looked = &self.0[4];
+        let before = looked.load(Relaxed);
+        let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;
+        let is_ours = is_due && looked.compare_exchange(before, now, Relaxed, Relaxed).is_ok();
+        if is_ours {
+            self.clear_gone();
+        }
+        is_ours
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! A process in its tree: what it says there, and what it sees.
+
+use super::{NONE, POKING, Sum, Tree};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+
+/// So often something comes between two samples.
+const SAMPLE: usize = 256;
+/// Looks in vain after which who pokes counts as killed.
+const POKE_LOOKS: usize = 100_000;
+
+/// A process in its tree.
+#[derive(Debug)]
+pub(crate) struct Member {
+    tree: Tree,
+    pub(super) process: AtomicU64,
+    /// `NONE`: there was none left.
+    pub(super) slot: AtomicUsize,
+    /// What this process has beyond what its pager counts; below 0 where that counts too much.
+    beside: AtomicI64,
+    samples: AtomicUsize,
+    /// Whether nothing is left that could go, and the limit is passed.
+    is_lost: AtomicBool,
+    /// Whether it is to be told that this is so.
+    is_told: AtomicBool,
+}
+
+impl Member {
+    pub(crate) fn new(tree: Tree) -> Self {
+        let member = Member::without_slot(tree);
+        member.begin();
+        member
+    }
+
+    pub(super) fn without_slot(tree: Tree) -> Self {
+        Member {
+            tree,
+            process: 0.into(),
+            slot: NONE.into(),
+            beside: 0.into(),
+            samples: 0.into(),
+            is_lost: false.into(),
+            is_told: false.into(),
+        }
+    }
+
+    /// Takes a slot: for a process that begins, or for a child, which has its parent's.
+    pub(crate) fn begin(&self) {
+        let process = own_number();
+        self.process.store(process, Relaxed);
+        self.slot.store(self.tree.take(process).unwrap_or(NONE), Relaxed);
+    }
+
+    /// Gives the slot back, if it is this process's, and not that of one whose memory it shares.
+    pub(crate) fn end(&self) {
+        let process = self.process.load(Relaxed);
+        if process == own_number() && self.is_in() {
+            self.tree.clear(self.slot.swap(NONE, Relaxed), process);
+        }
+    }
+
+    /// Says that this process holds nothing, as it is about to execute a program of which nothing
+    /// is known yet.
+    pub(crate) fn hush(&self) {
+        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
+        if nth != NONE && process == own_number() {
+            self.tree.slot(nth)[1..].iter().for_each(|word| word.store(0, Relaxed));
+        }
+    }
+
+    /// Returns whether this process has a slot.
+    pub(crate) fn is_in(&self) -> bool {
+        self.slot.load(Relaxed) != NONE
+    }
+
+    /// Returns what this process holds, where its pager counts `counted`.
+    pub(crate) fn held(&self, counted: u64) -> u64 {
+        counted.saturating_add_signed(self.beside.load(Relaxed))
+    }
+
+    /// Says what this process holds.
+    pub(crate) fn publish(&self, counted: u64, may_go: u64) {
+        let nth = self.slot.load(Relaxed);
+        if nth == NONE {
+            return;
+        }
+        let slot = self.tree.slot(nth);
+        if slot[0].load(Relaxed) != self.process.load(Relaxed) {
+            // Others took it to be gone, as one is seen whose first thread has ended.
+            return self.slot.store(NONE, Relaxed);
+        }
+        slot[1].store(self.held(counted), Relaxed);
+        slot[2].store(may_go, Relaxed);
+    }
+
+    /// Returns what all hold, where this process's pager counts `counted`. A process is a large one
+    /// if it holds `much`, and this one is in any case.
+    pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
+        let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
+        sum.held += self.held(counted);
+        sum.may_go += may_go;
+        sum.large += 1;
+        if sum.held > self.tree.peak().load(Relaxed) {
+            self.tree.peak().fetch_max(sum.held, Relaxed);
+        }
+        sum
+    }
+
+    /// Returns whether it is time for a sample.
+    pub(crate) fn is_sample_due(&self) -> bool {
+        self.samples.fetch_add(1, Relaxed) % SAMPLE == 0
+    }
+
+    /// Takes note of all anonymous memory that this process has, where its pager counts `counted`,
+    /// of which the system counts all but `tables`.
+    pub(crate) fn note_all(&self, all: u64, counted: u64, tables: u64) {
+        self.beside.store((all + tables) as i64 - counted as i64, Relaxed);
+    }
+
+    /// Says whether there is less than the limit has room for. Where there is, processes that are
+    /// gone are looked for, and one that waits with more than its share is poked; whether that was
+    /// done.
+    pub(crate) fn note_short(&self, is_short: bool, share: u64) -> bool {
+        let word = self.tree.short();
+        if word.load(Relaxed) != u64::from(is_short) {
+            word.store(is_short.into(), Relaxed);
+        }
+        let has_looked = is_short && self.tree.clear_gone_at(milliseconds());
+        if has_looked {
+            self.tree.poke_idle(share);
+        }
+        has_looked
+    }
+
+    /// Says whether this thread is about to wait for a process, and may be poked.
+    pub(crate) fn waits(&self) {
+        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
+        if nth != NONE && process == own_number() {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+            let waits = &self.tree.slot(nth)[3];
+            let _other = waits.compare_exchange(0, thread, AcqRel, Acquire);
+        }
+    }
+
+    /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
+    pub(crate) fn waited(&self) {
+        let nth = self.slot.load(Relaxed);
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        if nth == NONE || self.tree.slot(nth)[3].load(Relaxed) & !POKING != thread {
+            return;
+        }
+        let waits = &self.tree.slot(nth)[3];
+        for _ in 0..POKE_LOOKS {
+            if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
+        // It comes at the end of a system call.
+        std::thread::yield_now();
+    }
+
+    /// Says whether the limit can't be kept.
+    pub(crate) fn note_lost(&self, is_lost: bool) {
+        if self.is_lost.load(Relaxed) != is_lost {
+            self.is_lost.store(is_lost, Relaxed);
+            self.is_told.fetch_or(is_lost, Relaxed);
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Relaxed)
+    }
+
+    /// Returns whether it was found, since this was last asked, that the limit can't be kept, and
+    /// no other process has said so.
+    pub(crate) fn take_lost(&self) -> bool {
+        self.is_told.load(Relaxed)
+            && self.is_told.swap(false, Relaxed)
+            && self.tree.0[6].swap(1, Relaxed) == 0
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+pub(super) fn own_number() -> u64 {
+    rustix::process::getpid().as_raw_nonzero().get() as u64
+}
+
+fn milliseconds() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}

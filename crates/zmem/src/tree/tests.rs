@@ -1,0 +1,173 @@
+//! Slots of processes that begin, execute programs, and end in any way.
+
+use super::member::own_number;
+use super::*;
+
+use std::process::{Child, Command, Stdio};
+
+/// A tree of so many slots.
+fn tree(slots: usize) -> Tree {
+    let words: Vec<AtomicU64> = (0..HEAD + slots * SLOT).map(|_| AtomicU64::new(0)).collect();
+    Tree::of(Vec::leak(words), 7).unwrap()
+}
+
+/// A process that waits until it is killed: at the latest when this goes.
+struct Waiting(Child);
+
+impl Waiting {
+    fn number(&self) -> u64 {
+        self.0.id().into()
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+fn waiting() -> Waiting {
+    Waiting(Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap())
+}
+
+fn member(tree: Tree, process: &Waiting) -> Member {
+    let member = Member::without_slot(tree);
+    let number = process.number();
+    member.process.store(number, Relaxed);
+    member.slot.store(tree.take(number).unwrap_or(NONE), Relaxed);
+    member
+}
+
+#[test]
+fn memory_is_a_trees_if_it_is_large_enough_and_of_one_space() {
+    let words = tree(1).0;
+    assert!(Tree::of(words, 7).is_some());
+    assert!(Tree::of(words, 8).is_none());
+    assert!(Tree::of(&words[..HEAD + SLOT - 1], 7).is_none());
+    words[0].store(5, Relaxed);
+    assert!(Tree::of(words, 7).is_none());
+}
+
+#[test]
+fn what_processes_hold_is_added_up() {
+    let (tree, others) = (tree(4), [waiting(), waiting()]);
+    let own = Member::new(tree);
+    let members = others.each_ref().map(|process| member(tree, process));
+    members.iter().zip([10, 200]).for_each(|(member, held)| member.publish(held, held / 2));
+    own.publish(3000, 1000);
+    let expected = Sum { held: 3210, may_go: 1105, large: 3 };
+    assert_eq!(own.sum(3000, 1000, 10), expected);
+    assert_eq!(members[1].sum(200, 100, 10), expected);
+    assert_eq!(tree.held_max(), 3210);
+    // What its pager does not count is added, or taken off.
+    own.note_all(5000, 3000, 100);
+    assert_eq!(own.sum(3000, 0, 0).held, 5310);
+    own.note_all(500, 3000, 100);
+    assert_eq!(own.sum(3000, 0, 0).held, 810);
+    own.hush();
+    assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
+}
+
+#[test]
+fn a_process_that_executes_a_program_keeps_its_slot() {
+    let tree = tree(4);
+    let before = Member::new(tree);
+    before.publish(100, 0);
+    let after = Member::new(tree);
+    after.publish(30, 0);
+    assert_eq!(before.slot.load(Relaxed), after.slot.load(Relaxed));
+    assert_eq!(after.sum(30, 0, 0), Sum { held: 30, may_go: 0, large: 1 });
+}
+
+#[test]
+fn what_the_dead_held_is_free() {
+    let tree = tree(8);
+    let own = Member::new(tree);
+    let (mut killed, lives) = (waiting(), waiting());
+    member(tree, &killed).publish(1000, 0);
+    member(tree, &lives).publish(20, 0);
+    assert_eq!(own.sum(0, 0, 0).held, 1020);
+    tree.clear_gone();
+    assert_eq!(own.sum(0, 0, 0).held, 1020);
+    killed.kill();
+    // It is there until it is waited for, and holds nothing from its end on.
+    let is_free = || {
+        tree.clear_gone();
+        own.sum(0, 0, 0).held == 20
+    };
+    testkit::wait::until("what it held is free", is_free);
+    drop(killed);
+    // The next one has its place.
+    let next = waiting();
+    member(tree, &next).publish(5, 0);
+    assert_eq!((own.sum(0, 0, 0).held, tree.in_use()), (25, 0..3));
+    drop(lives);
+}
+
+#[test]
+fn looks_for_the_dead_are_rare() {
+    let tree = tree(1);
+    assert!(tree.clear_gone_at(1000) && !tree.clear_gone_at(1000 + LOOK_TIME - 1));
+    assert!(tree.clear_gone_at(1000 + LOOK_TIME) && tree.clear_gone_at(5));
+}
+
+#[test]
+fn without_a_slot_a_process_is_by_itself() {
+    let (tree, processes) = (tree(2), [waiting(), waiting()]);
+    let _others = processes.each_ref().map(|process| member(tree, process).publish(10, 0));
+    let own = Member::new(tree);
+    assert!(!own.is_in());
+    own.publish(7, 7);
+    // A slot that is free now is no reason to take one later: another may need it to begin.
+    drop(processes);
+    let next = Member::new(tree);
+    assert!(next.is_in());
+    next.end();
+    assert!(!next.is_in());
+}
+
+#[test]
+fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
+    let tree = tree(2);
+    let (own, other) = (Member::new(tree), waiting());
+    tree.clear(0, own_number());
+    member(tree, &other).publish(10, 0);
+    own.publish(5000, 0);
+    assert_eq!(tree.sum_but(NONE, 0).held, 10);
+}
+
+#[test]
+fn that_the_limit_is_lost_is_said_once() {
+    let tree = tree(2);
+    let own = Member::new(tree);
+    assert!(!own.take_lost());
+    own.note_lost(true);
+    assert!(own.is_lost() && own.take_lost() && !own.take_lost());
+    own.note_lost(false);
+    own.note_lost(true);
+    assert!(own.is_lost() && !own.take_lost());
+}
+
+#[test]
+fn who_waits_is_free_again_though_its_poker_was_killed() {
+    let tree = tree(2);
+    let own = Member::new(tree);
+    let waits = &tree.slot(0)[3];
+    own.waits();
+    assert!(waits.load(Relaxed) != 0);
+    // It holds less than its share, or has nothing that could go: it is left alone.
+    own.publish(100, 50);
+    tree.poke_idle(100);
+    own.publish(100, 0);
+    tree.poke_idle(10);
+    waits.fetch_or(POKING, Relaxed);
+    own.waited();
+    assert_eq!(waits.load(Relaxed), 0);
+    own.waited();
+    assert_eq!(waits.load(Relaxed), 0);
+}

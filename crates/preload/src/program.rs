@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::heap::HEAP;
+use crate::local;
 use crate::mappings::{self, Answer};
 use crate::pins;
 use crate::report;
@@ -79,6 +80,7 @@ impl Hook for Program {
         if number as i64 == libc::SYS_exit_group {
             self.report();
         }
+        local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
         Step::Issue

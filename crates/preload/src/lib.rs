@@ -13,6 +13,7 @@
 
 mod begin;
 mod heap;
+mod local;
 mod mappings;
 mod pieces;
 mod pins;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::heap::HEAP;
+use crate::local;
 use crate::mappings::{self, Answer};
 use crate::pins;
 use crate::report;
@@ -125,6 +126,7 @@ impl Hook for Program {
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
             _ => {}
         }
+        local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
         if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {

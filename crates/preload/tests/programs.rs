@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use testkit::programs::{NOBODY, Place, Shown, built};
 use testkit::{scaled, seed};
 
@@ -42,10 +42,13 @@ fn same(place: &Place, settings: &str, command: &[&str]) -> Stats {
     stats
 }
 
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
 /// A program that checks itself, and what it ends with.
 fn checks_itself(place: &Place, settings: &str, threads: usize) -> Stats {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let program = place.compile(&sources, "memory");
+    let program = place.compile(&sources(), "memory");
     let program = program.to_str().unwrap();
     let steps = scaled(3000, 100_000) / threads;
     let args = [seed(7), steps as u64, threads as u64].map(|number| number.to_string());
@@ -71,6 +74,15 @@ fn so_does_one_of_several() {
         let stats = checks_itself(&place(), &settings, 4);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{settings}");
     }
+}
+
+#[test]
+fn threads_are_answered_whose_own_storage_has_gone() {
+    let place = place();
+    let program = place.compile(&sources(), "locals");
+    let (shown, stats) = preloaded(&place, "limit=4000000", &[program.to_str().unwrap()]);
+    assert_eq!(shown.output, "all is as it has to be\n", "{shown:?}");
+    assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
 #[test]

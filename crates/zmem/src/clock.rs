@@ -14,6 +14,8 @@ pub(crate) struct Evictor {
     queue: Box<[u32]>,
     first: usize,
     queued: usize,
+    /// Whether nothing is to go any more.
+    pub(crate) has_ended: bool,
 }
 
 /// What a step of the hand came to.
@@ -34,7 +36,7 @@ impl Evictor {
             .try_reserve_exact(room)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
-        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0 })
+        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0, has_ended: false })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -205,10 +205,11 @@ impl Pager {
         let has_copy = |unit: usize| {
             let seen = self.words[unit].load();
             if seen.state() == State::Busy {
-                // Its owner may be bringing it back; then it will have a copy.
+                // Its owner may be bringing it back; then it will have a copy. No one waits for it:
+                // a copy of a process may lack it (zm-F3).
                 self.note_copies(unit..unit + 1);
             }
-            seen.has_copy()
+            seen.has_copy() && seen.state() != State::Busy
         };
         self.for_runs(self.units_of(piece), usize::MAX, has_copy, |run| {
             if self.discard(run.clone()) {

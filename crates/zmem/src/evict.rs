@@ -30,6 +30,9 @@ impl Pager {
         spares: Spares,
         buf: &mut [u8],
     ) -> usize {
+        if evictor.has_ended {
+            return 0;
+        }
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {

@@ -1,6 +1,7 @@
 //! Ends the process where going on would give wrong data. Nothing here allocates, as it may run in
 //! a signal handler.
 
+use rustix::io::Errno;
 use std::fmt::{self, Display, Write};
 
 struct Text {
@@ -24,4 +25,10 @@ pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
     let _cut = writeln!(text, "zmem: {what}: {why}; the process can't go on without it");
     let _unheard = rustix::io::write(rustix::stdio::stderr(), &text.bytes[..text.len]);
     std::process::abort()
+}
+
+/// Says what the system has refused, and ends the process. The system's own words for the error
+/// would come from the heap.
+pub(crate) fn refused(what: &str, errno: Errno) -> ! {
+    fatal(what, &format_args!("error {} of the system", errno.raw_os_error()))
 }

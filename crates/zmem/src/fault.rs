@@ -49,10 +49,8 @@ impl Pager {
     fn fill_hole(&self, unit: usize, address: usize) {
         let page = page::page_size();
         let start = (address - self.memory.addresses().start) / page * page;
-        let fill = || {
-            let filled = self.backend.fill_holes(&self.memory, start..start + page);
-            self.expect("a page can't be filled", filled);
-        };
+        let fill_holes = || self.backend.fill_holes(&self.memory, start..start + page);
+        let fill = || self.expect("a page can't be filled", fill_holes());
         let (word, seen) = (&self.words[unit], self.words[unit].load());
         match (seen.state(), seen.pins()) {
             (State::Resident, 0) if word.try_own(seen) => {
@@ -77,8 +75,7 @@ impl Pager {
                 State::Resident | State::Free | State::Plain => return 0,
                 State::Busy => {
                     count(&self.counters.waits, 1);
-                    let word = &self.words[unit];
-                    self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
+                    self.wait_for_block(unit, seen);
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
@@ -98,6 +95,12 @@ impl Pager {
                 return brought;
             }
         }
+    }
+
+    /// Waits while another thread owns a block.
+    pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
+        let word = &self.words[unit];
+        self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
     }
 
     /// Waits while another thread owns a block, or changes a chunk. Ends the process if it is a

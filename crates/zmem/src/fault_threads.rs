@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use crate::fatal::fatal;
+use crate::fatal::{fatal, refused};
 use crate::gate::GATE;
 use crate::in_handler;
 use crate::order::Toucher;
@@ -91,7 +91,7 @@ impl Pager {
         let result = self.answer_until(stop);
         in_handler::set(false);
         if let Err(errno) = result {
-            fatal("faults can't be answered (was the descriptor closed?)", &errno);
+            refused("faults can't be answered (was the descriptor closed?)", errno);
         }
     }
 

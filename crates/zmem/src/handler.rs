@@ -17,7 +17,7 @@ use crate::seats::Taker;
 use crate::signals::{SignalMask, action_of, default_action, set_action};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::Once;
+use std::sync::{Once, atomic::Ordering::SeqCst};
 
 /// How often in a row an instruction may fault on a resident block, with no block closed in
 /// between, before the program must have protected the memory itself.
@@ -150,11 +150,16 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t) -> bo
         in_handler::set(false);
         Some(verdict)
     });
-    let (closings, most) = match verdict.flatten() {
-        None => return false,
-        Some(Verdict::Answered) => return true,
-        Some(Verdict::Resident { closings }) => (closings, RESIDENT_FAULTS_MAX),
-        Some(Verdict::Unmanaged { closings }) => (closings, UNMANAGED_FAULTS_MAX),
+    let (closings, most) = match verdict {
+        Some(None) => return false,
+        Some(Some(Verdict::Answered)) => return true,
+        Some(Some(Verdict::Resident { closings })) => (closings, RESIDENT_FAULTS_MAX),
+        Some(Some(Verdict::Unmanaged { closings })) => (closings, UNMANAGED_FAULTS_MAX),
+        // The region that it was of may have ended since.
+        None => match registry::ENDED.load(SeqCst) {
+            0 => return false,
+            ended => (ended, UNMANAGED_FAULTS_MAX),
+        },
     };
     let this = Spurious { address, instruction: instruction(context), closings };
     let (last, before) = LAST.get();

@@ -4,7 +4,7 @@
 use crate::backend::{Backend, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Evictor;
-use crate::fatal::fatal;
+use crate::fatal::refused;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
 use crate::memory::{Managed, table_reach};
@@ -202,9 +202,7 @@ impl Pager {
 
     /// Ends the process if the system has refused what must not fail.
     pub(crate) fn expect(&self, what: &str, done: Result<(), rustix::io::Errno>) {
-        if let Err(errno) = done {
-            fatal(what, &errno);
-        }
+        done.unwrap_or_else(|errno| refused(what, errno));
     }
 
     /// Takes account of what the device takes by now.

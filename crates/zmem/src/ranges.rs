@@ -78,7 +78,7 @@ impl Pager {
             let seen = self.words[next].load();
             match seen.state() {
                 State::Untouched | State::Free | State::Plain => next += 1,
-                State::Busy => self.words[next].wait(seen),
+                State::Busy => self.wait_for_block(next, seen),
                 State::Resident if seen.pins() > 0 => {
                     return Err(Error::Locked { at: self.bytes_of(next..next).start });
                 }

@@ -17,7 +17,7 @@ use page::fork::Mutex;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// The most regions at a time.
 pub(crate) const REGIONS_MAX: usize = 128;
@@ -37,6 +37,10 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 
 /// How many places, from the first on, were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many regions have ended. Memory of the program's is used on then: a touch that came when a
+/// block was absent may be on its way to the handler.
+pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Held while a region is added. It is locked inside the gate, so no fork copies it locked.
 static ADDING: Mutex<()> = Mutex::new(());
@@ -146,6 +150,7 @@ pub(crate) fn remove(pager: &Pager) {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
     };
     if let Some(place) = PLACES.iter().find(is_it) {
+        ENDED.fetch_add(1, SeqCst);
         place.end.store(0, SeqCst);
         while !place.is_empty() {
             std::thread::yield_now();

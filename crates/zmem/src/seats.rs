@@ -11,14 +11,18 @@
 //! So one thread at a time uses its stack and its buffer.
 #![allow(unsafe_code)]
 
+use crate::gate::GATE;
 use crate::memory::Managed;
-use crate::sync::{AtomicU32, Ordering, wait, wake};
+use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// Bytes of a stack: enough for a fault, in a build without optimisation too. The rest is never
 /// touched, so takes no memory.
 const STACK_BYTES: usize = 256 << 10;
+/// So often a thread without a seat looks whether those who had one are missing.
+const LOST_TICK: Duration = Duration::from_millis(100);
 /// Most seats: `free` has this many bits.
 pub(crate) const SEATS_MAX: usize = 32;
 
@@ -82,7 +86,11 @@ impl Seats {
         loop {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
-                wait(&self.free, 0);
+                // In a copy of the process, missing threads may have them all (zm-F3).
+                if GATE.is_torn() && GATE.is_alone_inside() {
+                    self.free.store(u32::MAX >> (SEATS_MAX - self.count), Ordering::Relaxed);
+                }
+                wait_for(&self.free, 0, LOST_TICK);
                 continue;
             }
             let nth = seen.trailing_zeros();

@@ -113,13 +113,16 @@ impl BlockWord {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
     }
 
-    /// Makes a block of an arena free, while the words of its chunk are looked at by nobody but who
-    /// pins.
-    #[cfg(not(loom))]
+    /// Makes a block of an arena free, as its chunk is being opened. Who owns it gives it up at
+    /// once, as the chunk is not open.
     pub(crate) fn begin_free(&self) {
-        let mut seen = self.load();
-        while !self.step(seen, seen.with_state(State::Free)) {
-            seen = self.load();
+        loop {
+            let seen = self.load();
+            match seen.state() {
+                State::Busy => self.wait(seen),
+                _ if self.step(seen, seen.with_state(State::Free)) => return,
+                _ => {}
+            }
         }
     }
 

@@ -49,21 +49,26 @@ fn place(memory: &Managed, range: &Range<usize>) -> Place {
     Place { start: start as u64, bytes: range.len() as u64 }
 }
 
-/// Goes on with a range for as long as the kernel does some of it, or asks to try again.
+/// Goes on with a range for as long as the kernel does some of it, or asks to try again. What lies
+/// in several mappings it refuses, so that is done page by page.
 fn go_on(
     range: Range<usize>,
     mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
 ) -> Result<(), Short> {
-    let (mut done, mut tries) = (0, 0);
+    let (mut done, mut tries, mut longest) = (0, 0, range.len());
+    let page = page::page_size();
     while done < range.len() {
-        let (result, more) = step(range.start + done..range.end);
+        let start = range.start + done;
+        let bytes = longest.min(range.end - start);
+        let (result, more) = step(start..start + bytes);
         match result {
-            Ok(()) => return Ok(()),
+            Ok(()) => (done, tries) = (done + bytes, 0),
             Err(Errno::AGAIN) if more > 0 => (done, tries) = (done + more as usize, 0),
             Err(Errno::AGAIN) if tries < TRIES_MAX => {
                 tries += 1;
                 std::thread::yield_now();
             }
+            Err(Errno::NOENT | Errno::INVAL) if bytes > page => longest = page,
             Err(errno) => return Err(Short { done, errno }),
         }
     }
@@ -177,7 +182,8 @@ impl Uffd {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                Err(Errno::EXIST) | Ok(()) => {}
+                // Registered no more, as the region has ended, they are zeros without that.
+                Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -206,10 +212,9 @@ impl Uffd {
         range: Range<usize>,
         is_protected: bool,
     ) -> Result<(), Errno> {
-        let place = place(memory, &range);
         let mode = if is_protected { PROTECT } else { UNPROTECT_NO_WAKE };
-        go_on(0..1, |_| {
-            let of = Writeprotect { place, mode };
+        go_on(range, |part| {
+            let of = Writeprotect { place: place(memory, &part), mode };
             (self.ask(WRITEPROTECT, of).0, 0)
         })
         .map_err(|short| short.errno)

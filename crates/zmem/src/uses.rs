@@ -72,7 +72,7 @@ impl Pager {
             let rest = next..units.end;
             next = match (seen.state(), Use::of(seen.state()), to) {
                 (State::Busy, ..) => {
-                    self.words[next].wait(seen);
+                    self.wait_for_block(next, seen);
                     next
                 }
                 (_, from, _) if from == to => next + 1,
@@ -138,13 +138,15 @@ impl Pager {
         let own = units.start..units.start + own;
         // They stay resident meanwhile.
         self.pin(own.clone(), buf)?;
+        // Who stores may be reading them in their place, up to here (zm-R5).
+        drop(self.evictor.lock());
         for unit in own.clone() {
             let word = &self.words[unit];
             loop {
                 let seen = word.load();
                 match seen.state() {
                     State::Resident if word.try_own(seen) => break,
-                    State::Busy => word.wait(seen),
+                    State::Busy => self.wait_for_block(unit, seen),
                     _ => {}
                 }
             }
@@ -169,5 +171,35 @@ impl Pager {
                 from = unit + 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::memory::Managed;
+    use crate::pager::Contents;
+    use crate::seats::Taker;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Where the system permits nothing else, who stores reads blocks in their place.
+    #[test]
+    fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
+        let memory = Managed::map(2 << 20, 2 << 20).unwrap();
+        let pager = Pager::new(memory, Contents::Vacant, &Options::default()).unwrap();
+        let change = |to| pager.set_use(0..2, to, &mut pager.seats.take(Taker::Call)).unwrap();
+        change(Use::Managed);
+        thread::scope(|scope| {
+            let evictor = pager.evictor.lock();
+            let changes = scope.spawn(|| change(Use::Plain));
+            testkit::wait::until("it is pinned", || pager.words[1].load().pins() > 0);
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(pager.words[0].load().state(), State::Resident);
+            drop(evictor);
+            changes.join().unwrap();
+        });
+        assert_eq!(pager.words[0].load().state(), State::Plain);
     }
 }

@@ -271,6 +271,29 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
+/// Where all that is mapped comes locked, what becomes free goes all the same.
+#[test]
+fn what_is_locked_as_it_is_mapped_can_be_freed() {
+    install();
+    for kind in KINDS {
+        in_child(|| {
+            // SAFETY: it changes no data.
+            if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+                return println!("left out: nothing may be locked");
+            }
+            let arena = Arena::new(0, 4 * MIB, &options(kind, 0)).unwrap();
+            let mut model = Model::new(arena, testkit::seed(61));
+            for to in [Use::Plain, Use::Free, Use::Managed, Use::Free, Use::Plain, Use::Free] {
+                for blocks in [3..40, 500..520] {
+                    model.set_use(blocks.clone(), to);
+                    model.used(blocks).into_iter().for_each(|block| model.write(block));
+                }
+                model.verify_all();
+            }
+        });
+    }
+}
+
 #[test]
 fn a_touch_of_what_is_free_is_the_programs() {
     install();

@@ -133,7 +133,7 @@ impl Under {
         let options = Options {
             block: [BlockOrder::Fixed, BlockOrder::Adaptive][rng.usize(..2)](order),
             codec: zcomp::by_name(codec).unwrap(),
-            store_limit: rng.bool().then(|| rng.u64(..1 << 20)),
+            store_limit: rng.bool().then(|| rng.u64(1 << 16..1 << 20)),
             fork: Fork::Copied,
             checksums: rng.bool(),
             ..with(BACKENDS[rng.usize(..4)])

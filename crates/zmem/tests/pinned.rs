@@ -104,6 +104,37 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
     assert!(region.iter().all(|&byte| byte == 0));
 }
 
+/// The program may advise of a part of a region, which makes several mappings of it: what comes and
+/// goes at once may lie in two.
+#[test]
+fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
+    for_each_backend(|backend| {
+        for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(3)] {
+            let options = Options { block, backend, ..Options::default() };
+            let mut region = Region::new(4 * MIB, options).unwrap();
+            for at in (4096..4 * MIB).step_by(11 * 4096) {
+                let start = region[at..].as_ptr().cast_mut().cast();
+                // SAFETY: it changes no data.
+                assert_eq!(unsafe { libc::madvise(start, 3 * 4096, libc::MADV_DONTDUMP) }, 0);
+            }
+            write(&mut region, 1);
+            let mut rng = fastrand::Rng::with_seed(testkit::seed(70));
+            // Half of it does not get smaller, and so is put back.
+            for block in region.chunks_mut(64 << 10).step_by(2) {
+                block.fill_with(|| rng.u8(..));
+            }
+            let expected = region.to_vec();
+            for _ in 0..3 {
+                region.reclaim(4 * MIB);
+                assert!(region[..] == expected);
+            }
+            let stats = region.stats();
+            assert!(stats.filled > 0 && stats.incompressible > 0, "{stats:?}");
+            region.check();
+        }
+    });
+}
+
 #[test]
 fn a_region_does_where_all_that_comes_is_locked() {
     for backend in BACKENDS {

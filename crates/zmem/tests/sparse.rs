@@ -37,13 +37,23 @@ fn frees_tables(region: &Region) -> bool {
 
 #[test]
 fn what_is_held_has_page_tables_with_it() {
+    use BackendKind::{Signal, SignalRemap, UserfaultfdSigbus};
+    [Signal, SignalRemap, UserfaultfdSigbus].into_iter().for_each(hold_page_tables);
+}
+
+fn hold_page_tables(backend: BackendKind) {
     in_child(|| {
         let before = taken();
-        let mut region = Region::new(8 * GIB, Options::default()).unwrap();
+        let Ok(mut region) = Region::new(8 * GIB, Options { backend, ..Options::default() }) else {
+            return println!("left out, as it is not permitted here: {backend:?}");
+        };
         touch(&mut region);
         let (now, held) = (taken(), region.stats().held);
         let all = now[0] - before[0] + now[1] - before[1];
-        assert!(all <= held + held / 50 && held <= all + all / 10, "{all} taken, {held} held");
+        println!("{backend:?}: {all} taken, {held} held");
+        assert!(all <= held + held / 50, "{all} taken, {held} held");
+        // Blocks of the others may have tables in a second place, by and by.
+        assert!(backend != BackendKind::Signal || held <= all + all / 10, "{all}, {held} held");
         let has_freed = frees_tables(&region);
         let (now, held) = (taken(), region.stats().held);
         let all = now[0] - before[0] + now[1] - before[1];

@@ -68,6 +68,24 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 Child::clone_unnoticed(|| verify_all_but(5)).wait();
                 let ended = Child::clone_unnoticed(|| verify(&region, 5)).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
+                // SAFETY: nobody has the bytes.
+                let zero = || unsafe { region.dont_need_shared(0..region.len()).unwrap() };
+                let ended = Child::clone_unnoticed(zero).status();
+                assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
+            });
+            // So many that all seats are taken.
+            region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
+            let seats = thread::available_parallelism().unwrap().get() as u64 + 2;
+            let before = region.stats().waits;
+            let touch_at_once = || {
+                thread::scope(|scope| {
+                    (0..seats).for_each(|_| _ = scope.spawn(|| verify(&region, 5)))
+                });
+            };
+            while_one_waits(DECOMPRESS, &touch_at_once, &|| {
+                let are_taken = || region.stats().waits + 1 >= before + seats;
+                testkit::wait::until("all seats are taken", are_taken);
+                Child::clone_unnoticed(|| verify_all_but(5)).wait();
             });
             let cold = || region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
             while_one_waits(COMPRESS, &cold, &|| {

@@ -12,6 +12,7 @@ mod userfaultfd;
 
 pub(crate) use choose::choose;
 
+use crate::fatal::refused;
 use crate::memory::Managed;
 use crate::uffd::Fault;
 use rustix::fd::BorrowedFd;
@@ -19,6 +20,13 @@ use rustix::io::Errno;
 use std::fmt::Debug;
 use std::ops::Range;
 use zram::{ORDER_MAX, SLOT_BYTES};
+
+/// Returns why blocks could not be closed that are open again: in several mappings, some of it may
+/// have been done.
+fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
+    undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
+    errno
+}
 
 /// Where the data lie of blocks that are owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +84,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Gives what is marked its data, at once for all who look.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
-    /// Has a touch of what is resident fault; the data stay.
+    /// Has a touch of what is resident fault; the data stay. After an error none of it does.
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
     /// Has what was closed be readable and writable again.

@@ -10,8 +10,8 @@
 //! neighbours do, and the system joins them to one mapping. What is closed can be read, as there is
 //! no other way to copy it: so a touch that reads takes no block out of probation.
 
-use super::{Backend, Data};
-use crate::memory::Managed;
+use super::{Backend, Data, undone};
+use crate::memory::{Managed, table_reach};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -25,7 +25,8 @@ pub(crate) struct SignalRemap {
 
 /// Memory beside a region, where blocks are made.
 fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
-    let staged = Managed::map(memory.bytes(), page::page_size())?;
+    // A chunk has tables of its own there, too.
+    let staged = Managed::map(memory.bytes(), table_reach())?;
     staged.open(0..staged.bytes())?;
     Ok(staged)
 }
@@ -96,7 +97,7 @@ impl Backend for SignalRemap {
     }
 
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.protect_writes(range)
+        memory.protect_writes(range.clone()).map_err(|errno| undone(errno, memory.open(range)))
     }
 
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {

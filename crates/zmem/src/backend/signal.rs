@@ -2,7 +2,7 @@
 //! touch is a SIGSEGV, which the thread that faults answers. No right is needed.
 
 use super::remap::Beside;
-use super::{Backend, Data};
+use super::{Backend, Data, undone};
 use crate::memory::Managed;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl Backend for Signal {
     }
 
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
-        memory.close(range)
+        memory.close(range.clone()).map_err(|errno| undone(errno, memory.open(range)))
     }
 
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
@@ -101,5 +101,52 @@ impl Backend for Signal {
                 memory.drop_pages(range)
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+    use testkit::child::in_child;
+
+    /// Has the process have as many mappings as it may, but for one.
+    fn take_mappings() {
+        let page = page::page_size();
+        let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: where the system likes; nobody touches it.
+        let start = unsafe { libc::mmap(null_mut(), page << 20, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let open = |nth: usize, protection| {
+            // SAFETY: it is what was just mapped.
+            unsafe { libc::mprotect(start.byte_add(nth * page), page, protection) == 0 }
+        };
+        let taken = (1..1 << 20).step_by(2).take_while(|nth| open(*nth, libc::PROT_READ)).count();
+        // Two or three of them join again, and then one is split.
+        assert!(open(2 * taken - 1, libc::PROT_NONE));
+        assert!(open((1 << 20) - 1, libc::PROT_READ) || taken == 0);
+    }
+
+    #[test]
+    fn what_can_not_be_closed_in_whole_stays_open() {
+        in_child(|| {
+            let page = page::page_size();
+            let memory = Managed::map(16 * page, page).unwrap();
+            memory.open(0..memory.bytes()).unwrap();
+            // SAFETY: it changes no data.
+            let apart = unsafe {
+                let start = memory.start().as_ptr().add(6 * page);
+                libc::madvise(start.cast(), 2 * page, libc::MADV_DONTDUMP)
+            };
+            assert_eq!(apart, 0);
+            let (name, beside) = ("", Beside::default());
+            let backend = Signal { marks: Marks::Mappings, name, beside };
+            take_mappings();
+            // It is split at both ends, and lies in three.
+            let refused = backend.close(&memory, 4 * page..12 * page);
+            assert_eq!(refused, Err(Errno::NOMEM));
+            memory.clear(0..memory.bytes());
+        });
     }
 }

@@ -1,6 +1,8 @@
 //! Where pages in probation are moved to, each to its own offset, and back from (zm-U4, zm-U5).
 
-use crate::memory::Managed;
+use crate::fatal::refused;
+use crate::memory::{Managed, table_reach};
+use crate::store;
 use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -11,7 +13,8 @@ pub(super) struct Staging(pub(super) Managed);
 
 impl Staging {
     pub(super) fn new(bytes: usize) -> Result<Self, Errno> {
-        let memory = Managed::map(bytes, page::page_size())?;
+        // A chunk has tables of its own there, too.
+        let memory = Managed::map(bytes, table_reach())?;
         memory.open(0..bytes)?;
         Ok(Staging(memory))
     }
@@ -36,12 +39,13 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // It was moved, and not counted (zm-U8).
-                Errno::EXIST if !memory.has_page(next) => {
+                // It was moved, and not counted (zm-U8): no one else writes there.
+                Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
                 }
-                // Something else has read there in the meantime (a debugger, `mlockall`).
+                // Something else has read there in the meantime (a debugger, `mlockall`). If the
+                // zeros were moved, a hole does as well.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
                 // A child has it as well; or it was never written.
                 Errno::BUSY if is_first => {
@@ -50,11 +54,21 @@ impl Staging {
                 _ => Err(errno),
             };
             if let Err(errno) = mended {
-                self.give_back(uffd, memory, range.start..next)?;
+                let undone = self.give_back(uffd, memory, range.start..next);
+                undone.unwrap_or_else(|errno| refused("pages can't be moved back", errno));
                 return Err(errno);
             }
         }
         Ok(())
+    }
+
+    /// Whether a page there is all zeros, or none.
+    fn is_zero(&self, page: Range<usize>) -> bool {
+        let mut part = [0; 512];
+        page.step_by(part.len()).all(|at| {
+            self.0.copy_out(at, &mut part);
+            store::is_zero(&part)
+        })
     }
 
     /// Moves pages back; those that can't be moved are copied.
@@ -119,7 +133,10 @@ mod tests {
         let all = 0..memory.bytes();
         staging.take_rest(&uffd, &memory, all.clone()).unwrap();
         assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
-        assert!((0..PAGES).all(|nth| !memory.has_page(of(nth).start)));
+        // Zeros can be put where there is no page.
+        let is_empty = |nth| uffd.zero(&memory, of(nth)).is_ok();
+        assert!((0..PAGES).all(is_empty));
+        memory.drop_pages(all.clone()).unwrap();
         for nth in [1, 2, 4] {
             uffd.transfer(&staging.0, &memory, of(nth)).unwrap();
         }

@@ -4,9 +4,9 @@
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
-use super::{Backend, Data, Heir};
+use super::{Backend, Data, Heir, undone};
 use crate::Fork;
-use crate::fatal::fatal;
+use crate::fatal::refused;
 use crate::memory::Managed;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};
 use rustix::fd::BorrowedFd;
@@ -78,6 +78,15 @@ impl Backend for Userfaultfd {
         Ok(())
     }
 
+    fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
+        self.staging.as_ref().map_or(Ok(()), |staging| staging.0.drop_pages(chunk.clone()))?;
+        memory.drop_pages(chunk)
+    }
+
+    fn places(&self) -> usize {
+        1 + usize::from(self.staging.is_some())
+    }
+
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         self.uffd.zero(memory, range)
     }
@@ -89,7 +98,10 @@ impl Backend for Userfaultfd {
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         match &self.staging {
             Some(staging) => staging.take(&self.uffd, memory, range),
-            None => self.uffd.protect(memory, range, true),
+            None => self
+                .uffd
+                .protect(memory, range.clone(), true)
+                .map_err(|errno| undone(errno, self.uffd.protect(memory, range, false))),
         }
     }
 
@@ -215,7 +227,7 @@ impl Backend for Userfaultfd {
         if heir == Heir::Nothing {
             let staging = self.staging.as_ref().map_or(Ok(()), |staging| staging.0.keep_place());
             if let Err(errno) = memory.keep_place().and(staging) {
-                fatal("a child has other memory where a region was", &errno);
+                refused("a child has other memory where a region was", errno);
             }
         }
         heir

@@ -34,6 +34,8 @@ impl Managed {
         // SAFETY: the range lies within; the caller owns its blocks, which are the program's that
         // has given them up.
         unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
+        // With `mlockall(MCL_FUTURE)` a new mapping is locked.
+        let _refused = self.unlock(range.clone());
         self.keep_pages_small_in(range);
         Ok(())
     }

@@ -20,15 +20,6 @@ impl Managed {
         unsafe { start.cast::<u8>().copy_to_nonoverlapping(buf.as_mut_ptr(), bytes) }
     }
 
-    /// Whether a page is there. One that lies in swap is not.
-    pub(crate) fn has_page(&self, at: usize) -> bool {
-        let (start, bytes) = self.place(&(at..at + page::page_size()));
-        let mut is_there = 0;
-        // SAFETY: the range is one page, of which one byte is told. Memory that the system refuses
-        // to look at is none that it had a page for.
-        unsafe { libc::mincore(start, bytes, &raw mut is_there) == 0 && is_there & 1 == 1 }
-    }
-
     /// Copies the bytes from `at` on, which are readable. The caller keeps them from being written,
     /// or checks afterwards whether they were.
     pub(crate) fn read_open(&self, at: usize, buf: &mut [u8]) {

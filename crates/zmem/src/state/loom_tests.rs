@@ -75,6 +75,7 @@ impl Scene {
                     self.set_page(&[Page::Absent], Page::Open);
                     self.word.publish(State::Resident, |word| word);
                 }
+                state @ (State::Free | State::Plain) => panic!("{state:?}"),
             }
         }
     }
@@ -183,4 +184,25 @@ fn loom_pin_against_eviction() {
         scene.word.unpin();
     }
     model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, pin]);
+}
+
+/// Who finds that a block's chunk is not open gives the block up, before it is free.
+#[test]
+fn loom_blocks_that_become_free_are_nobodys() {
+    loom::model(|| {
+        let word = Arc::new(BlockWord::new(State::Untouched));
+        let owner = {
+            let word = word.clone();
+            thread::spawn(move || {
+                let seen = word.load();
+                if seen.state() == State::Untouched && word.try_own(seen) {
+                    word.publish(State::Untouched, |word| word);
+                }
+            })
+        };
+        word.begin_free();
+        assert_eq!(word.load().state(), State::Free);
+        owner.join().unwrap();
+        assert_eq!(word.load().state(), State::Free);
+    });
 }

@@ -2,7 +2,9 @@
 
 use crate::{MIB, for_each_backend, is_signal};
 use std::alloc::{GlobalAlloc, Layout, System};
-use testkit::child::in_child;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use testkit::child::{Child, in_child};
 use zmem::{BlockOrder, Fork, Options, Region};
 
 struct Watched;
@@ -50,6 +52,32 @@ fn use_all(region: &mut Region, rounds: usize) {
             assert_eq!(region[at..at + 8], region[at + 2048..at + 2056]);
         }
     }
+}
+
+/// What a fault ends the process with is said without the heap, too.
+#[test]
+fn a_fault_that_can_not_be_answered_says_why() {
+    for_each_backend(|backend| {
+        if !is_signal(backend) {
+            return;
+        }
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let child = Child::fork(|| {
+            let region = Region::new(4 * MIB, Options { backend, ..Options::default() }).unwrap();
+            let start = region.as_ptr();
+            // SAFETY: nobody needs what was there. No program may unmap a region, so it is ended.
+            unsafe {
+                libc::dup2(writer.as_raw_fd(), 2);
+                libc::munmap(start.cast(), 4 * MIB);
+                start.write_volatile(1);
+            }
+        });
+        drop(writer);
+        let mut said = String::new();
+        reader.read_to_string(&mut said).unwrap();
+        assert_eq!(libc::WTERMSIG(child.status()), libc::SIGABRT);
+        assert!(said.contains("error 12 of the system"), "{said}");
+    });
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 use testkit::child::{Child, in_child};
 use testkit::load::Stop;
-use zmem::{BackendKind, Error, Options, Region};
+use zmem::{BackendKind, Error, Fork, Options, Region};
 
 /// Memory that is the test's own, unmapped at the end. Pages come when they are touched.
 struct Mapped(NonNull<u8>);
@@ -170,6 +171,47 @@ fn pages_that_a_child_shares_go_as_well() {
         assert!(*memory == expected);
         drop((region, writer));
         child.wait();
+        assert!(*memory == expected);
+    });
+}
+
+/// A child has no thread that evicts, so threads that touch memory do, as it is given back.
+#[test]
+fn memory_that_is_given_back_amid_touches_is_whole() {
+    for_each_backend(|backend| {
+        let mut memory = Mapped::new();
+        let expected = write(&mut memory);
+        let (limit, fork) = (Some(5 * MIB as u64), Fork::Copied);
+        let options = Options { limit, backend, fork, ..Options::default() };
+        // SAFETY: it is mapped until the end of the test.
+        let region = unsafe { Region::manage(memory.0, Mapped::BYTES, options).unwrap() };
+        let mut region = Some(region);
+        for _ in 0..testkit::scaled(10, 100) {
+            in_child(|| {
+                let (stop, bytes) = (AtomicBool::new(false), &memory[..]);
+                thread::scope(|scope| {
+                    let _stop = Stop(&stop);
+                    for own in 0..3 {
+                        let (expected, stop) = (&expected, &stop);
+                        scope.spawn(move || {
+                            let pages = bytes.chunks(PAGE).zip(expected.chunks(PAGE));
+                            let from = own * Mapped::BYTES / PAGE / 3;
+                            for (page, expected) in pages.cycle().skip(from).step_by(7) {
+                                assert!(page == expected);
+                                if stop.load(Relaxed) {
+                                    break;
+                                }
+                            }
+                        });
+                    }
+                    thread::sleep(Duration::from_millis(20));
+                    drop(region.take());
+                });
+                // The device is gone, and with it what would not have come back.
+                assert!(*memory == expected);
+            });
+        }
+        drop(region);
         assert!(*memory == expected);
     });
 }

@@ -42,8 +42,8 @@ Examples:
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
     /// Most anonymous memory that all processes of the program take together, with what is
-    /// compressed: bytes, or a percentage of the limit of this process's memory cgroup [default:
-    /// 85%; without such a limit, this has to be given]
+    /// compressed: bytes, or a percentage of the limit of the memory cgroup [default: 85%; without
+    /// such a limit, this has to be given]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
     /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K

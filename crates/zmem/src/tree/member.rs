@@ -108,7 +108,7 @@ impl Member {
 
     /// Returns whether it is time for a sample.
     pub(crate) fn is_sample_due(&self) -> bool {
-        self.samples.fetch_add(1, Relaxed) % SAMPLE == 0
+        self.samples.fetch_add(1, Relaxed).is_multiple_of(SAMPLE)
     }
 
     /// Takes note of all anonymous memory that this process has, where its pager counts `counted`,

@@ -9,7 +9,7 @@ import zlib
 
 ROUNDS = 3
 OF_HOT = 60
-OF_COLD = 6
+OF_COLD = 1
 
 
 def sources():
@@ -23,23 +23,25 @@ def sources():
 
 
 def built(target):
-    """Returns records of the lines, and an index of their words, of so many bytes."""
-    records, index, size, paths = [], {}, 0, sources()
+    """Returns records of the lines, and an index of the words of each file, of so many bytes."""
+    records, indexes, size, paths = [], [], 0, sources()
     while True:
-        for number, path in enumerate(paths):
+        for path in paths:
+            index = {}
+            indexes.append(index)
             with open(path, encoding="utf-8", errors="replace") as file:
                 for at, text in enumerate(file):
                     words = text.split()
-                    record = {"file": number, "line": at, "text": text, "words": words, "hits": [len(records)]}
+                    record = {"line": at, "text": text, "words": words, "hits": [len(records)]}
                     # What its parts take, and what they take in the list and the index.
                     size += sys.getsizeof(record) + sys.getsizeof(text) + sys.getsizeof(words) + 8
                     size += sum(map(sys.getsizeof, words)) + sys.getsizeof(record["hits"]) + 64
                     records.append(record)
                     for word in words[:4]:
-                        index.setdefault(word, []).append((number, at, len(records) - 1))
+                        index.setdefault(word, []).append((at, len(records) - 1))
                         size += 56 + 24 + 32 + 9
                     if size >= target:
-                        return records, index
+                        return records, indexes
 
 
 def visit(record, checksum):
@@ -53,19 +55,20 @@ def visit(record, checksum):
 def main():
     target, seed = int(sys.argv[1]), int(sys.argv[2])
     chance, checksum = random.Random(seed), 0
-    records, index = built(target)
-    words = sorted(index)
+    records, indexes = built(target)
+    indexes = [(index, sorted(index)) for index in indexes if index]
     count = len(records)
     for nth in range(ROUNDS):
         hot = count * nth // (ROUNDS + 7)
         for _ in range(OF_HOT * count // 100):
             checksum = visit(records[hot + chance.randrange(count // 10)], checksum)
         for _ in range(OF_COLD * count // 100):
+            index, words = indexes[chance.randrange(len(indexes))]
             places = index[words[chance.randrange(len(words))]]
-            checksum = visit(records[places[chance.randrange(len(places))][2]], checksum)
-        for record in records:
-            checksum = visit(record, checksum)
-    print(f"{count} records, {len(words)} words, {checksum:08x}")
+            checksum = visit(records[places[chance.randrange(len(places))][1]], checksum)
+    for record in records:
+        checksum = visit(record, checksum)
+    print(f"{count} records, {len(indexes)} files, {checksum:08x}")
 
 
 main()

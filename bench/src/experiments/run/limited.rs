@@ -26,6 +26,8 @@ pub(super) struct Trial<'a> {
     pub(super) what: String,
     pub(super) job: &'a Prepared,
     pub(super) limit: u64,
+    /// Beside the limit.
+    pub(super) options: &'static [&'static str],
     /// What its time must be at most, over the kernel's, in each way.
     pub(super) wall: [f64; 2],
     /// What its processor time must be at most.
@@ -50,8 +52,8 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         let alone = run_side(&prepared, Side::Alone, &place, true)?;
         let limit = limit(job, &alone);
         let what = format!("{} at {} MB", job.name, limit / 1_000_000);
-        let (wall, cpu) = ([WALL_MAX; 2], None);
-        let trial = Trial { experiment: NAME, what, job: &prepared, limit, wall, cpu };
+        let (wall, cpu, options) = ([WALL_MAX; 2], None, &[]);
+        let trial = Trial { experiment: NAME, what, job: &prepared, limit, options, wall, cpu };
         bench.compare(&trial, &alone, report)?;
     }
     Ok(())
@@ -87,7 +89,7 @@ impl Bench<'_> {
         report.add(figure("wall clock alone", alone.seconds, "s"))?;
         let peak = alone.peak.anonymous as f64;
         report.add(figure("memory alone over the limit", peak / *limit as f64, ""))?;
-        let turns = self.turns(trial)?;
+        let turns = self.turns(trial, alone)?;
         for (nth, (way, _)) in WAYS.into_iter().enumerate() {
             self.times(trial, &turns, nth, way, report)?;
         }
@@ -95,13 +97,17 @@ impl Bench<'_> {
         let different = others.filter(|outcome| outcome.shown != alone.shown).count();
         let figure_of_output = figure("runs that end otherwise than alone", different as f64, "");
         report.add(figure_of_output.must(Bound::equal(0.0)))?;
-        let theirs = turns.iter().filter_map(|turn| turn.kernel.as_ref());
-        if theirs.clone().any(|outcome| outcome.shown != alone.shown) {
-            let reason = format!("{what}: in the kernel's cgroup it ended otherwise than alone");
-            return Err(Error::ToolFailed { tool: "a program", reason, remedy: "run it by hand" });
+        if let Rival::Present(_) = self.kernel {
+            let kernels = turns.iter().filter_map(|turn| turn.kernel.as_ref());
+            let given_up = median(kernels.map(|kernel| kernel.given_up as f64));
+            report.add(figure("times that the kernel gave it up", given_up, ""))?;
         }
-        let seen =
-            run_side(trial.job, Side::Ours { limit: *limit, is_confined: true }, self.place, true)?;
+        let seen = run_side(
+            trial.job,
+            Side::Ours { limit: *limit, options: trial.options, is_confined: true },
+            self.place,
+            true,
+        )?;
         let peak =
             figure("most memory over the limit", seen.peak.anonymous as f64 / *limit as f64, "");
         report.add(peak.must(Bound::at_most(PEAK_MAX)))?;
@@ -116,16 +122,16 @@ impl Bench<'_> {
     }
 
     /// All turns; who is first in one is last in the next.
-    fn turns(&self, trial: &Trial<'_>) -> Result<Vec<Turn>, Error> {
+    fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
         let limit = trial.limit;
         let one = |side| run_side(trial.job, side, self.place, false);
         let kernel = || match self.kernel {
-            Rival::Present(_) => one(Side::Kernel(limit)).map(Some),
+            Rival::Present(_) => one(Side::Kernel(limit)).map(|kernel| whole(kernel, alone)),
             Rival::Absent(_) => Ok(None),
         };
         let mut turns = Vec::new();
         for nth in 0..self.turns {
-            let ours = |is_confined| one(Side::Ours { limit, is_confined });
+            let ours = |is_confined| one(Side::Ours { limit, options: trial.options, is_confined });
             turns.push(if nth % 2 == 0 {
                 Turn { kernel: kernel()?, ours: [ours(false)?, ours(true)?] }
             } else {
@@ -172,6 +178,15 @@ impl Bench<'_> {
         }
         Ok(())
     }
+}
+
+/// The kernel's run, if it came to what the program comes to alone.
+fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
+    let is_whole = kernel.shown == alone.shown;
+    if !is_whole {
+        eprintln!("bench: a program failed in the kernel's cgroup: that run is left out");
+    }
+    is_whole.then_some(kernel)
 }
 
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -32,7 +32,8 @@ fn one(
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     let Some(prepared) = job.prepared(place)? else { return Ok(()) };
-    let ours = Side::Ours { limit: ROOM * place.scale.heap.max(64 << 20), is_confined: false };
+    let limit = ROOM * place.scale.heap.max(64 << 20);
+    let ours = Side::Ours { limit, options: &[], is_confined: false };
     let run = |side| run_side(&prepared, side, place, false);
     let (mut alone, mut own) = (Vec::new(), Vec::new());
     // One round before warms up.

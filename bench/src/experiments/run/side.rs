@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -35,7 +36,7 @@ pub(super) enum Side {
     /// In a cgroup of this limit; the kernel swaps.
     Kernel(u64),
     /// Ours, with this limit.
-    Ours { limit: u64, is_confined: bool },
+    Ours { limit: u64, options: &'static [&'static str], is_confined: bool },
 }
 
 /// What came of a run.
@@ -48,6 +49,8 @@ pub(super) struct Outcome {
     pub(super) shown: (bool, u64, u64),
     /// What was seen from outside, where somebody looked.
     pub(super) peak: Peak,
+    /// How often the kernel gave its cgroup up.
+    pub(super) given_up: u64,
     /// What its processes said at their ends, added up.
     pub(super) stats: Stats,
 }
@@ -88,24 +91,26 @@ pub(super) fn run(
     let stats = folder.path().join("stats");
     let before = children_seconds()?;
     let begun = Instant::now();
-    let ((process, output), undo) = Undo::of(|| spawn(job, side, place, folder.path(), &stats))?;
+    let ((process, output, group), undo) =
+        Undo::of(|| spawn(job, side, place, folder.path(), &stats))?;
     let is_over = AtomicBool::new(false);
-    let (ended, seconds, sum, peak) = thread::scope(|scope| {
+    let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
-        let watcher = scope.spawn(|| watch(process, is_sampled, &is_over));
+        let watcher = scope.spawn(|| watch(process, group.as_deref(), is_sampled, &is_over));
         // It stays a number of this process's until it is undone.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Release);
         watcher.thread().unpark();
         let undone = undo.now();
-        let (sum, peak) = (reader.join(), watcher.join());
-        undone.map(|()| (ended, seconds, sum.unwrap_or_default(), peak.unwrap_or_default()))
+        let (sum, watched) = (reader.join(), watcher.join());
+        undone.map(|()| (ended, seconds, sum.unwrap_or_default(), watched.unwrap_or_default()))
     })?;
     let status = ended.ok().flatten().and_then(|status| status.exit_status());
     let cpu = children_seconds()? - before;
     let shown = (status == Some(0), sum.0, sum.1);
-    Ok(Outcome { seconds, cpu, shown, peak, stats: Stats::read(&stats) })
+    let (peak, given_up) = watched;
+    Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
 }
 
 /// Starts it in a group of its own, all of which ends when it is undone.
@@ -115,7 +120,7 @@ fn spawn(
     place: &Place,
     folder: &Path,
     stats: &Path,
-) -> Result<((Pid, ChildStdout), Action), Error> {
+) -> Result<((Pid, ChildStdout, Option<Arc<Group>>), Action), Error> {
     let failed = |reason: String| Error::ToolFailed { tool: "a program", reason, remedy: REMEDY };
     let mut order = Order { members: None, is_confined: false, command: Vec::new() };
     let mut group = None;
@@ -124,15 +129,17 @@ fn spawn(
         Side::Kernel(limit) => {
             let made = Group::new(GROUP, limit as usize);
             let made = made.ok_or_else(|| failed("no cgroup could be made".to_string()))?;
+            made.keep();
             order.members = Some(made.members());
-            group = Some(made);
+            group = Some(Arc::new(made));
         }
-        Side::Ours { limit, is_confined } => {
+        Side::Ours { limit, options, is_confined } => {
             order.is_confined = is_confined;
             let (command, limit) = (place.command(), limit.to_string());
             let (command, stats) = (command.to_string_lossy(), stats.to_string_lossy());
-            let words = [&command, "run", "--limit", &limit, "--stats-file", &stats, "--"];
-            order.command.extend(words.map(str::to_owned));
+            let words = [&command, "run", "--limit", &limit, "--stats-file", &stats];
+            let words = words.iter().chain(options).chain(&["--"]);
+            order.command.extend(words.map(|&word| word.to_owned()));
         }
     }
     order.command.extend(job.command.iter().cloned());
@@ -146,15 +153,16 @@ fn spawn(
     let mut child: Child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let output = child.stdout.take();
     let process = Pid::from_child(&child);
+    let its_group = group.clone();
     let end: Action = Box::new(move || {
         // What it has left behind goes too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        drop(group);
+        drop(its_group);
         Ok(())
     });
     let Some(output) = output else { unreachable!("it was asked for") };
-    Ok(((process, output), end))
+    Ok(((process, output, group), end))
 }
 
 /// A sum of all that is read, and its length.

@@ -6,10 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
+/// Where the kernel may give a cgroup up, which waits then.
+const GROUP_STEP: Duration = Duration::from_millis(2);
 /// What has not ended by then hangs.
-const LONGEST: Duration = Duration::from_secs(900);
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// The most memory that was seen, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,11 +23,19 @@ pub(super) struct Peak {
     pub(super) with_tables: u64,
 }
 
-/// Watches a process until `is_over`, and ends its group if it takes too long.
-pub(super) fn watch(process: Pid, is_sampled: bool, is_over: &AtomicBool) -> Peak {
+/// Watches a process until `is_over`, and ends its group if it takes too long. Its cgroup, if it is
+/// in one, is let go on where the kernel gives it up; how often that was is returned too.
+pub(super) fn watch(
+    process: Pid,
+    group: Option<&Group>,
+    is_sampled: bool,
+    is_over: &AtomicBool,
+) -> (Peak, u64) {
     let begun = Instant::now();
-    let mut peak = Peak::default();
+    let (mut peak, mut given_up) = (Peak::default(), 0);
+    let step = if group.is_some() { GROUP_STEP } else { STEP };
     while !is_over.load(Ordering::Acquire) {
+        given_up += u64::from(group.is_some_and(Group::let_on));
         if is_sampled {
             let now = memory(&tree(process.as_raw_nonzero().get()));
             peak.anonymous = peak.anonymous.max(now.anonymous);
@@ -34,9 +45,9 @@ pub(super) fn watch(process: Pid, is_sampled: bool, is_over: &AtomicBool) -> Pea
             eprintln!("bench: a program is ended that takes more than {LONGEST:?}");
             let _gone = kill_process_group(process, Signal::KILL);
         }
-        thread::park_timeout(STEP);
+        thread::park_timeout(step);
     }
-    peak
+    (peak, given_up)
 }
 
 /// A process and all that descend from it.

@@ -66,8 +66,8 @@ impl Child {
     }
 }
 
-/// Says where a child is that takes too long, and ends it: by a second signal at the latest, as what
-/// is called here may wait for what the child waits for.
+/// Says where a child is that takes too long, and ends it: by a second signal at the latest, as
+/// what is called here may wait for what the child waits for.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default ends the child.
     unsafe {

@@ -14,7 +14,6 @@ mod watch;
 use super::Request;
 use crate::Error;
 use crate::report::Report;
-use crate::size::MIB;
 
 pub use heap::run as heap;
 pub use launch::launch;
@@ -23,6 +22,8 @@ pub use overhead::run as overhead;
 
 /// Bytes of the heap that everything else is sized by: more with `--limit`, or less.
 const HEAP: u64 = 360 * 1_000_000;
+/// Bytes of CPython without a heap.
+const BESIDE: u64 = 8 * 1_000_000;
 /// Turns of all sides, where no other number is asked for.
 const TURNS: u64 = 3;
 
@@ -43,9 +44,10 @@ impl Scale {
         (u128::from(usual) * u128::from(self.heap) / u128::from(HEAP)) as u64
     }
 
-    /// Less than this, and a program has no room for itself.
+    /// The limit that is so much where the heap is as large as usual: what the program takes beside
+    /// its heap stays the same.
     fn limit(self, usual: u64) -> u64 {
-        self.bytes(usual).max(8 * MIB)
+        self.bytes(usual - BESIDE) + BESIDE
     }
 }
 

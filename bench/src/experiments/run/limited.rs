@@ -70,6 +70,13 @@ struct Turn {
     ours: [Outcome; 2],
 }
 
+impl Turn {
+    /// Whether a run of ours did not come to its end.
+    fn is_cut_off(&self) -> bool {
+        self.ours.iter().any(|outcome| !outcome.shown.0)
+    }
+}
+
 impl Bench<'_> {
     /// Compares all sides, where `alone` is what the program does by itself.
     pub(super) fn compare(
@@ -102,16 +109,17 @@ impl Bench<'_> {
             let given_up = median(kernels.map(|kernel| kernel.given_up as f64));
             report.add(figure("times that the kernel gave it up", given_up, ""))?;
         }
-        let seen = run_side(
-            trial.job,
-            Side::Ours { limit: *limit, options: trial.options, is_confined: true },
-            self.place,
-            true,
-        )?;
-        let peak =
-            figure("most memory over the limit", seen.peak.anonymous as f64 / *limit as f64, "");
+        let name = format!("{what}: most memory over the limit");
+        if turns.iter().any(Turn::is_cut_off) {
+            let missing = Figure::missing(*experiment, name, "");
+            return report.add(missing.must(Bound::at_most(PEAK_MAX)));
+        }
+        let side = Side::Ours { limit: *limit, options: trial.options, is_confined: true };
+        let seen = run_side(trial.job, side, self.place, true)?;
+        let over = |bytes: u64| bytes as f64 / *limit as f64;
+        let peak = Figure::new(*experiment, name, over(seen.peak.anonymous), "");
         report.add(peak.must(Bound::at_most(PEAK_MAX)))?;
-        let with_tables = seen.peak.with_tables as f64 / *limit as f64;
+        let with_tables = over(seen.peak.with_tables);
         report.add(figure("most memory and page tables over the limit", with_tables, ""))?;
         let stats = &seen.stats;
         let backend = &stats.backend;
@@ -138,6 +146,10 @@ impl Bench<'_> {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
+            // It would take as long again.
+            if turns.last().is_some_and(Turn::is_cut_off) {
+                break;
+            }
         }
         Ok(turns)
     }

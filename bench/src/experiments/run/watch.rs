@@ -12,7 +12,7 @@ const STEP: Duration = Duration::from_millis(15);
 /// Where the kernel may give a cgroup up, which waits then.
 const GROUP_STEP: Duration = Duration::from_millis(2);
 /// What has not ended by then hangs.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// The most memory that was seen, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

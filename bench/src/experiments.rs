@@ -12,6 +12,7 @@ mod parity;
 mod pause;
 mod removal;
 mod rivals;
+pub mod run;
 pub mod serve;
 pub mod slab;
 mod sparse;
@@ -82,6 +83,14 @@ pub enum Experiment {
     Grow,
     /// Memory that goes out compressed and comes back when touched, beside the kernel's swap.
     Zmem,
+    /// A CPython job under `uzram run` at two limits, beside the kernel's swap in a cgroup.
+    RunHeap,
+    /// Other programs under `uzram run` with half their memory, or less, beside the kernel's swap.
+    RunJobs,
+    /// Programs under `uzram run` where memory suffices, beside the same without it.
+    RunOverhead,
+    /// Programs under `uzram run`: the last three.
+    Run,
     /// All of them.
     All,
 }
@@ -156,6 +165,10 @@ impl Experiment {
             Experiment::Cold => cold::run,
             Experiment::Grow => grow::run,
             Experiment::Zmem => zmem::run,
+            Experiment::RunHeap => run::heap,
+            Experiment::RunJobs => run::jobs,
+            Experiment::RunOverhead => run::overhead,
+            Experiment::Run => run::run,
             Experiment::All => all,
         };
         run(request, report)
@@ -163,7 +176,8 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups = [Experiment::All, Experiment::Zram, Experiment::Blocks, Experiment::Serve];
+    let groups =
+        [Experiment::All, Experiment::Zram, Experiment::Blocks, Experiment::Serve, Experiment::Run];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use bench::Error;
-use bench::experiments::{Experiment, Request, serve, slab, zmem};
+use bench::experiments::{Experiment, Request, run as programs, serve, slab, zmem};
 use bench::inputs::{Cache, Input};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
@@ -16,7 +16,7 @@ const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
 
 /// What is given instead of an experiment to a process that an experiment starts.
-const HOLDERS: [&str; 5] = ["store", "objects", "messages", "serve", "region"];
+const HOLDERS: [&str; 6] = ["store", "objects", "messages", "serve", "region", "launch"];
 
 /// Measures uzram and its rivals on real input.
 ///
@@ -59,6 +59,9 @@ struct Arguments {
     /// Holds a region for an experiment that was started before
     #[arg(long, hide = true, conflicts_with = "experiment")]
     region: Option<String>,
+    /// Becomes a program for an experiment that was started before
+    #[arg(long, hide = true, conflicts_with = "experiment")]
+    launch: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -85,6 +88,7 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
         messages,
         serve,
         region,
+        launch,
     } = arguments;
     if let Some(order) = objects {
         return slab::hold(&order).map(|()| Verdict::Pass);
@@ -97,6 +101,9 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     }
     if let Some(order) = region {
         return zmem::hold(&order).map(|()| Verdict::Pass);
+    }
+    if let Some(order) = launch {
+        return programs::launch(&order).map(|never| match never {});
     }
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);

@@ -2,9 +2,12 @@
 //! meanwhile.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::process::Command;
+use std::sync::Once;
 
 use serde_json::Value;
+use testkit::beside::build;
 
 /// What `bench EXPERIMENT` prints for a few pages of the system.
 fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
@@ -167,4 +170,56 @@ fn zmem() {
     assert!(signal("at random: in, over a fault without a codec and decoding") > 0.0);
     assert!(signal("16 over 4 KiB: in") > 0.0);
     assert!(signal("threads at once, over one thread's rate times processors") > 0.0);
+}
+
+/// Figures of programs under our command, which is built beside this one, with its library.
+fn run_figures(experiment: &str) -> Vec<Value> {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        build(Path::new(env!("CARGO_BIN_EXE_bench")), &["cli", "preload"]);
+    });
+    let figures = figures(experiment, "40M", "1");
+    let otherwise = |figure: &&Value| {
+        figure["figure"].as_str().unwrap().ends_with("runs that end otherwise than alone")
+    };
+    for figure in figures.iter().filter(otherwise) {
+        assert_eq!(figure["value"], 0.0, "{figures:#?}");
+    }
+    assert!(figures.iter().any(|figure| otherwise(&figure)), "{figures:#?}");
+    figures
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn run_heap() {
+    let figures = run_figures("run-heap");
+    for limit in ["29 MB", "18 MB, zstd in blocks of 16 KiB"] {
+        let figure = |what: &str| value(&figures, &format!("heap at {limit}: {what}"));
+        assert!(figure("wall clock with every right") > 0.0);
+        assert!(figure("processor time with none") > 0.0);
+        assert!(figure("most memory over the limit") > 0.5);
+        assert!(figure("evictions, signal") > 1000.0, "{figures:#?}");
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn run_jobs() {
+    let figures = run_figures("run-jobs");
+    let evicted = figures.iter().filter(|figure| {
+        let name = figure["figure"].as_str().unwrap();
+        name.ends_with("evictions, signal") && figure["value"].as_f64().unwrap() > 0.0
+    });
+    // Sort, SQLite and xz at least, which the tests need anyway.
+    assert!(evicted.count() >= 3, "{figures:#?}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn run_overhead() {
+    let figures = run_figures("run-overhead");
+    for name in ["heap", "sort", "dd bs=1"] {
+        assert_eq!(value(&figures, &format!("{name}, with room: evictions")), 0.0);
+        assert!(value(&figures, &format!("{name}, with room: wall clock over alone")) > 0.0);
+    }
 }

@@ -9,8 +9,10 @@
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
+pub mod beside;
 #[cfg(feature = "zram")]
 pub mod cached;
+pub mod cgroup;
 pub mod child;
 mod choices;
 #[cfg(feature = "zcomp")]
@@ -42,6 +44,7 @@ pub mod programs;
 mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;
+pub mod rights;
 pub mod s4;
 pub mod samples;
 #[cfg(feature = "zram")]

@@ -1,5 +1,6 @@
 //! Programs that run with a library preloaded, and without.
 
+use crate::rights::NOBODY;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,6 @@ use tempfile::TempDir;
 
 /// A program that hangs is ended then, so that the test fails.
 const LIMIT: Duration = Duration::from_secs(300);
-pub const NOBODY: u32 = 65534;
 
 /// What a program has shown.
 #[derive(Debug, PartialEq)]

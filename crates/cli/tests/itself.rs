@@ -11,9 +11,9 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::cgroup::Group;
 use support::host::{Looped, Unmounted, has, run};
 use support::{Server, text, until};
+use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use support::cgroup::Group;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, until, write_all};
+use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 

@@ -5,7 +5,8 @@
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use testkit::programs::{NOBODY, Place, Shown, built};
+use testkit::programs::{Place, Shown, built};
+use testkit::rights::NOBODY;
 use testkit::{scaled, seed};
 
 const MB: u64 = 1_000_000;

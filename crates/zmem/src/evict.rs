@@ -102,7 +102,11 @@ impl Pager {
     /// Puts the blocks of a piece in probation that are resident and have neither heat nor pins.
     /// Returns how many.
     fn mark_piece(&self, piece: usize, spares: Spares) -> usize {
-        let is_spared = |unit| spares == Spares::Recent && self.recent.has(unit);
+        // What is absent, as most is at a low limit, is not looked for among the recent ones.
+        let is_spared = |unit: usize| {
+            let is_here = self.words[unit].load().state() == State::Resident;
+            spares == Spares::Recent && is_here && self.recent.has(unit)
+        };
         self.mark(self.units_of(piece), |unit| !is_spared(unit) && self.may_be_marked(unit))
     }
 

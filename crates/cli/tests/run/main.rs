@@ -15,24 +15,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use support::cgroup::Group;
 use support::{Ended, UZRAM, end};
+use testkit::beside::build;
+use testkit::cgroup::Group;
 
-/// The library, built as the command is and beside it: as one cargo puts it, no other can depend on
-/// it, for its functions named `read` and `write` would take the place of the C library's.
+/// The library, built as the command is and beside it.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let dir = Path::new(UZRAM).parent().unwrap();
-        let profile = dir.file_name().unwrap().to_str().unwrap();
-        let profile = if profile == "debug" { "test" } else { profile };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "-p", "preload", "--profile", profile]);
-        cargo.arg("--target-dir").arg(dir.parent().unwrap());
-        let ended = end(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()));
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        dir.join("libuzram_preload.so")
-    })
+    BUILT.get_or_init(|| build(Path::new(UZRAM), &["preload"]).join("libuzram_preload.so"))
 }
 
 /// `uzram run` with these options.

@@ -1,7 +1,6 @@
 //! What the tests of the command share: running it, and data to give it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-pub mod cgroup;
 pub mod host;
 pub mod nbd;
 

@@ -4,7 +4,7 @@ use crate::support::{Counts, Place};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
-use testkit::programs::NOBODY;
+use testkit::rights::NOBODY;
 
 fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();

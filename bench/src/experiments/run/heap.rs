@@ -1,0 +1,38 @@
+//! A CPython process with a heap, at two limits.
+
+use super::jobs::HEAP;
+use super::limited::{Bench, Trial};
+use super::place::Place;
+use super::side::{Kernel, Side, run as run_side};
+use super::{Scale, TURNS};
+use crate::Error;
+use crate::experiments::Request;
+use crate::report::Report;
+
+const NAME: &str = "run-heap";
+/// Limits of a heap of the usual size, and options. The heap compressed by lz4 is larger than the
+/// lower limit, which counts what is compressed.
+const LIMITS: [(u64, &[&str]); 2] =
+    [(200_000_000, &[]), (100_000_000, &["--algorithm", "zstd", "--block", "16K"])];
+/// With every right, and with none.
+const WALL_MAX: [f64; 2] = [1.0, 1.2];
+const CPU_MAX: f64 = 1.3;
+
+/// At both limits.
+pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let place = Place::new(Scale::of(request))?;
+    let Some(job) = HEAP.prepared(&place)? else { return Ok(()) };
+    let kernel = Kernel::acquire(4 * place.scale.heap)?;
+    let turns = request.operations.unwrap_or(TURNS);
+    let bench = Bench { place: &place, kernel: &kernel, turns };
+    let alone = run_side(&job, Side::Alone, &place, true)?;
+    for (usual, options) in LIMITS {
+        let limit = place.scale.limit(usual);
+        let with = if options.is_empty() { "" } else { ", zstd in blocks of 16 KiB" };
+        let what = format!("heap at {} MB{with}", limit / 1_000_000);
+        let (wall, cpu) = (WALL_MAX, Some(CPU_MAX));
+        let trial = Trial { experiment: NAME, what, job: &job, limit, options, wall, cpu };
+        bench.compare(&trial, &alone, report)?;
+    }
+    Ok(())
+}

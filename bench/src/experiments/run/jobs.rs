@@ -1,0 +1,117 @@
+//! Programs as people have them, each with something to do that takes memory.
+
+use super::place::{Place, program};
+use crate::Error;
+use crate::size::MIB;
+
+/// A program, and what it is given to do.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) name: &'static str,
+    program: &'static str,
+    /// Debian's package that holds it.
+    package: &'static str,
+    /// How many times its limit the memory is that it takes.
+    pub(super) times: f64,
+    make: fn(&Place, &str) -> Result<Vec<String>, Error>,
+}
+
+/// A job with its inputs made.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) command: Vec<String>,
+}
+
+/// What is measured with a limit, beside [`HEAP`].
+pub(super) const JOBS: [Job; 6] = [
+    Job { name: "sort", program: "sort", package: "coreutils", times: 3.0, make: sort },
+    Job { name: "g++", program: "g++", package: "g++", times: 2.0, make: compiler },
+    Job {
+        name: "redis",
+        program: "redis-server",
+        package: "redis-server",
+        times: 2.0,
+        make: redis,
+    },
+    Job { name: "node", program: "node", package: "nodejs", times: 2.0, make: node },
+    Job { name: "sqlite3", program: "python3", package: "python3", times: 2.0, make: sqlite },
+    Job { name: "xz", program: "xz", package: "xz-utils", times: 1.5, make: xz },
+];
+
+/// CPython with a heap.
+pub(super) const HEAP: Job =
+    Job { name: "heap", program: "python3", package: "python3", times: 1.8, make: heap };
+
+/// A million reads and writes of a byte.
+pub(super) const BYTES: Job =
+    Job { name: "dd bs=1", program: "dd", package: "coreutils", times: 1.0, make: bytes };
+
+impl Job {
+    /// Makes its inputs; `None`, with a line that says so, where the program is not there.
+    pub(super) fn prepared(&self, place: &Place) -> Result<Option<Prepared>, Error> {
+        let Some(path) = program(self.program) else {
+            eprintln!(
+                "bench: {} is left out: there is no {} that any user may execute; install the \
+                 package {}",
+                self.name, self.program, self.package
+            );
+            return Ok(None);
+        };
+        Ok(Some(Prepared { command: (self.make)(place, &path)? }))
+    }
+}
+
+fn words(program: &str, arguments: &[&str]) -> Vec<String> {
+    [program].iter().chain(arguments).map(|&word| word.to_owned()).collect()
+}
+
+fn heap(place: &Place, python: &str) -> Result<Vec<String>, Error> {
+    let script = place.file("heap.py", include_str!("heap.py"))?;
+    let (bytes, seed) = (place.scale.heap.to_string(), place.scale.seed.to_string());
+    Ok(words(python, &["-s", "-E", &script, &bytes, &seed]))
+}
+
+/// By what the lines say, which stands in no order.
+fn sort(place: &Place, sort: &str) -> Result<Vec<String>, Error> {
+    let input = place.input("lines", place.scale.bytes(160_000_000))?;
+    let room = format!("{}b", place.scale.bytes(480_000_000));
+    Ok(words(sort, &["-t:", "-k3", "-S", &room, &input]))
+}
+
+fn compiler(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
+    let source = place.input("source", place.scale.bytes(36_000))?;
+    Ok(words(compiler, &["-x", "c++", "-std=c++17", "-O1", "-S", "-o", "-", &source]))
+}
+
+fn redis(place: &Place, server: &str) -> Result<Vec<String>, Error> {
+    let script = place.file("server.py", include_str!("server.py"))?;
+    let input = place.input("lines", place.scale.bytes(60_000_000))?;
+    let python = program("python3").unwrap_or_else(|| "python3".to_owned());
+    let seed = place.scale.seed.to_string();
+    Ok(words(&python, &["-s", "-E", &script, server, &input, &seed]))
+}
+
+fn node(place: &Place, node: &str) -> Result<Vec<String>, Error> {
+    let script = place.file("graph.js", include_str!("graph.js"))?;
+    let (count, seed) = (place.scale.bytes(800_000).to_string(), place.scale.seed.to_string());
+    Ok(words(node, &["--max-old-space-size=8192", &script, &count, &seed]))
+}
+
+fn sqlite(place: &Place, python: &str) -> Result<Vec<String>, Error> {
+    let script = place.file("table.py", include_str!("table.py"))?;
+    let input = place.input("lines", place.scale.bytes(60_000_000))?;
+    let (cache, seed) = (place.scale.bytes(1_000_000_000), place.scale.seed.to_string());
+    Ok(words(python, &["-s", "-E", &script, &input, &cache.to_string(), &seed]))
+}
+
+fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
+    let input = place.input("lines", place.scale.bytes(60_000_000))?;
+    let window = (place.scale.bytes(8 * MIB)).max(64 << 10);
+    let filter = format!("--lzma2=preset=1,dict={window}");
+    Ok(words(xz, &["-T2", &filter, "-c", &input]))
+}
+
+fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {
+    let count = format!("count={}", place.scale.bytes(1_000_000));
+    Ok(words(dd, &["if=/dev/zero", "of=/dev/null", "bs=1", &count, "status=none"]))
+}

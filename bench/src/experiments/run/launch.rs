@@ -1,0 +1,44 @@
+//! A process that becomes a program as a side has it: in a cgroup, and without rights.
+
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use testkit::rights;
+
+use crate::Error;
+
+/// What the process is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// The cgroup's file of members.
+    pub(super) members: Option<PathBuf>,
+    /// Without any right.
+    pub(super) is_confined: bool,
+    pub(super) command: Vec<String>,
+}
+
+/// Becomes the program of an order.
+pub fn launch(order: &str) -> Result<Infallible, Error> {
+    let failed = |reason: String| Error::ToolFailed {
+        tool: "the start of a program",
+        reason,
+        remedy: "see that its file is there, and may be executed by any user",
+    };
+    let order: Order = serde_json::from_str(order).map_err(|error| failed(error.to_string()))?;
+    if let Some(members) = order.members {
+        let own = std::process::id().to_string();
+        fs::write(&members, own).map_err(Error::file("write to", &members, "run it as root"))?;
+    }
+    if order.is_confined {
+        rights::give_up(&[]);
+    }
+    let Some((program, arguments)) = order.command.split_first() else {
+        return Err(failed("no program is named".to_string()));
+    };
+    let refused = Command::new(program).args(arguments).exec();
+    Err(failed(format!("{program}: {refused}")))
+}

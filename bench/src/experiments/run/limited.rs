@@ -1,0 +1,206 @@
+//! A program at a limit that it does not fit in: ours beside the kernel's, in turns.
+
+use super::jobs::{JOBS, Job, Prepared};
+use super::place::Place;
+use super::side::{Kernel, Outcome, Side, run as run_side};
+use super::{Scale, TURNS};
+use crate::Error;
+use crate::experiments::Request;
+use crate::kernel::Rival;
+use crate::report::{Bound, Figure, Report};
+use crate::summary::Summary;
+
+const NAME: &str = "run-jobs";
+const WALL_MAX: f64 = 1.2;
+const PEAK_MAX: f64 = 1.05;
+/// The least that a program gets, as it has a need of its own.
+const SMALLEST: f64 = 6e6;
+
+/// How ours is run: what that is called, and whether without rights.
+pub(super) const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
+
+/// A job at a limit.
+pub(super) struct Trial<'a> {
+    pub(super) experiment: &'static str,
+    /// Its name in figures.
+    pub(super) what: String,
+    pub(super) job: &'a Prepared,
+    pub(super) limit: u64,
+    /// Beside the limit.
+    pub(super) options: &'static [&'static str],
+    /// What its time must be at most, over the kernel's, in each way.
+    pub(super) wall: [f64; 2],
+    /// What its processor time must be at most.
+    pub(super) cpu: Option<f64>,
+}
+
+/// What all trials share.
+pub(super) struct Bench<'a> {
+    pub(super) place: &'a Place,
+    pub(super) kernel: &'a Rival<Kernel>,
+    pub(super) turns: u64,
+}
+
+/// Each program with half the memory that it takes, or less.
+pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let place = Place::new(Scale::of(request))?;
+    let kernel = Kernel::acquire(4 * place.scale.heap)?;
+    let turns = request.operations.unwrap_or(TURNS);
+    let bench = Bench { place: &place, kernel: &kernel, turns };
+    for job in &JOBS {
+        let Some(prepared) = job.prepared(&place)? else { continue };
+        let alone = run_side(&prepared, Side::Alone, &place, true)?;
+        let limit = limit(job, &alone);
+        let what = format!("{} at {} MB", job.name, limit / 1_000_000);
+        let (wall, cpu, options) = ([WALL_MAX; 2], None, &[]);
+        let trial = Trial { experiment: NAME, what, job: &prepared, limit, options, wall, cpu };
+        bench.compare(&trial, &alone, report)?;
+    }
+    Ok(())
+}
+
+/// A part of what the job takes alone.
+fn limit(job: &Job, alone: &Outcome) -> u64 {
+    (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64
+}
+
+/// A turn: the kernel's run, if there is a kernel, and ours in both ways.
+struct Turn {
+    kernel: Option<Outcome>,
+    ours: [Outcome; 2],
+}
+
+impl Turn {
+    /// Whether a run of ours did not come to its end.
+    fn is_cut_off(&self) -> bool {
+        self.ours.iter().any(|outcome| !outcome.shown.0)
+    }
+}
+
+impl Bench<'_> {
+    /// Compares all sides, where `alone` is what the program does by itself.
+    pub(super) fn compare(
+        &self,
+        trial: &Trial<'_>,
+        alone: &Outcome,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        let Trial { experiment, what, limit, .. } = trial;
+        if !alone.shown.0 {
+            let reason = format!("{what}: the program by itself");
+            return Err(Error::ToolFailed { tool: "a program", reason, remedy: "run it by hand" });
+        }
+        let figure = |name: &str, value, unit| {
+            Figure::new(*experiment, format!("{what}: {name}"), value, unit)
+        };
+        report.add(figure("wall clock alone", alone.seconds, "s"))?;
+        let peak = alone.peak.anonymous as f64;
+        report.add(figure("memory alone over the limit", peak / *limit as f64, ""))?;
+        let turns = self.turns(trial, alone)?;
+        for (nth, (way, _)) in WAYS.into_iter().enumerate() {
+            self.times(trial, &turns, nth, way, report)?;
+        }
+        let others = turns.iter().flat_map(|turn| &turn.ours);
+        let different = others.filter(|outcome| outcome.shown != alone.shown).count();
+        let figure_of_output = figure("runs that end otherwise than alone", different as f64, "");
+        report.add(figure_of_output.must(Bound::equal(0.0)))?;
+        if let Rival::Present(_) = self.kernel {
+            let kernels = turns.iter().filter_map(|turn| turn.kernel.as_ref());
+            let given_up = median(kernels.map(|kernel| kernel.given_up as f64));
+            report.add(figure("times that the kernel gave it up", given_up, ""))?;
+        }
+        let name = format!("{what}: most memory over the limit");
+        if turns.iter().any(Turn::is_cut_off) {
+            let missing = Figure::missing(*experiment, name, "");
+            return report.add(missing.must(Bound::at_most(PEAK_MAX)));
+        }
+        let side = Side::Ours { limit: *limit, options: trial.options, is_confined: true };
+        let seen = run_side(trial.job, side, self.place, true)?;
+        let over = |bytes: u64| bytes as f64 / *limit as f64;
+        let peak = Figure::new(*experiment, name, over(seen.peak.anonymous), "");
+        report.add(peak.must(Bound::at_most(PEAK_MAX)))?;
+        let with_tables = over(seen.peak.with_tables);
+        report.add(figure("most memory and page tables over the limit", with_tables, ""))?;
+        let stats = &seen.stats;
+        let backend = &stats.backend;
+        report.add(figure(&format!("faults, {backend}"), stats.faults, ""))?;
+        report.add(figure(&format!("evictions, {backend}"), stats.evicted, ""))?;
+        let ratio = stats.compressed / stats.stored * 100.0;
+        report.add(figure("compressed to, at the end", ratio, "%"))
+    }
+
+    /// All turns; who is first in one is last in the next.
+    fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
+        let limit = trial.limit;
+        let one = |side| run_side(trial.job, side, self.place, false);
+        let kernel = || match self.kernel {
+            Rival::Present(_) => one(Side::Kernel(limit)).map(|kernel| whole(kernel, alone)),
+            Rival::Absent(_) => Ok(None),
+        };
+        let mut turns = Vec::new();
+        for nth in 0..self.turns {
+            let ours = |is_confined| one(Side::Ours { limit, options: trial.options, is_confined });
+            turns.push(if nth % 2 == 0 {
+                Turn { kernel: kernel()?, ours: [ours(false)?, ours(true)?] }
+            } else {
+                let [none, every] = [ours(true)?, ours(false)?];
+                Turn { kernel: kernel()?, ours: [every, none] }
+            });
+            // It would take as long again.
+            if turns.last().is_some_and(Turn::is_cut_off) {
+                break;
+            }
+        }
+        Ok(turns)
+    }
+
+    /// What ours takes in a way, beside the kernel's.
+    fn times(
+        &self,
+        trial: &Trial<'_>,
+        turns: &[Turn],
+        nth: usize,
+        way: &str,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        type Part = fn(&Outcome) -> f64;
+        let parts: [(&str, Part, Option<f64>); 2] = [
+            ("wall clock", |outcome| outcome.seconds, Some(trial.wall[nth])),
+            ("processor time", |outcome| outcome.cpu, trial.cpu),
+        ];
+        for (part, of, most) in parts {
+            let what = format!("{}: {part} {way}", trial.what);
+            let own = median(turns.iter().map(|turn| of(&turn.ours[nth])));
+            let told = Figure::new(trial.experiment, what.clone(), own, "s");
+            if let Rival::Absent(reason) = self.kernel {
+                report.add(told.rival_absent(reason))?;
+                continue;
+            }
+            let theirs = median(turns.iter().filter_map(|turn| Some(of(turn.kernel.as_ref()?))));
+            report.add(told.rival("the kernel's swap", theirs))?;
+            let ratios = turns
+                .iter()
+                .filter_map(|turn| Some(of(&turn.ours[nth]) / of(turn.kernel.as_ref()?)));
+            let what = format!("{what}, over the kernel's");
+            let figure = Figure::new(trial.experiment, what, median(ratios), "");
+            report.add(match most {
+                Some(most) => figure.must(Bound::at_most(most)),
+                None => figure,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's run, if it came to what the program comes to alone.
+fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
+    let is_whole = kernel.shown == alone.shown;
+    if !is_whole {
+        eprintln!("bench: a program failed in the kernel's cgroup: that run is left out");
+    }
+    is_whole.then_some(kernel)
+}
+
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    Summary::of(&values.collect::<Vec<_>>()).map_or(f64::NAN, |summary| summary.median)
+}

@@ -1,0 +1,126 @@
+//! A folder that any user can use, with our command, its library, and what jobs are given.
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::Scale;
+use crate::Error;
+use crate::tool::Tool;
+use crate::undo::{Action, Undo};
+
+const BUILD: &str = "build them with cargo build --release -p cli -p preload";
+const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
+const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
+const INPUTS: &str = include_str!("inputs.py");
+
+/// Gone with this, and when a signal ends the run.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    pub(super) scale: Scale,
+    _undo: Undo,
+}
+
+impl Place {
+    /// A place with our command and the library in it, as they were built beside this program.
+    pub(super) fn new(scale: Scale) -> Result<Place, Error> {
+        let made = |error| Error::file("create in", &env::temp_dir(), ROOM)(error);
+        let (path, undo) = Undo::of(|| {
+            let dir = TempDir::with_prefix("uzram-bench-run-").map_err(made)?;
+            let path = dir.path().to_owned();
+            let end: Action = Box::new(move || {
+                let path = dir.path().to_owned();
+                dir.close().map_err(Error::file("remove", &path, ROOM))
+            });
+            Ok::<_, Error>((path, end))
+        })?;
+        let place = Place { path, scale, _undo: undo };
+        place.open_to_all(&place.path, 0o755)?;
+        let program = env::current_exe().unwrap_or_default();
+        let built = program.parent().unwrap_or(Path::new("."));
+        for name in ["uzram", "libuzram_preload.so"] {
+            let (from, to) = (built.join(name), place.path.join(name));
+            fs::copy(&from, &to).map_err(Error::file("copy", &from, BUILD))?;
+            place.open_to_all(&to, 0o755)?;
+        }
+        Ok(place)
+    }
+
+    pub(super) fn command(&self) -> PathBuf {
+        self.path.join("uzram")
+    }
+
+    /// A new folder that any user may write to, for one run.
+    pub(super) fn folder(&self) -> Result<TempDir, Error> {
+        let dir = TempDir::with_prefix_in("run-", &self.path);
+        let dir = dir.map_err(Error::file("create in", &self.path, ROOM))?;
+        self.open_to_all(dir.path(), 0o777)?;
+        Ok(dir)
+    }
+
+    /// A file with this text that any user may read.
+    pub(super) fn file(&self, name: &str, text: &str) -> Result<String, Error> {
+        let path = self.path.join(name);
+        fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
+        self.open_to_all(&path, 0o644)?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    /// An input of so many bytes, made of the Python library's sources.
+    pub(super) fn input(&self, kind: &str, bytes: u64) -> Result<String, Error> {
+        let path = self.path.join(format!("{kind}-{bytes}"));
+        if !path.exists() {
+            let mut python = Command::new(program("python3").unwrap_or_else(|| "python3".into()));
+            python.args(["-s", "-E", "-c", INPUTS, kind]).arg(bytes.to_string()).arg(&path);
+            PYTHON.run(&mut python)?;
+            self.open_to_all(&path, 0o644)?;
+        }
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    fn open_to_all(&self, path: &Path, mode: u32) -> Result<(), Error> {
+        let set = fs::set_permissions(path, Permissions::from_mode(mode));
+        set.map_err(Error::file("change the mode of", path, ROOM))
+    }
+}
+
+/// The path of a program that any user may execute; `None` where there is none.
+pub(super) fn program(name: &str) -> Option<String> {
+    let dirs = env::var_os("PATH")?;
+    let paths = env::split_paths(&dirs).map(|dir| dir.join(name));
+    let found = paths.into_iter().find(|path| {
+        fs::canonicalize(path).is_ok_and(|real| is_for_all(path) && is_for_all(&real))
+    })?;
+    Some(found.to_str()?.to_owned())
+}
+
+/// Whether any user may execute a file, and go through all folders above it.
+fn is_for_all(path: &Path) -> bool {
+    let may_all = |path: &Path| {
+        fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0o001)
+    };
+    path.ancestors().all(|part| part.as_os_str().is_empty() || may_all(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_those_that_all_may_execute() {
+        assert!(program("sh").is_some_and(|path| path.ends_with("/sh")));
+        assert_eq!(program("no-such-program"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("program");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+        assert!(!is_for_all(&file), "the folder is its owner's alone");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(is_for_all(&file), is_for_all(dir.path()));
+    }
+}

@@ -1,0 +1,211 @@
+//! One run of a program: alone, in the kernel's cgroup, or under `uzram run`.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::Hasher;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde_json::Value;
+use testkit::cgroup::Group;
+
+use super::jobs::Prepared;
+use super::launch::Order;
+use super::place::Place;
+use super::watch::{Peak, watch};
+use crate::Error;
+use crate::kernel::{KernelSwap, Rival};
+use crate::undo::{Action, Undo};
+
+const REMEDY: &str =
+    "see its message on standard error; where memory is short, give a smaller --limit";
+const GROUP: &str = "bench-run";
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// As it is.
+    Alone,
+    /// In a cgroup of this limit; the kernel swaps.
+    Kernel(u64),
+    /// Ours, with this limit.
+    Ours { limit: u64, options: &'static [&'static str], is_confined: bool },
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) seconds: f64,
+    /// User and system time of all processes.
+    pub(super) cpu: f64,
+    /// The end, and a sum of the output: two runs that agree have shown the same.
+    pub(super) shown: (bool, u64, u64),
+    /// What was seen from outside, where somebody looked.
+    pub(super) peak: Peak,
+    /// How often the kernel gave its cgroup up.
+    pub(super) given_up: u64,
+    /// What its processes said at their ends, added up.
+    pub(super) stats: Stats,
+}
+
+/// Sums over processes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stats {
+    pub(super) stored: f64,
+    pub(super) compressed: f64,
+    pub(super) faults: f64,
+    pub(super) evicted: f64,
+    pub(super) backend: String,
+}
+
+/// The kernel's swap, which every run in a cgroup uses.
+pub(super) struct Kernel(
+    #[expect(dead_code, reason = "it swaps as long as this lives")] KernelSwap,
+);
+
+impl Kernel {
+    /// Swap of so many bytes, or the reason why there is none, or no cgroup.
+    pub(super) fn acquire(bytes: u64) -> Result<Rival<Kernel>, Error> {
+        if Group::new(GROUP, 1 << 30).is_none() {
+            return Ok(Rival::Absent("no memory cgroup may be made here".to_string()));
+        }
+        Ok(KernelSwap::acquire("lz4", bytes, page::page_size())?.map(Kernel))
+    }
+}
+
+/// Runs a program to its end.
+pub(super) fn run(
+    job: &Prepared,
+    side: Side,
+    place: &Place,
+    is_sampled: bool,
+) -> Result<Outcome, Error> {
+    let folder = place.folder()?;
+    let stats = folder.path().join("stats");
+    let before = children_seconds()?;
+    let begun = Instant::now();
+    let ((process, output, group), undo) =
+        Undo::of(|| spawn(job, side, place, folder.path(), &stats))?;
+    let is_over = AtomicBool::new(false);
+    let (ended, seconds, sum, watched) = thread::scope(|scope| {
+        let reader = scope.spawn(|| summed(output));
+        let watcher = scope.spawn(|| watch(process, group.as_deref(), is_sampled, &is_over));
+        // It stays a number of this process's until it is undone.
+        let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let seconds = begun.elapsed().as_secs_f64();
+        is_over.store(true, Ordering::Release);
+        watcher.thread().unpark();
+        let undone = undo.now();
+        let (sum, watched) = (reader.join(), watcher.join());
+        undone.map(|()| (ended, seconds, sum.unwrap_or_default(), watched.unwrap_or_default()))
+    })?;
+    let status = ended.ok().flatten().and_then(|status| status.exit_status());
+    let cpu = children_seconds()? - before;
+    let shown = (status == Some(0), sum.0, sum.1);
+    let (peak, given_up) = watched;
+    Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
+}
+
+/// Starts it in a group of its own, all of which ends when it is undone.
+fn spawn(
+    job: &Prepared,
+    side: Side,
+    place: &Place,
+    folder: &Path,
+    stats: &Path,
+) -> Result<((Pid, ChildStdout, Option<Arc<Group>>), Action), Error> {
+    let failed = |reason: String| Error::ToolFailed { tool: "a program", reason, remedy: REMEDY };
+    let mut order = Order { members: None, is_confined: false, command: Vec::new() };
+    let mut group = None;
+    match side {
+        Side::Alone => {}
+        Side::Kernel(limit) => {
+            let made = Group::new(GROUP, limit as usize);
+            let made = made.ok_or_else(|| failed("no cgroup could be made".to_string()))?;
+            made.keep();
+            order.members = Some(made.members());
+            group = Some(Arc::new(made));
+        }
+        Side::Ours { limit, options, is_confined } => {
+            order.is_confined = is_confined;
+            let (command, limit) = (place.command(), limit.to_string());
+            let (command, stats) = (command.to_string_lossy(), stats.to_string_lossy());
+            let words = [&command, "run", "--limit", &limit, "--stats-file", &stats];
+            let words = words.iter().chain(options).chain(&["--"]);
+            order.command.extend(words.map(|&word| word.to_owned()));
+        }
+    }
+    order.command.extend(job.command.iter().cloned());
+    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string(&order).map_err(|error| failed(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.args(["--launch", &text]).current_dir(folder).process_group(0);
+    command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0").env("TMPDIR", folder);
+    command.env("HOME", folder).env_remove("LD_PRELOAD");
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child: Child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let output = child.stdout.take();
+    let process = Pid::from_child(&child);
+    let its_group = group.clone();
+    let end: Action = Box::new(move || {
+        // What it has left behind goes too.
+        let _gone = kill_process_group(process, Signal::KILL);
+        let _status = child.wait();
+        drop(its_group);
+        Ok(())
+    });
+    let Some(output) = output else { unreachable!("it was asked for") };
+    Ok(((process, output, group), end))
+}
+
+/// A sum of all that is read, and its length.
+fn summed(mut output: ChildStdout) -> (u64, u64) {
+    let (mut sum, mut length) = (DefaultHasher::new(), 0);
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(read) = output.read(&mut buffer) {
+        if read == 0 {
+            break;
+        }
+        // By bytes: how they are cut is left to chance.
+        buffer[..read].iter().for_each(|&byte| sum.write_u8(byte));
+        length += read as u64;
+    }
+    (sum.finish(), length)
+}
+
+/// Processor time of the children of this process that have been waited for, and of theirs.
+fn children_seconds() -> Result<f64, Error> {
+    let path = Path::new("/proc/self/stat");
+    let text = fs::read_to_string(path).map_err(Error::file("read", path, "mount /proc"))?;
+    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+    let (Some(user), Some(system)) = (ticks(13), ticks(14)) else {
+        let thing = path.display().to_string();
+        return Err(Error::Malformed { thing, text, expected: "52 fields" });
+    };
+    Ok((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+impl Stats {
+    fn read(path: &Path) -> Stats {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let lines: Vec<Value> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_f64()).sum();
+        let backend = lines.last().and_then(|line| line["backend"].as_str()).unwrap_or("none");
+        Stats {
+            stored: sum("stored"),
+            compressed: sum("compressed"),
+            faults: sum("faults"),
+            evicted: sum("evicted"),
+            backend: backend.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A process and its descendants, watched from outside while they run: the memory they take.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use testkit::cgroup::Group;
+
+const STEP: Duration = Duration::from_millis(15);
+/// Where the kernel may give a cgroup up, which waits then.
+const GROUP_STEP: Duration = Duration::from_millis(2);
+/// What has not ended by then hangs.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The most memory that was seen, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Peak {
+    /// Anonymous and shared, what several processes share being counted once.
+    pub(super) anonymous: u64,
+    /// The same, with page tables.
+    pub(super) with_tables: u64,
+}
+
+/// Watches a process until `is_over`, and ends its group if it takes too long. Its cgroup, if it is
+/// in one, is let go on where the kernel gives it up; how often that was is returned too.
+pub(super) fn watch(
+    process: Pid,
+    group: Option<&Group>,
+    is_sampled: bool,
+    is_over: &AtomicBool,
+) -> (Peak, u64) {
+    let begun = Instant::now();
+    let (mut peak, mut given_up) = (Peak::default(), 0);
+    let step = if group.is_some() { GROUP_STEP } else { STEP };
+    while !is_over.load(Ordering::Acquire) {
+        given_up += u64::from(group.is_some_and(Group::let_on));
+        if is_sampled {
+            let now = memory(&tree(process.as_raw_nonzero().get()));
+            peak.anonymous = peak.anonymous.max(now.anonymous);
+            peak.with_tables = peak.with_tables.max(now.with_tables);
+        }
+        if begun.elapsed() > LONGEST {
+            eprintln!("bench: a program is ended that takes more than {LONGEST:?}");
+            let _gone = kill_process_group(process, Signal::KILL);
+        }
+        thread::park_timeout(step);
+    }
+    (peak, given_up)
+}
+
+/// A process and all that descend from it.
+fn tree(root: i32) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parents: Vec<(i32, i32)> =
+        numbers.filter_map(|number| Some((number, parent(number)?))).collect();
+    let mut tree = vec![root];
+    let mut at = 0;
+    while at < tree.len() {
+        let children = parents.iter().filter(|(_, parent)| *parent == tree[at]);
+        let children: Vec<i32> = children.map(|(number, _)| *number).collect();
+        tree.extend(children);
+        at += 1;
+    }
+    tree
+}
+
+fn parent(process: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+}
+
+fn memory(processes: &[i32]) -> Peak {
+    let sum = |file: &str, names: &[&str]| -> u64 {
+        let texts = processes.iter().filter_map(|process| {
+            // One that has just ended has no memory any more.
+            fs::read_to_string(format!("/proc/{process}/{file}")).ok()
+        });
+        texts.map(|text| names.iter().filter_map(|name| field(&text, name)).sum::<u64>()).sum()
+    };
+    let anonymous = sum("smaps_rollup", &["Pss_Anon:", "Pss_Shmem:"]);
+    Peak { anonymous, with_tables: anonymous + sum("status", &["VmPTE:"]) }
+}
+
+/// Bytes that a line of such a file tells of.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn memory_of_children_is_counted() {
+        let own = std::process::id() as i32;
+        let before = memory(&[own]);
+        let held = vec![7_u8; 64 << 20];
+        let after = memory(&[own]);
+        assert!(after.anonymous >= before.anonymous + (60 << 20), "{before:?} {after:?}");
+        assert!(after.with_tables > after.anonymous);
+        drop(held);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(tree(own).contains(&(child.id() as i32)));
+        assert_eq!(tree(child.id() as i32), [child.id() as i32]);
+        child.stdin.take().unwrap().flush().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn fields_are_read() {
+        let text = "Pss:     10 kB\nPss_Anon:              8 kB\n";
+        assert_eq!(field(text, "Pss_Anon:"), Some(8 << 10));
+        assert_eq!(field(text, "Pss_Shmem:"), None);
+    }
+}

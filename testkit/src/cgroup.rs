@@ -1,0 +1,86 @@
+//! Memory cgroups of a test's or an experiment's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Of version 1: what happens where memory is short.
+const OOM: &str = "memory.oom_control";
+
+/// A memory cgroup, gone when dropped.
+#[derive(Debug)]
+pub struct Group {
+    dir: PathBuf,
+    limit: usize,
+    /// The file of its limit.
+    file: &'static str,
+}
+
+impl Group {
+    /// With this limit; `None` where none may be made.
+    pub fn new(name: &str, limit: usize) -> Option<Self> {
+        let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = |controller: &str| {
+            let named = |line: &&str| line.split(':').nth(1) == Some(controller);
+            let line = membership.lines().find(named)?;
+            Some(line.splitn(3, ':').nth(2)?.trim_start_matches('/').to_owned())
+        };
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (mount, own, file) = match own("memory").filter(|_| v1.is_dir()) {
+            Some(own) => (v1, own, "memory.limit_in_bytes"),
+            None => (Path::new("/sys/fs/cgroup"), own("")?, "memory.max"),
+        };
+        let parent = Some(mount.join(own)).filter(|dir| dir.is_dir()).unwrap_or(mount.to_owned());
+        let dir = parent.join(format!("uzram-{name}-{}", std::process::id()));
+        fs::create_dir(&dir).ok()?;
+        let group = Group { dir, limit, file };
+        // Dropped, and so removed, if the controller is missing here.
+        group.set(limit)?;
+        Some(group)
+    }
+
+    /// The file that a process which is to be of the group is written to.
+    pub fn members(&self) -> PathBuf {
+        self.dir.join("cgroup.procs")
+    }
+
+    /// Has its processes wait where they would be ended for want of memory, until
+    /// [`let_on`](Self::let_on); not with cgroups of version 2, which can't.
+    pub fn keep(&self) {
+        let _version_2 = fs::write(self.dir.join(OOM), "1");
+    }
+
+    /// Lets those go on that wait so, and returns whether there were any.
+    pub fn let_on(&self) -> bool {
+        let state = fs::read_to_string(self.dir.join(OOM)).unwrap_or_default();
+        let waits = state.lines().any(|line| line == "under_oom 1");
+        if waits {
+            // They try again when the limit rises.
+            let _raised = self.set(self.limit + (1 << 20)).and_then(|()| self.set(self.limit));
+        }
+        waits
+    }
+
+    fn set(&self, limit: usize) -> Option<()> {
+        fs::write(self.dir.join(self.file), limit.to_string()).ok()
+    }
+
+    /// A line of shell that has a command be of the group: the one it is given.
+    pub fn enter(&self) -> String {
+        format!("echo $$ > '{}' && exec \"$@\"", self.members().display())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The last process may take a moment to leave it.
+        for _ in 0..1500 {
+            if fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        eprintln!("{} could not be removed", self.dir.display());
+    }
+}

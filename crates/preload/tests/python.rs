@@ -1,0 +1,155 @@
+//! CPython's own tests end with the library as they do without.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use testkit::is_long;
+use testkit::programs::{Place, Shown, built};
+
+/// Modules, the limit in hundredths of what they hold without one, and the block.
+type Modules = [(&'static str, u64, usize)];
+const SHORT: &Modules = &[
+    ("test.test_dict", 80, 4096),
+    ("test.test_list", 80, 4096),
+    ("test.test_mmap", 80, 16384),
+    ("test.test_array", 93, 4096),
+    ("test.test_select", 85, 4096),
+    ("test.test_popen", 85, 4096),
+];
+const LONG: &Modules = &[
+    ("test.test_set", 85, 4096),
+    ("test.test_tuple", 85, 4096),
+    ("test.test_bytes", 70, 4096),
+    ("test.test_gc", 85, 4096),
+    ("test.test_weakref", 85, 4096),
+    ("test.test_zlib", 85, 4096),
+    ("test.test_json", 85, 4096),
+    ("test.test_sqlite3", 85, 4096),
+    ("test.test_io", 85, 4096),
+    ("test.test_socket", 85, 4096),
+    ("test.test_selectors", 85, 4096),
+    ("test.test_poll", 85, 16384),
+    ("test.test_epoll", 85, 16384),
+    ("test.test_asyncio", 85, 4096),
+    ("test.test_signal", 85, 16384),
+    ("test.test_threadsignals", 85, 4096),
+    ("test.test_faulthandler", 85, 16384),
+    ("test.test_thread", 90, 4096),
+    ("test.test_threading", 85, 4096),
+    ("test.test_queue", 85, 4096),
+    ("test.test_subprocess", 85, 4096),
+    ("multiprocessing_fork", 85, 4096),
+    ("multiprocessing_spawn", 85, 4096),
+    ("test.test_os", 85, 4096),
+    ("test.test_posix", 85, 65536),
+    ("test.test_fork1", 85, 16384),
+    ("test.test_tempfile", 85, 4096),
+    ("test.test_ctypes", 85, 4096),
+];
+/// What a test may show that the library is there. See `docs/design.md`.
+const SHOWN: &[&str] = &[
+    // It has a descriptor of its own.
+    "test_pass_fds_redirected",
+];
+
+/// What processes of a program have said at their end.
+struct Stats(Vec<Value>);
+
+impl Stats {
+    fn of(file: &Path) -> Self {
+        let lines = fs::read_to_string(file).unwrap();
+        Stats(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+
+    fn sum(&self, name: &str) -> u64 {
+        self.0.iter().map(|line| line[name].as_u64().unwrap()).sum()
+    }
+
+    fn max(&self, name: &str) -> u64 {
+        self.0.iter().map(|line| line[name].as_u64().unwrap()).max().unwrap()
+    }
+}
+
+/// Returns the interpreter, if it has its tests.
+fn python() -> Option<String> {
+    let script = "import sys, test.test_dict; print(sys.executable)";
+    let out = Command::new("python3").args(["-c", script]).output().ok()?;
+    let path = String::from_utf8(out.stdout).ok()?;
+    (out.status.success() && !path.is_empty()).then(|| path.trim_end().to_owned())
+}
+
+/// Returns how each test of a module ended.
+fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
+    let lines = fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
+    let of = |line: &str| line.split_once(' ').map(|(how, name)| (name.to_owned(), how.to_owned()));
+    lines.lines().filter_map(of).collect()
+}
+
+/// Runs a module without the library, with it, and with a limit of so many hundredths of what it
+/// held at most. Returns what differs.
+fn differences(python: &str, module: &str, share: u64, block: usize) -> Vec<String> {
+    let place = Place::new(&built().join("deps/libuzram_preload.so"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    fs::copy(sources.join("modules.py"), place.path().join("modules.py")).unwrap();
+    for way in ["fork", "spawn"] {
+        let text = format!(
+            "import test._test_multiprocessing as them\n\
+             them.install_tests_in_module_dict(globals(), '{way}')\n"
+        );
+        fs::write(place.path().join(format!("multiprocessing_{way}.py")), text).unwrap();
+    }
+    let run = |name: &str, settings: Option<&str>| {
+        let results = place.path().join(name);
+        let stats = place.empty_file("stats");
+        let settings = settings.map(|text| format!("{text},stats={}", stats.display()));
+        let variable = settings.as_ref().map(|text| ("UZRAM_RUN", text.as_ref()));
+        let shown = place.run(&[python, "modules.py", results.to_str().unwrap(), module], variable);
+        (ends(&results, &shown), Stats::of(&stats))
+    };
+    let (without, _) = run("without", None);
+    assert!(!without.is_empty(), "{module} has no tests");
+    let (free, stats) = run("free", Some(&format!("block={block}")));
+    let limit = stats.max("held_max") * share / 100;
+    let (with, stats) = run("with", Some(&format!("block={block},limit={limit}")));
+    let [evicted, filled] = ["evicted", "filled"].map(|name| stats.sum(name));
+    eprintln!("{module}: {} tests; limit {limit}: {evicted} out, {filled} in", without.len());
+    let mut found = Vec::new();
+    for (with, how) in [(free, "free"), (with, "with a limit")] {
+        for name in without.keys().chain(with.keys().filter(|name| !without.contains_key(*name))) {
+            let (before, now) = (without.get(name), with.get(name));
+            if before != now && !SHOWN.iter().any(|shown| name.ends_with(shown)) {
+                found.push(format!("{name}: {before:?}, {how} {now:?}"));
+            }
+        }
+    }
+    if evicted.min(filled) < 100 {
+        found.push(format!("{module}, {limit}: only {evicted} evicted, {filled} filled"));
+    }
+    found
+}
+
+#[test]
+fn tests_of_pythons_end_as_without_the_library() {
+    let Some(python) = python() else {
+        eprintln!("LEFT OUT: python3 has no tests of its own here");
+        return;
+    };
+    let modules = SHORT.iter().chain(if is_long() { LONG } else { &[] });
+    // Two at a time: most of them wait.
+    let modules = Mutex::new(modules);
+    let failed = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(&(module, share, block)) = { modules.lock().unwrap().next() } {
+            let found = differences(&python, module, share, block);
+            failed.lock().unwrap().extend(found);
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed:#?}");
+}

@@ -49,7 +49,8 @@ fn one(
     let figure = |what: &str, value, unit| {
         Figure::new(NAME, format!("{}, with room: {what}", job.name), value, unit)
     };
-    let parts: [(&str, fn(&super::side::Outcome) -> f64, Option<f64>); 2] = [
+    type Of = fn(&super::side::Outcome) -> f64;
+    let parts: [(&str, Of, Option<f64>); 2] = [
         ("wall clock", |outcome| outcome.seconds, Some(most)),
         ("processor time", |outcome| outcome.cpu, None),
     ];

@@ -1,6 +1,7 @@
 //! Programs that run with a library preloaded, and without.
 
 use crate::rights::NOBODY;
+use crate::scaled;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A program that hangs is ended then, so that the test fails.
-const LIMIT: Duration = Duration::from_secs(300);
+fn limit() -> Duration {
+    Duration::from_secs(scaled(300, 1200) as u64)
+}
 
 /// What a program has shown.
 #[derive(Debug, PartialEq)]
@@ -91,11 +94,11 @@ impl Place {
             it.uid(user).gid(user);
         }
         let mut child = it.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let begin = Instant::now();
+        let (begin, limit) = (Instant::now(), limit());
         let status = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break status.to_string(),
-                None if begin.elapsed() > LIMIT => {
+                None if begin.elapsed() > limit => {
                     child.kill().unwrap();
                     break "it hung".to_owned();
                 }

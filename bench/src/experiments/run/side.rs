@@ -113,6 +113,9 @@ pub(super) fn run(
     Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
 }
 
+/// A process, what it says, and its cgroup.
+type Started = (Pid, ChildStdout, Option<Arc<Group>>);
+
 /// Starts it in a group of its own, all of which ends when it is undone.
 fn spawn(
     job: &Prepared,
@@ -120,7 +123,7 @@ fn spawn(
     place: &Place,
     folder: &Path,
     stats: &Path,
-) -> Result<((Pid, ChildStdout, Option<Arc<Group>>), Action), Error> {
+) -> Result<(Started, Action), Error> {
     let failed = |reason: String| Error::ToolFailed { tool: "a program", reason, remedy: REMEDY };
     let mut order = Order { members: None, is_confined: false, command: Vec::new() };
     let mut group = None;

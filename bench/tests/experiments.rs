@@ -193,7 +193,7 @@ fn run_figures(experiment: &str) -> Vec<Value> {
 #[cfg(target_arch = "x86_64")]
 fn run_heap() {
     let figures = run_figures("run-heap");
-    for limit in ["29 MB", "18 MB, zstd in blocks of 16 KiB"] {
+    for limit in ["30 MB", "18 MB, zstd in blocks of 16 KiB"] {
         let figure = |what: &str| value(&figures, &format!("heap at {limit}: {what}"));
         assert!(figure("wall clock with every right") > 0.0);
         assert!(figure("processor time with none") > 0.0);
@@ -205,6 +205,10 @@ fn run_heap() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn run_jobs() {
+    if !testkit::is_long() {
+        println!("left out: run_jobs takes minutes; UZRAM_LONG=1 has it run");
+        return;
+    }
     let figures = run_figures("run-jobs");
     let evicted = figures.iter().filter(|figure| {
         let name = figure["figure"].as_str().unwrap();

@@ -1,5 +1,5 @@
 //! Programs that know nothing of it, under `uzram run`: their time and memory at a limit that they
-//! do not fit in, beside the kernel's swap on a zram device of its own in a memory cgroup; and
+//! do not fit in, beside the kernel's swap on a zram device of its own in a memory cgroup. And
 //! where memory suffices, beside the program alone.
 
 mod heap;

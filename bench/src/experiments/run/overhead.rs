@@ -3,7 +3,7 @@
 use super::jobs::{BYTES, HEAP, JOBS, Job};
 use super::limited::median;
 use super::place::Place;
-use super::side::{Side, run as run_side};
+use super::side::{Outcome, Side, run as run_side};
 use super::{Scale, TURNS};
 use crate::Error;
 use crate::experiments::Request;
@@ -49,8 +49,8 @@ fn one(
     let figure = |what: &str, value, unit| {
         Figure::new(NAME, format!("{}, with room: {what}", job.name), value, unit)
     };
-    type Of = fn(&super::side::Outcome) -> f64;
-    let parts: [(&str, Of, Option<f64>); 2] = [
+    type Part = fn(&Outcome) -> f64;
+    let parts: [(&str, Part, Option<f64>); 2] = [
         ("wall clock", |outcome| outcome.seconds, Some(most)),
         ("processor time", |outcome| outcome.cpu, None),
     ];

@@ -113,7 +113,7 @@ pub(super) fn run(
     Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
 }
 
-/// A program that runs: its process, its output, and the cgroup that it is in.
+/// A process, what it says, and its cgroup.
 type Started = (Pid, ChildStdout, Option<Arc<Group>>);
 
 /// Starts it in a group of its own, all of which ends when it is undone.

@@ -218,8 +218,12 @@ impl Pager {
             return;
         }
         if self.waker.wake() {
-            self.wait_for_room(units);
-        } else if let Some(mut evictor) = self.evictor.try_lock() {
+            return self.wait_for_room(units);
+        }
+        // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
+        let waits = self.limit.is_full(units) && !GATE.is_torn();
+        let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
+        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
             self.evict(&mut evictor, units.max(least), Spares::Recent, buf);

@@ -119,6 +119,7 @@ mod tests {
         let file = dir.path().join("program");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         assert!(!is_for_all(&file), "the folder is its owner's alone");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         assert_eq!(is_for_all(&file), is_for_all(dir.path()));

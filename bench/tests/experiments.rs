@@ -189,9 +189,21 @@ fn run_figures(experiment: &str) -> Vec<Value> {
     figures
 }
 
+/// Whether a test is left out that takes minutes; `run_overhead` starts programs in the same way.
+#[cfg(target_arch = "x86_64")]
+fn is_left_out(test: &str) -> bool {
+    if !testkit::is_long() {
+        println!("left out: {test} takes minutes; UZRAM_LONG=1 has it run");
+    }
+    !testkit::is_long()
+}
+
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn run_heap() {
+    if is_left_out("run_heap") {
+        return;
+    }
     let figures = run_figures("run-heap");
     for limit in ["30 MB", "18 MB, zstd in blocks of 16 KiB"] {
         let figure = |what: &str| value(&figures, &format!("heap at {limit}: {what}"));
@@ -205,8 +217,7 @@ fn run_heap() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn run_jobs() {
-    if !testkit::is_long() {
-        println!("left out: run_jobs takes minutes; UZRAM_LONG=1 has it run");
+    if is_left_out("run_jobs") {
         return;
     }
     let figures = run_figures("run-jobs");

@@ -40,7 +40,7 @@ impl Pager {
                 idle += self.advance(evictor, spares);
             } else if let Some(piece) = evictor.pop() {
                 let refused = self.counters.refused.load(Relaxed);
-                let more = self.evict_piece(piece, buf);
+                let more = self.evict_marked(self.units_of(piece), buf);
                 let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
                 vain = if is_vain { vain + 1 } else { 0 };
                 idle = if more > 0 { 0 } else { idle };
@@ -66,8 +66,8 @@ impl Pager {
     /// how many pieces it passed: those of closed chunks are passed at once.
     fn advance(&self, evictor: &mut Evictor, spares: Spares) -> usize {
         let step = evictor.step(|piece| self.next_open_piece(piece));
-        let marks = |piece: &usize| self.mark_piece(*piece, spares) > 0;
-        let marked = step.piece.filter(marks);
+        let takes = |unit: usize| self.may_be_marked(unit, spares);
+        let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
         if step.is_round {
             self.round.fetch_add(1, Relaxed);
         }
@@ -99,17 +99,6 @@ impl Pager {
         drop(evictor);
     }
 
-    /// Puts the blocks of a piece in probation that are resident and have neither heat nor pins.
-    /// Returns how many.
-    fn mark_piece(&self, piece: usize, spares: Spares) -> usize {
-        // What is absent, as most is at a low limit, is not looked for among the recent ones.
-        let is_spared = |unit: usize| {
-            let is_here = self.words[unit].load().state() == State::Resident;
-            spares == Spares::Recent && is_here && self.recent.has(unit)
-        };
-        self.mark(self.units_of(piece), |unit| !is_spared(unit) && self.may_be_marked(unit))
-    }
-
     /// Puts those of the blocks in probation for which `takes` takes ownership. Returns how many.
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
         let mut marked = 0;
@@ -134,11 +123,12 @@ impl Pager {
     }
 
     /// Takes ownership of a block that the hand is to mark, and returns whether it did. A hot block
-    /// is not marked, and cools.
-    fn may_be_marked(&self, unit: usize) -> bool {
+    /// is not marked, and cools; nor is a recent one, if those are spared.
+    fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
         let word = &self.words[unit];
         let seen = word.load();
-        if seen.state() != State::Resident || seen.pins() > 0 {
+        let is_here = seen.state() == State::Resident && seen.pins() == 0;
+        if !is_here || (spares == Spares::Recent && self.recent.has(unit)) {
             return false;
         }
         if seen.heat() > 0 {
@@ -167,11 +157,6 @@ impl Pager {
             // The block that was not taken, and so ended the run, is passed over.
             start += taken + usize::from(start + taken < end);
         }
-    }
-
-    /// Evicts the blocks of a piece that are still in probation. Returns how many.
-    fn evict_piece(&self, piece: usize, buf: &mut [u8]) -> usize {
-        self.evict_marked(self.units_of(piece), buf)
     }
 
     /// Evicts those of the blocks that are in probation. Returns how many.

@@ -29,7 +29,32 @@ const POKING: u64 = 1 << 32;
 /// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
 /// regions or arenas with it (one, as a rule); a child of `fork` has a place of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Tree(&'static [AtomicU64]);
+pub struct Tree {
+    head: &'static [AtomicU64; HEAD],
+    slots: &'static [[AtomicU64; SLOT]],
+}
+
+/// The first words.
+struct Head<'a> {
+    magic: &'a AtomicU64,
+    peak: &'a AtomicU64,
+    /// How many slots were ever used, from the first on.
+    used: &'a AtomicU64,
+    is_short: &'a AtomicU64,
+    /// When processes that are gone were last looked for.
+    looked: &'a AtomicU64,
+    space: &'a AtomicU64,
+    /// Whether a process has said that the limit can't be kept.
+    is_told: &'a AtomicU64,
+}
+
+/// The words of a slot.
+struct Slot<'a> {
+    process: &'a AtomicU64,
+    held: &'a AtomicU64,
+    may_go: &'a AtomicU64,
+    waits: &'a AtomicU64,
+}
 
 /// What processes hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,53 +75,44 @@ impl Tree {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
             before.is_ok() || before == Err(value)
         };
-        let is_whole = words.len() >= HEAD + SLOT;
-        (is_whole && is(&words[0], MAGIC) && is(&words[5], space)).then_some(Tree(words))
+        let (head, slots) = words.split_first_chunk()?;
+        let tree = Tree { head, slots: slots.as_chunks().0 };
+        let (magic, own_space) = (tree.head().magic, tree.head().space);
+        (!tree.slots.is_empty() && is(magic, MAGIC) && is(own_space, space)).then_some(tree)
     }
 
     /// Returns the most that was seen to be held at a time, by all processes together.
     pub fn held_max(&self) -> u64 {
-        self.peak().load(Relaxed)
+        self.head().peak.load(Relaxed)
     }
 
     /// Returns whether more is held than the limit has room for, as some process has found.
     pub fn is_short(&self) -> bool {
-        self.short().load(Relaxed) != 0
+        self.head().is_short.load(Relaxed) != 0
     }
 
-    fn peak(&self) -> &AtomicU64 {
-        &self.0[1]
+    fn head(&self) -> Head<'_> {
+        let [magic, peak, used, is_short, looked, space, is_told, _] = self.head;
+        Head { magic, peak, used, is_short, looked, space, is_told }
     }
 
-    /// How many slots were ever used, from the first on.
-    fn used(&self) -> &AtomicU64 {
-        &self.0[2]
-    }
-
-    fn short(&self) -> &AtomicU64 {
-        &self.0[3]
-    }
-
-    fn slots(&self) -> usize {
-        (self.0.len() - HEAD) / SLOT
-    }
-
-    fn slot(&self, nth: usize) -> &[AtomicU64] {
-        &self.0[HEAD + nth * SLOT..][..SLOT]
+    fn slot(&self, nth: usize) -> Slot<'_> {
+        let [process, held, may_go, waits] = &self.slots[nth];
+        Slot { process, held, may_go, waits }
     }
 
     fn in_use(&self) -> Range<usize> {
-        0..(self.used().load(Acquire) as usize).min(self.slots())
+        0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
     /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
     fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
         for slot in self.in_use().filter(|nth| *nth != own).map(|nth| self.slot(nth)) {
-            if !matches!(slot[0].load(Relaxed), 0 | CLEARED) {
-                let held = slot[1].load(Relaxed);
+            if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
+                let held = slot.held.load(Relaxed);
                 sum.held += held;
-                sum.may_go += slot[2].load(Relaxed);
+                sum.may_go += slot.may_go.load(Relaxed);
                 sum.large += u64::from(held >= much);
             }
         }
@@ -105,15 +121,17 @@ impl Tree {
 
     /// Finds a slot for a process: its own, if it has executed a program, else one that is free.
     fn take(&self, process: u64) -> Option<usize> {
-        let own = |nth: &usize| self.slot(*nth)[0].load(Acquire) == process;
-        let free =
-            |nth: &usize| self.slot(*nth)[0].compare_exchange(0, process, AcqRel, Acquire).is_ok();
-        let taken = self.in_use().find(own).or_else(|| (0..self.slots()).find(free));
+        let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
+        let free = |nth: &usize| {
+            let word = self.slot(*nth).process;
+            word.compare_exchange(0, process, AcqRel, Acquire).is_ok()
+        };
+        let taken = self.in_use().find(own).or_else(|| (0..self.slots.len()).find(free));
         let nth = taken.or_else(|| {
             self.clear_gone();
-            (0..self.slots()).find(free)
+            (0..self.slots.len()).find(free)
         })?;
-        self.used().fetch_max(nth as u64 + 1, AcqRel);
+        self.head().used.fetch_max(nth as u64 + 1, AcqRel);
         Some(nth)
     }
 
@@ -121,16 +139,16 @@ impl Tree {
     fn clear(&self, nth: usize, process: u64) {
         let slot = self.slot(nth);
         // Not at once: who comes late must not clear what the next process says there.
-        if slot[0].compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
-            slot[1..].iter().for_each(|word| word.store(0, Relaxed));
-            slot[0].store(0, Release);
+        if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
+            slot.hush();
+            slot.process.store(0, Release);
         }
     }
 
     /// Frees the slots of processes that are gone.
     fn clear_gone(&self) {
         for nth in self.in_use() {
-            let process = self.slot(nth)[0].load(Acquire);
+            let process = self.slot(nth).process.load(Acquire);
             if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
                 self.clear(nth, process);
             }
@@ -141,31 +159,38 @@ impl Tree {
     fn poke_idle(&self, share: u64) {
         let held = |nth: usize| {
             let slot = self.slot(nth);
-            let may_be = slot[3].load(Relaxed) != 0 && slot[2].load(Relaxed) > 0;
-            Some(slot[1].load(Relaxed)).filter(|held| may_be && *held > share)
+            let may_be = slot.waits.load(Relaxed) != 0 && slot.may_go.load(Relaxed) > 0;
+            Some(slot.held.load(Relaxed)).filter(|held| may_be && *held > share)
         };
         let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
         let Some((_, nth)) = most else { return };
-        let (process, waits) = (self.slot(nth)[0].load(Acquire), &self.slot(nth)[3]);
+        let Slot { process, waits, .. } = self.slot(nth);
         let thread = waits.load(Relaxed);
         let is_free = thread != 0 && thread & POKING == 0;
         // It does not go on before the signal is with it: see `Member::waited`.
         if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
-            poke(process as i32, thread as i32);
+            poke(process.load(Acquire) as i32, thread as i32);
             let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
         }
     }
 
     /// Does so unless it was done a moment ago. `now` is in milliseconds; whether it did.
     fn clear_gone_at(&self, now: u64) -> bool {
-        let looked = &self.0[4];
-        let before = looked.load(Relaxed);
+        let before = self.head().looked.load(Relaxed);
         let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;
-        let is_ours = is_due && looked.compare_exchange(before, now, Relaxed, Relaxed).is_ok();
+        let look = || self.head().looked.compare_exchange(before, now, Relaxed, Relaxed);
+        let is_ours = is_due && look().is_ok();
         if is_ours {
             self.clear_gone();
         }
         is_ours
+    }
+}
+
+impl Slot<'_> {
+    /// Says that the process holds nothing and does not wait.
+    fn hush(&self) {
+        [self.held, self.may_go, self.waits].iter().for_each(|word| word.store(0, Relaxed));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::{NONE, POKING, Sum, Tree};
+use super::{NONE, POKING, Slot, Sum, Tree};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
@@ -51,21 +51,27 @@ impl Member {
         self.slot.store(self.tree.take(process).unwrap_or(NONE), Relaxed);
     }
 
-    /// Gives the slot back, if it is this process's, and not that of one whose memory it shares.
+    /// Gives the slot back.
     pub(crate) fn end(&self) {
-        let process = self.process.load(Relaxed);
-        if process == own_number() && self.is_in() {
-            self.tree.clear(self.slot.swap(NONE, Relaxed), process);
+        if self.own_slot().is_some() {
+            self.tree.clear(self.slot.swap(NONE, Relaxed), self.process.load(Relaxed));
         }
     }
 
     /// Says that this process holds nothing, as it is about to execute a program of which nothing
     /// is known yet.
     pub(crate) fn hush(&self) {
-        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
-        if nth != NONE && process == own_number() {
-            self.tree.slot(nth)[1..].iter().for_each(|word| word.store(0, Relaxed));
-        }
+        self.own_slot().inspect(Slot::hush);
+    }
+
+    fn slot(&self) -> Option<Slot<'_>> {
+        let nth = self.slot.load(Relaxed);
+        (nth != NONE).then(|| self.tree.slot(nth))
+    }
+
+    /// Returns the slot, unless it is that of a process whose memory this one shares.
+    fn own_slot(&self) -> Option<Slot<'_>> {
+        self.slot().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
     /// Returns whether this process has a slot.
@@ -80,17 +86,13 @@ impl Member {
 
     /// Says what this process holds.
     pub(crate) fn publish(&self, counted: u64, may_go: u64) {
-        let nth = self.slot.load(Relaxed);
-        if nth == NONE {
-            return;
-        }
-        let slot = self.tree.slot(nth);
-        if slot[0].load(Relaxed) != self.process.load(Relaxed) {
+        let Some(slot) = self.slot() else { return };
+        if slot.process.load(Relaxed) != self.process.load(Relaxed) {
             // Others took it to be gone, as one is seen whose first thread has ended.
             return self.slot.store(NONE, Relaxed);
         }
-        slot[1].store(self.held(counted), Relaxed);
-        slot[2].store(may_go, Relaxed);
+        slot.held.store(self.held(counted), Relaxed);
+        slot.may_go.store(may_go, Relaxed);
     }
 
     /// Returns what all hold, where this process's pager counts `counted`. A process is a large one
@@ -100,8 +102,9 @@ impl Member {
         sum.held += self.held(counted);
         sum.may_go += may_go;
         sum.large += 1;
-        if sum.held > self.tree.peak().load(Relaxed) {
-            self.tree.peak().fetch_max(sum.held, Relaxed);
+        let peak = self.tree.head().peak;
+        if sum.held > peak.load(Relaxed) {
+            peak.fetch_max(sum.held, Relaxed);
         }
         sum
     }
@@ -121,7 +124,7 @@ impl Member {
     /// gone are looked for, and one that waits with more than its share is poked; whether that was
     /// done.
     pub(crate) fn note_short(&self, is_short: bool, share: u64) -> bool {
-        let word = self.tree.short();
+        let word = self.tree.head().is_short;
         if word.load(Relaxed) != u64::from(is_short) {
             word.store(is_short.into(), Relaxed);
         }
@@ -134,22 +137,18 @@ impl Member {
 
     /// Says whether this thread is about to wait for a process, and may be poked.
     pub(crate) fn waits(&self) {
-        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
-        if nth != NONE && process == own_number() {
-            let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
-            let waits = &self.tree.slot(nth)[3];
-            let _other = waits.compare_exchange(0, thread, AcqRel, Acquire);
+        if let Some(slot) = self.own_slot() {
+            let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
         }
     }
 
     /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
     pub(crate) fn waited(&self) {
-        let nth = self.slot.load(Relaxed);
-        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
-        if nth == NONE || self.tree.slot(nth)[3].load(Relaxed) & !POKING != thread {
+        let thread = own_thread();
+        let waits = self.slot().map(|slot| slot.waits);
+        let Some(waits) = waits.filter(|waits| waits.load(Relaxed) & !POKING == thread) else {
             return;
-        }
-        let waits = &self.tree.slot(nth)[3];
+        };
         for _ in 0..POKE_LOOKS {
             if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
                 break;
@@ -178,7 +177,7 @@ impl Member {
     pub(crate) fn take_lost(&self) -> bool {
         self.is_told.load(Relaxed)
             && self.is_told.swap(false, Relaxed)
-            && self.tree.0[6].swap(1, Relaxed) == 0
+            && self.tree.head().is_told.swap(1, Relaxed) == 0
     }
 }
 
@@ -190,6 +189,10 @@ impl Drop for Member {
 
 pub(super) fn own_number() -> u64 {
     rustix::process::getpid().as_raw_nonzero().get() as u64
+}
+
+fn own_thread() -> u64 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u64
 }
 
 fn milliseconds() -> u64 {

@@ -5,10 +5,14 @@ use super::*;
 
 use std::process::{Child, Command, Stdio};
 
-/// A tree of so many slots.
-fn tree(slots: usize) -> Tree {
+/// Shared memory for so many slots.
+fn words(slots: usize) -> &'static [AtomicU64] {
     let words: Vec<AtomicU64> = (0..HEAD + slots * SLOT).map(|_| AtomicU64::new(0)).collect();
-    Tree::of(Vec::leak(words), 7).unwrap()
+    Vec::leak(words)
+}
+
+fn tree(slots: usize) -> Tree {
+    Tree::of(words(slots), 7).unwrap()
 }
 
 /// A process that waits until it is killed: at the latest when this goes.
@@ -45,7 +49,7 @@ fn member(tree: Tree, process: &Waiting) -> Member {
 
 #[test]
 fn memory_is_a_trees_if_it_is_large_enough_and_of_one_space() {
-    let words = tree(1).0;
+    let words = words(1);
     assert!(Tree::of(words, 7).is_some());
     assert!(Tree::of(words, 8).is_none());
     assert!(Tree::of(&words[..HEAD + SLOT - 1], 7).is_none());
@@ -157,7 +161,7 @@ fn that_the_limit_is_lost_is_said_once() {
 fn who_waits_is_free_again_though_its_poker_was_killed() {
     let tree = tree(2);
     let own = Member::new(tree);
-    let waits = &tree.slot(0)[3];
+    let waits = tree.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
     // It holds less than its share, or has nothing that could go: it is left alone.

@@ -68,3 +68,6 @@ pub mod watched_codec;
 pub use choices::Choices;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
 pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};
+
+/// The folder of what C programs of tests include.
+pub const INCLUDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");

@@ -1,7 +1,7 @@
 //! Programs that run with a library preloaded, and without.
 
 use crate::rights::NOBODY;
-use crate::scaled;
+use crate::{INCLUDED, scaled};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -65,7 +65,8 @@ impl Place {
     /// Compiles a program, `NAME.c` of a folder.
     pub fn compile(&self, sources: &Path, name: &str) -> PathBuf {
         let program = self.path().join(name);
-        let flags = ["-O1", "-Wall", "-Werror", "-Wno-unused-result", "-pthread", "-o"];
+        let flags =
+            ["-O1", "-Wall", "-Werror", "-Wno-unused-result", "-pthread", "-I", INCLUDED, "-o"];
         let mut gcc = Command::new("gcc");
         gcc.args(flags).arg(&program).arg(sources.join(name).with_extension("c"));
         assert!(gcc.status().expect("gcc").success());

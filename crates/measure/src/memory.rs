@@ -6,7 +6,7 @@ mod machine;
 mod process;
 mod room;
 
-pub use fields::Untold;
+pub use fields::{Untold, bytes};
 pub use machine::MachineMemory;
 pub use process::{HeldMemory, ProcessMemory};
 pub use room::{MemLimit, cgroup_limit, limit_of, room};

@@ -14,6 +14,7 @@
 use crate::settings::TreeName;
 use crate::space::{Failed, system};
 use std::mem::zeroed;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use zmem::Tree;
 
@@ -30,13 +31,13 @@ pub(crate) struct TreeFile {
 }
 
 /// Asks the system what a file is.
-fn stat(number: i64, args: [usize; 2], more: usize) -> Result<libc::stat, Failed> {
+fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> {
     // SAFETY: a structure of numbers.
     let mut facts: libc::stat = unsafe { zeroed() };
     let at = (&raw mut facts).addr();
     let args = match number {
         libc::SYS_fstat => [args[0], at, 0, 0, 0, 0],
-        _ => [args[0], args[1], at, more, 0, 0],
+        _ => [args[0], args[1], at, 0, 0, 0],
     };
     system(number, args).map(|_| facts)
 }
@@ -69,7 +70,7 @@ impl TreeFile {
 
     /// Maps the file, if the descriptor is one of it.
     fn map(file: usize, inode: usize) -> Option<Tree> {
-        let facts = stat(libc::SYS_fstat, [file, 0], 0).ok()?;
+        let facts = stat(libc::SYS_fstat, [file, 0]).ok()?;
         let get_seals = [file, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
         let seals = system(libc::SYS_fcntl, get_seals).unwrap_or(0);
         let is_it = facts.st_ino == inode as u64 && seals & libc::F_SEAL_SHRINK as usize != 0;
@@ -83,7 +84,7 @@ impl TreeFile {
             std::slice::from_raw_parts(first, bytes / size_of::<AtomicU64>())
         };
         let path = NAMESPACE.as_ptr().addr();
-        let space = stat(libc::SYS_newfstatat, [CWD, path], 0).map_or(0, |facts| facts.st_ino);
+        let space = stat(libc::SYS_newfstatat, [CWD, path]).map_or(0, |facts| facts.st_ino);
         Tree::of(words, space)
     }
 
@@ -106,13 +107,11 @@ impl TreeFile {
         if !(first..=last).contains(&self.number) {
             return None;
         }
-        let parts = [(first, self.number.wrapping_sub(1)), (self.number + 1, last)];
-        let is_empty = [first == self.number, last == self.number];
-        let parts = parts.iter().zip(is_empty).filter(|(_, is_empty)| !is_empty);
-        let close = |(first, last): (usize, usize)| {
-            system(libc::SYS_close_range, [first, last, args[2], 0, 0, 0])
+        let close = |part: Range<usize>| match part.is_empty() {
+            true => Ok(0),
+            false => system(libc::SYS_close_range, [part.start, part.end - 1, args[2], 0, 0, 0]),
         };
-        let closed = parts.map(|(part, _)| *part).try_for_each(|part| close(part).map(drop));
-        Some(closed.map_or_else(|error| error, |()| 0))
+        let closed = close(first..self.number).and_then(|_| close(self.number + 1..last + 1));
+        Some(closed.map_or_else(|error| error, |_| 0))
     }
 }

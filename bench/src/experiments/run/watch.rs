@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use measure::memory::bytes;
 use rustix::process::{Pid, Signal, kill_process_group};
 use testkit::cgroup::Group;
 
@@ -78,16 +79,10 @@ fn memory(processes: &[i32]) -> Peak {
             // One that has just ended has no memory any more.
             fs::read_to_string(format!("/proc/{process}/{file}")).ok()
         });
-        texts.map(|text| names.iter().filter_map(|name| field(&text, name)).sum::<u64>()).sum()
+        texts.map(|text| names.iter().filter_map(|name| bytes(&text, name)).sum::<u64>()).sum()
     };
-    let anonymous = sum("smaps_rollup", &["Pss_Anon:", "Pss_Shmem:"]);
-    Peak { anonymous, with_tables: anonymous + sum("status", &["VmPTE:"]) }
-}
-
-/// Bytes that a line of such a file tells of.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10)
+    let anonymous = sum("smaps_rollup", &["Pss_Anon", "Pss_Shmem"]);
+    Peak { anonymous, with_tables: anonymous + sum("status", &["VmPTE"]) }
 }
 
 #[cfg(test)]
@@ -110,12 +105,5 @@ mod tests {
         assert_eq!(tree(child.id() as i32), [child.id() as i32]);
         child.stdin.take().unwrap().flush().unwrap();
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn fields_are_read() {
-        let text = "Pss:     10 kB\nPss_Anon:              8 kB\n";
-        assert_eq!(field(text, "Pss_Anon:"), Some(8 << 10));
-        assert_eq!(field(text, "Pss_Shmem:"), None);
     }
 }

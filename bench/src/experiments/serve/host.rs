@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use measure::memory::bytes;
 use measure::page::PAGE_SIZE;
 use serde::{Deserialize, Serialize};
 use serve::fuse::Mounted;
@@ -167,14 +168,8 @@ impl Host {
             &path,
             "run it as the same user",
         ))?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
-        };
-        let kilobytes = field("Rss:").zip(field("Swap:")).map(|(rss, swap)| rss + swap);
-        kilobytes
-            .map(|kilobytes| kilobytes << 10)
-            .ok_or_else(|| failed(&self.disk, "its memory is not told"))
+        let held = bytes(&text, "Rss").zip(bytes(&text, "Swap")).map(|(rss, swap)| rss + swap);
+        held.ok_or_else(|| failed(&self.disk, "its memory is not told"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file by which the processes of a program keep one limit together.
 //!
-//! It has no name, and each program inherits its descriptor. What lies in it is the library's; here
-//! it is only made, as zeros.
+//! It has no name, and each program inherits its descriptor. What lies in it is the library's
+//! (`zmem::Tree`); here it is only made, as zeros.
 
 use crate::error::{Error, failed};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 /// Room for 508 processes.
 const BYTES: u64 = 16 << 10;
-/// Where the library writes the most that was held.
+/// Where the library writes the most that was held: its second word.
 const PEAK_AT: u64 = 8;
 /// The descriptor is one of the last below this number, or below the process's limit: calls that
 /// open files give out the lowest that is free.

@@ -1,11 +1,8 @@
 // Programs of several processes, whose memory checks itself.
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,14 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 #define WORDS (4096 / sizeof(uint64_t))
-#define CHECK(what)                                                                                \
-	do {                                                                                           \
-		if (!(what)) {                                                                             \
-			fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno);                   \
-			abort();                                                                               \
-		}                                                                                          \
-	} while (0)
 
 static size_t pages;
 

@@ -3,12 +3,14 @@
 use crate::programs::Programs;
 use crate::run;
 use crate::support::{Ended, UZRAM, end, until};
+use measure::memory::bytes;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::INCLUDED;
 
 const MIB: u64 = 1 << 20;
 
@@ -34,7 +36,10 @@ fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/tree.c");
     let program = programs.path().join(name);
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(source).args(flags);
+    gcc.args(["-O1", "-Wall", "-Werror", "-I", INCLUDED, "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(flags);
     assert!(gcc.status().expect("gcc").success());
     program.to_str().unwrap().to_owned()
 }
@@ -87,12 +92,10 @@ fn anonymous(session: u32) -> u64 {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
         let number = stat.rsplit(") ").next()?.split(' ').nth(3)?.parse::<u32>().ok()?;
         let rollup = (number == session).then(|| fs::read_to_string(path.join("smaps_rollup")))?;
-        let rollup = rollup.ok()?;
-        let is_it = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
-        is_it.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        bytes(&rollup.ok()?, "Anonymous")
     };
     let entries = fs::read_dir("/proc").unwrap();
-    entries.filter_map(|entry| of(entry.unwrap().path())).sum::<u64>() << 10
+    entries.filter_map(|entry| of(entry.unwrap().path())).sum::<u64>()
 }
 
 struct Ends(Child);

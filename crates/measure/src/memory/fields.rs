@@ -31,16 +31,20 @@ impl Fields {
 
     /// Returns the number of a line in bytes.
     pub(super) fn bytes(&self, name: &str) -> Option<u64> {
-        let mut lines = self.text.lines();
-        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        kib.checked_mul(1024)
+        bytes(&self.text, name)
     }
 
     /// As [`bytes`](Self::bytes), of what has to be there.
     pub(super) fn known(&self, name: &'static str) -> Result<u64, Untold> {
         self.bytes(name).ok_or(self.untold(name))
     }
+}
+
+/// Returns the number of a line `name:   123 kB` of such a text, in bytes.
+pub fn bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 #[cfg(test)]

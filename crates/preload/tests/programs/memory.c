@@ -3,14 +3,11 @@
 //
 //   memory SEED STEPS THREADS
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -18,17 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
+
 #define PAGE 4096ul
 #define REGIONS 24
 #define PAGES_MAX 400ul
-
-#define CHECK(what)                                                                                \
-	do {                                                                                           \
-		if (!(what)) {                                                                             \
-			fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno);                   \
-			abort();                                                                               \
-		}                                                                                          \
-	} while (0)
 
 struct region {
 	uint8_t *start; // null: there is none

@@ -4,10 +4,10 @@
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
 use crate::pager::Pager;
+use crate::policy::PIECE;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::store;
-use rustix::io::Errno;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -18,14 +18,13 @@ impl Pager {
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
-        let is_shown = self.backend.read(&self.memory, bytes.start, data).is_err();
-        let (from, outcome) = if !is_shown {
-            (Data::Closed, self.store(run.clone(), data))
-        } else if self.show_and_read(run.clone(), data).is_ok() {
-            (Data::Shown, self.store(run.clone(), data))
+        let is_closed = self.backend.read(&self.memory, bytes.start, data).is_ok();
+        let from = if is_closed { Data::Closed } else { Data::Shown };
+        let outcome = if is_closed || self.show_and_read(run.clone(), data) {
+            self.store(run.clone(), data)
         } else {
             count(&self.counters.refused, run.len());
-            (Data::Shown, Outcome::ALL_KEPT)
+            Outcome::ALL_KEPT
         };
         let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
         // What was stored of kept blocks is freed while nobody owns them: that may allocate, and
@@ -69,24 +68,24 @@ impl Pager {
 
     /// Copies blocks that are being evicted, where the system refuses to read below their
     /// protection: makes them readable to all threads first. In the copy, blocks that were touched
-    /// in the meantime are zeros.
-    fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> Result<(), Errno> {
+    /// in the meantime are zeros. Returns whether the system made all of them readable.
+    fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> bool {
         data.fill(0);
-        let mut all = Ok(());
+        let mut are_shown = true;
         let ends = |unit: usize| self.words[unit].try_end_evicting();
         self.for_runs(run.clone(), usize::MAX, ends, |own| {
             let bytes = self.bytes_of(own.clone());
-            let shown = self.backend.show(&self.memory, bytes.clone());
+            let is_shown = self.backend.show(&self.memory, bytes.clone()).is_ok();
             own.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
-            if shown.is_ok() {
+            if is_shown {
                 // They stay readable: a touch only makes them writable too, and `dont_need` waits
                 // for the store's lock.
                 let to = self.bytes_of(own.start - run.start..own.end - run.start);
                 self.memory.read_open(bytes.start, &mut data[to]);
             }
-            all = all.and(shown);
+            are_shown &= is_shown;
         });
-        all
+        are_shown
     }
 
     /// Stores those blocks of a run that are not all zeros.
@@ -187,6 +186,14 @@ impl Pager {
     fn discard(&self, units: Range<usize>) -> bool {
         let bytes = self.bytes_of(units);
         self.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
+    }
+
+    /// Records that some blocks may have copies, for `drop_copies` to find.
+    pub(crate) fn note_copies(&self, units: Range<usize>) {
+        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
+            // Even if the bit is set: the thread that takes it must see these blocks as they are.
+            self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
+        }
     }
 
     /// Frees all copies: what the device holds of blocks, and nobody reads.

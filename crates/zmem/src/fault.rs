@@ -4,18 +4,17 @@ use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::order::Toucher;
 use crate::pager::{Pager, Verdict};
-use crate::policy::{HEAT_KEPT_MAX, PIECE};
+use crate::policy::HEAT_KEPT_MAX;
 use crate::state::{Seen, State};
 use crate::stats::count;
 use crate::threads::{self, Alone};
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// A block that comes back within this many rounds of the clock is a refault.
 const SOON_ROUNDS: u32 = 1;
-/// In a copy of a process, how often in a row a block has to be seen `Busy`, with no other thread
-/// inside the gate, before its owner counts as missing.
+/// So often in a row a copy of a process, alone in the gate, sees a block `Busy` that nobody owns.
 const LOST_LOOKS: u32 = 1000;
 /// A mask: the round in which a block was evicted is kept in the bits of its heat.
 const ROUNDS: u32 = crate::state::HEAT_MAX;
@@ -26,9 +25,7 @@ impl Pager {
         let began = Instant::now();
         let unit = (address - self.memory.addresses().start) / self.blocks.unit;
         let closings = self.closings(unit);
-        // A fault where the thread's last one ended brings twice as many blocks as that.
-        let wanted = self.order.before(toucher, unit).map_or(1, |count| 2 * count);
-        let brought = self.bring(unit, wanted.min(self.batch()), buf);
+        let brought = self.bring(unit, self.wanted(toucher, unit).min(self.batch()), buf);
         if brought == 0 {
             if !self.is_managed(unit) {
                 return Verdict::Unmanaged { closings };
@@ -42,6 +39,17 @@ impl Pager {
         }
         self.counters.times.add(began.elapsed());
         Verdict::Answered
+    }
+
+    /// Returns how many blocks a fault is to bring: as many as there may be where nobody has been
+    /// yet and the limit is far (until they are written they take no memory, though they count),
+    /// and twice as many as the thread's last fault where that one ended.
+    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> usize {
+        let is_new = self.words[unit].load().state() == State::Untouched;
+        if is_new && self.makes_room_itself() && self.limit.has_room() {
+            return usize::MAX;
+        }
+        self.order.before(toucher, unit).map_or(1, |count| 2 * count)
     }
 
     /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
@@ -238,13 +246,5 @@ impl Pager {
     /// Returns the round of the clock, in as many bits as heat has.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
-    }
-
-    /// Records that some blocks may have copies, for `drop_copies` to find.
-    pub(crate) fn note_copies(&self, units: Range<usize>) {
-        for piece in units.start / PIECE..units.end.div_ceil(PIECE) {
-            // Even if the bit is set: the thread that takes it must see these blocks as they are.
-            self.copied[piece / 64].fetch_or(1 << (piece % 64), AcqRel);
-        }
     }
 }

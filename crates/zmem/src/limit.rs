@@ -211,6 +211,11 @@ impl Limit {
         })
     }
 
+    /// Whether less than half of the limit is held.
+    pub(crate) fn has_room(&self) -> bool {
+        self.get().is_none_or(|limit| !self.is_above(0, limit / 2))
+    }
+
     /// Whether more is held than the limit allows.
     pub(crate) fn is_passed(&self) -> bool {
         self.get().is_some_and(|limit| self.is_above(0, limit))

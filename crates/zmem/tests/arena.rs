@@ -294,6 +294,34 @@ fn what_is_locked_as_it_is_mapped_can_be_freed() {
     }
 }
 
+/// Whatever the order: allocators go about in what they have just got.
+#[test]
+fn what_is_new_opens_in_batches_while_the_limit_is_far() {
+    install();
+    let (limit, batch) = (Some(64 * MIB as u64), 64);
+    let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let touch = |pages: Range<usize>| {
+        let before = arena.stats().faults.count();
+        // Each after one that lies far off.
+        for page in pages.clone().step_by(2).chain(pages.skip(1).step_by(2)).step_by(3) {
+            // SAFETY: it is readable and writable, and this thread's.
+            unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
+        }
+        arena.stats().faults.count() - before
+    };
+    // A batch begins where it was first touched, so some overlap.
+    assert!(touch(0..16 * batch) <= 24);
+    // Beyond the half they come one by one.
+    touch(16 * batch..128 * batch);
+    let pages = 160 * batch..176 * batch;
+    let blocks = pages.len().div_ceil(3) as u64;
+    assert_eq!(touch(pages), blocks);
+    arena.check();
+}
+
 #[test]
 fn a_touch_of_what_is_free_is_the_programs() {
     install();

@@ -84,10 +84,11 @@ fn remap_data(
             let into = std::ptr::with_exposed_provenance_mut::<u8>(to + at);
             into.copy_from_nonoverlapping(from, part.len());
         }
-        space.put(arena, old.start + part.start..old.start + part.end, None)?;
+        // Its data are in the new place: what can't be freed stays mapped, and nothing is lost.
+        let _left = space.put(arena, old.start + part.start..old.start + part.end, None);
     }
     if moved < old.len() {
-        space.put(arena, old.start + moved..old.end, None)?;
+        let _left = space.put(arena, old.start + moved..old.end, None);
     }
     Ok(to)
 }

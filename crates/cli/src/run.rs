@@ -74,8 +74,10 @@ fn settings(
     stats: Option<&Path>,
 ) -> Result<OsString, Error> {
     let (block, algorithm) = (args.block, args.algorithm.name());
-    let text = format!("limit={limit},block={block},algorithm={algorithm},{}", tree.setting);
-    let mut text = OsString::from(text);
+    let mut text = OsString::from(format!(
+        "limit={limit},block={block},algorithm={algorithm},backend={},{}",
+        args.backend, tree.setting
+    ));
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {
             return Err(stats_file::comma(path));

@@ -2,10 +2,18 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use zmem::{BlockOrder, Options};
+use zmem::{BackendKind, BlockOrder, Options};
 
 /// The variable: `NAME=VALUE` with commas between.
 pub(crate) const VARIABLE: &str = "UZRAM_RUN";
+
+/// What may answer touches in an arena.
+const BACKENDS: [(&str, BackendKind); 4] = [
+    ("best", BackendKind::Best),
+    ("signal", BackendKind::Signal),
+    ("signal-mappings", BackendKind::SignalMappings),
+    ("signal-remap", BackendKind::SignalRemap),
+];
 
 /// See [`VARIABLE`].
 #[derive(Clone, Debug)]
@@ -53,6 +61,10 @@ impl Settings {
                         zcomp::codecs().iter().find(|codec| codec.name().as_bytes() == value);
                     options.codec = *codec.ok_or_else(|| format!("{}: unknown", shown()))?;
                 }
+                b"backend" => {
+                    let kind = BACKENDS.iter().find(|(name, _)| name.as_bytes() == value);
+                    options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
+                }
                 b"arena" => found.arena = number()?,
                 b"tree" => {
                     let mut numbers = value.split(|&byte| byte == b':').map(of);
@@ -78,10 +90,12 @@ mod tests {
     #[test]
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
-        let text = "limit=1000,block=16384,algorithm=zstd,tree=960:7,stats=/a,arena=4194304";
+        let text = "limit=1000,block=16384,algorithm=zstd,backend=signal-remap,tree=960:7,\
+            stats=/a,arena=4194304";
         let found = of(text).unwrap();
         assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
         assert_eq!(found.options.limit, Some(1000));
+        assert_eq!(found.options.backend, BackendKind::SignalRemap);
         assert_eq!(found.options.block, BlockOrder::Fixed(2));
         assert_eq!(found.options.codec.name(), "zstd");
         assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
@@ -93,6 +107,7 @@ mod tests {
             "block=5000",
             "block=131072",
             "algorithm=x",
+            "backend=userfaultfd",
             "x=1",
         ] {
             assert!(of(wrong).unwrap_err().starts_with(wrong), "{wrong}");

@@ -78,6 +78,19 @@ fn so_does_one_of_several() {
 }
 
 #[test]
+fn each_backend_finds_it() {
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        // Mappings take memory, and by default there may be as many as address space needs.
+        let settings = format!("limit=6000000,arena=268435456,backend={backend}");
+        let stats = checks_itself(&place(), &settings, 2);
+        assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");
+        let told = stats.0[0]["backend"].as_str().unwrap();
+        // `signal` takes another where the system has no marks of page tables.
+        assert!(told == backend || backend == "signal", "{backend}: {told}");
+    }
+}
+
+#[test]
 fn threads_are_answered_whose_own_storage_has_gone() {
     let place = place();
     let program = place.compile(&sources(), "locals");

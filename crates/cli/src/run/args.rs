@@ -52,6 +52,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
     pub(crate) algorithm: &'static dyn Codec,
+    /// What tells a touch of compressed memory: best, signal (marks of page tables, from Linux
+    /// 6.13), signal-mappings (marks of mappings), or signal-remap (the same, without use of
+    /// /proc/self/mem); best is the first of these that the system has and permits
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
+    #[arg(hide_possible_values = true)]
+    pub(crate) backend: String,
     /// When the program has ended, print what each of its processes did that had ended by then, and
     /// what they did together, to standard error; a process that a signal ended is not listed
     #[arg(long)]

@@ -146,7 +146,7 @@ fn a_library_that_is_not_there_is_told_with_its_places() {
 
 #[test]
 fn wrong_use_is_refused() {
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&[], &["<PROGRAM>"]),
         (&["--limit", "5X", "true"], &["--limit", "5X"]),
         (&["--limit", "0", "true"], &["--limit", "more than 0"]),
@@ -156,6 +156,7 @@ fn wrong_use_is_refused() {
         (&["--limit", "1M", "--block", "3K", "true"], &["--block", "4K"]),
         (&["--limit", "1M", "--block", "128K", "true"], &["--block", "64K"]),
         (&["--limit", "1M", "--algorithm", "x", "true"], &["--algorithm", "lz4"]),
+        (&["--limit", "1M", "--backend", "x", "true"], &["--backend", "signal-remap"]),
         (&["--limit", "1M", "--json", "true"], &["--stats"]),
         (&["--nosuch", "true"], &["--nosuch", "uzram run --help"]),
     ];

@@ -78,6 +78,9 @@ fn settings(
         "limit={limit},block={block},algorithm={algorithm},backend={},{}",
         args.backend, tree.setting
     ));
+    if args.first_only {
+        text.push(",first-only=1");
+    }
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {
             return Err(stats_file::comma(path));

@@ -9,7 +9,7 @@ use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -31,16 +31,15 @@ static BEGIN: extern "C" fn() = begin;
 
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn begin() {
-    let Ok(name) = CString::new(VARIABLE) else { return };
     // SAFETY: the environment is not changed before `main`.
-    let text = unsafe { libc::getenv(name.as_ptr()) };
+    let text = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     if text.is_null() {
         return;
     }
     // SAFETY: the C library's string, which is not changed before `main`.
     let text = OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes());
     let begun = Settings::parse(text)
-        .map_err(|error| format!("{VARIABLE}: {error}"))
+        .map_err(|error| format!("{}: {error}", VARIABLE.to_string_lossy()))
         .and_then(|settings| start(settings).map_err(|error| error.to_string()));
     if let Err(error) = begun {
         say(&error);
@@ -78,8 +77,31 @@ fn reserve(range: &Range<usize>) -> bool {
     range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
+/// Takes this library out of the environment: programs that this one executes do not load it. It is
+/// the first of what is preloaded.
+fn leave_environment() {
+    let preloads = c"LD_PRELOAD".as_ptr();
+    // SAFETY: the names are strings, and so is a value, up to its end; the environment is this
+    // thread's alone before `main`.
+    unsafe {
+        libc::unsetenv(VARIABLE.as_ptr());
+        let value = libc::getenv(preloads);
+        if value.is_null() {
+            return;
+        }
+        let value = CStr::from_ptr(value);
+        match value.to_bytes().iter().position(|byte| b": ".contains(byte)) {
+            Some(at) => libc::setenv(preloads, value.as_ptr().add(at + 1), 1),
+            None => libc::unsetenv(preloads),
+        };
+    }
+}
+
 fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     page::fork::take_over();
+    if settings.is_first_only {
+        leave_environment();
+    }
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
     let (arena, brk) = arena(&settings)?;

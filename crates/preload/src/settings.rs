@@ -1,11 +1,11 @@
 //! What `uzram run` tells the library, by an environment variable.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
 
 /// The variable: `NAME=VALUE` with commas between.
-pub(crate) const VARIABLE: &str = "UZRAM_RUN";
+pub(crate) const VARIABLE: &CStr = c"UZRAM_RUN";
 
 /// What may answer touches in an arena.
 const BACKENDS: [(&str, BackendKind); 4] = [
@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) arena: usize,
     /// The file that each process appends a line to when it ends.
     pub(crate) stats: Option<Vec<u8>>,
+    /// Whether programs that this one executes are left as they are.
+    pub(crate) is_first_only: bool,
     /// The file that the processes of the tree share.
     pub(crate) tree: Option<TreeName>,
 }
@@ -38,8 +40,13 @@ impl Settings {
     /// Returns the settings of a text; an error is what is wrong with it.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
-        let mut found =
-            Settings { options: options.clone(), arena: 32 << 30, stats: None, tree: None };
+        let mut found = Settings {
+            options: options.clone(),
+            arena: 32 << 30,
+            stats: None,
+            is_first_only: false,
+            tree: None,
+        };
         for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
             let shown = || String::from_utf8_lossy(part).into_owned();
             let at = part.iter().position(|&byte| byte == b'=');
@@ -65,6 +72,7 @@ impl Settings {
                     let kind = BACKENDS.iter().find(|(name, _)| name.as_bytes() == value);
                     options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
                 }
+                b"first-only" => found.is_first_only = number()? != 0,
                 b"arena" => found.arena = number()?,
                 b"tree" => {
                     let mut numbers = value.split(|&byte| byte == b':').map(of);
@@ -91,9 +99,10 @@ mod tests {
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
         let text = "limit=1000,block=16384,algorithm=zstd,backend=signal-remap,tree=960:7,\
-            stats=/a,arena=4194304";
+            first-only=1,stats=/a,arena=4194304";
         let found = of(text).unwrap();
         assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
+        assert!(found.is_first_only && !of("first-only=0").unwrap().is_first_only);
         assert_eq!(found.options.limit, Some(1000));
         assert_eq!(found.options.backend, BackendKind::SignalRemap);
         assert_eq!(found.options.block, BlockOrder::Fixed(2));

@@ -17,8 +17,8 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// When it comes to the limit, what was not used for longest is compressed; it comes back when it
 /// is touched. The program needs no change: a library is loaded into it, and into all programs that
-/// it starts; all of these processes together keep the limit. Only dynamically linked programs for
-/// x86-64 that use glibc can be run so, and neither Go nor Java yet.
+/// it executes; all of these processes together keep the limit. Only dynamically linked programs
+/// for x86-64 that use glibc can be run so, and neither Go nor Java yet.
 ///
 /// Without --stats the program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP,
 /// SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
@@ -59,6 +59,10 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
     pub(crate) backend: String,
+    /// Leave programs that PROGRAM executes as they are: their memory does not compress itself, and
+    /// does not count
+    #[arg(long)]
+    pub(crate) first_only: bool,
     /// When the program has ended, print what each of its processes did that had ended by then, and
     /// what they did together, to standard error; a process that a signal ended is not listed
     #[arg(long)]

@@ -86,7 +86,28 @@ fn the_library_and_its_settings_are_in_the_environment() {
     }
     let options = ["--limit", "1G", "--block", "16K", "--algorithm", "zstd", "--"];
     let ended = end_of(&options, &show);
-    assert!(ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd,tree="), "{ended:?}");
+    assert!(
+        ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd,backend=best,tree="),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn programs_that_are_executed_can_be_left_as_they_are() {
+    let inner = "echo \"<$LD_PRELOAD,$UZRAM_RUN>\"; grep -c uzram_preload /proc/$$/maps";
+    let show = format!("grep -c uzram_preload /proc/$$/maps; sh -c '{inner}'");
+    for (preload, left) in [("", ""), ("libm.so.6", "libm.so.6"), ("a b", "a b")] {
+        let options = ["--limit", "32M", "--first-only", "--stats", "--json"];
+        let mut command = run(&options);
+        command.env("LD_PRELOAD", preload).args(["--", "sh", "-c", &show]);
+        let ended = end(&mut command);
+        let lines: Vec<&str> = ended.out.lines().collect();
+        assert!(lines[0].parse::<u32>().unwrap() > 0, "{ended:?}");
+        assert_eq!(lines[1..], [&format!("<{left},>"), "0"], "{ended:?}");
+        let from = ended.err.find('{').unwrap();
+        let told: serde_json::Value = serde_json::from_str(&ended.err[from..]).unwrap();
+        assert_eq!(told["processes"].as_array().unwrap().len(), 1, "{told}");
+    }
 }
 
 #[test]

@@ -72,9 +72,12 @@ impl Program {
         }
     }
 
-    /// Writes down what this process has done, if that was asked for.
+    /// Writes down what this process has done, if that was asked for. What a child of `vfork` does
+    /// is its parent's.
     fn report(&self) {
-        if let Some(path) = &self.settings.stats {
+        if let Some(path) = &self.settings.stats
+            && !self.arena.is_lent()
+        {
             let peak = self.tree.as_ref().map_or(0, |file| file.tree.held_max());
             report::write(path, &self.arena.stats(), peak, self.dispatched.load(Relaxed));
         }
@@ -212,6 +215,7 @@ impl Hook for Program {
         fork::after_in_child();
         self.space.unlock_after_fork();
         self.threads.store(1, Relaxed);
+        self.dispatched.store(0, Relaxed);
     }
 
     fn thread_begins(&self, begins: Begins) {

@@ -116,6 +116,26 @@ fn an_ordinary_user_needs_no_right() {
 }
 
 #[test]
+fn each_process_tells_what_it_did_itself() {
+    let place = place();
+    let program = place.compile(&sources(), "children");
+    let command = [program.to_str().unwrap(), "24"];
+    let (shown, stats) = preloaded(&place, "limit=8000000", &command);
+    assert_eq!((&*shown.output, &*shown.status), ("", "exit status: 0"));
+    // What a child of `vfork` did is its parent's.
+    let [forked, cloned, parent] = &stats.0[..] else { panic!("{:?}", stats.0) };
+    let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
+    assert!(of(parent, "evicted") > 4000 && of(parent, "first_touches") > 6000, "{parent}");
+    for child in [forked, cloned] {
+        for name in ["faults", "first_touches", "kept", "filled", "evicted", "refused", "calls"] {
+            assert!(of(child, name) < 100, "{name}: {child}, {parent}");
+        }
+        assert!(of(child, "held_max") >= of(child, "held"), "{child}");
+        assert!(of(child, "stored") > 12 << 20, "what it has is counted: {child}");
+    }
+}
+
+#[test]
 fn python_objects_go_and_come() {
     let place = place();
     let script = "import os\n\

@@ -9,6 +9,7 @@
 use crate::calls::Calls;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
+use crate::process::shares_memory;
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
 use crate::tree::Member;
@@ -173,6 +174,12 @@ impl Arena {
     /// Takes note of memory of this process's that is not the arena's.
     pub fn weigh_process(&self) {
         self.calls.pager.limit.weigh_process();
+    }
+
+    /// Returns whether this process uses another one's memory, and so its arena, as a child of
+    /// `vfork` does.
+    pub fn is_lent(&self) -> bool {
+        shares_memory()
     }
 
     /// Gives this process's place in its tree back, as it is about to end.

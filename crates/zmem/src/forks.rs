@@ -9,7 +9,7 @@ use crate::pager::Pager;
 use crate::registry;
 use crate::seats::Taker;
 use crate::state::State;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Makes forks close the gate, and call the functions below. Called before the first device is
 /// made, as a fork has to take the locks of devices after the gate.
@@ -47,6 +47,9 @@ fn in_child() {
             pager.keep_all();
         }
         pager.limit.begin_child();
+        pager.counters.begin_child();
+        // It compares with what was evicted.
+        pager.compacted.store(0, Relaxed);
         // What has come since may go.
         pager.limit.set_stuck(false);
     });

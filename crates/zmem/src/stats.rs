@@ -79,12 +79,25 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
+impl Counters {
+    /// Counts from zero on, in a child: what its parent has done is its parent's.
+    pub(crate) fn begin_child(&self) {
+        let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
+        let Counters { marked, evicted, zeros, stolen, refused, incompressible, times, .. } = self;
+        let counts = [first_touches, kept, filled, ahead, in_place, refaults, waits];
+        let more = [marked, evicted, zeros, stolen, refused, incompressible];
+        let all = counts.into_iter().chain(more).chain(&times.0);
+        all.for_each(|count| count.store(0, Relaxed));
+    }
+}
+
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
 
-/// What a region holds and has done. Counts are since the region was made.
+/// What a region holds and has done. Counts, and what was held at most, are since the region was
+/// made, or in a child since the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

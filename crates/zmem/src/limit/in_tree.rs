@@ -119,8 +119,9 @@ impl Limit {
         }
     }
 
-    /// Has a child, which has its parent's place, have its own.
+    /// Has a child, which has its parent's place, have its own, and a peak of its own.
     pub(crate) fn begin_child(&self) {
+        self.peak.store(self.held(), Relaxed);
         if let Some(member) = &self.member {
             member.begin();
             self.publish();

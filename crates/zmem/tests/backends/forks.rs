@@ -59,6 +59,33 @@ fn children_and_theirs_have_copies() {
 }
 
 #[test]
+fn a_child_counts_what_it_does_itself() {
+    for_each_backend(|backend| {
+        let mut region = region(backend);
+        write(&mut region, 1);
+        verify(&region, 1);
+        assert!(region.stats().evicted > 2000 && region.stats().filled > 1000);
+        in_child(|| {
+            let stats = region.stats();
+            let counts = [stats.first_touches, stats.kept, stats.filled, stats.ahead];
+            let more = [stats.in_place, stats.refaults, stats.waits, stats.marked];
+            let last = [stats.evicted, stats.zeros, stats.stolen, stats.refused];
+            assert_eq!([counts, more, last], [[0; 4]; 3], "{stats:?}");
+            assert_eq!((stats.faults.count(), stats.incompressible), (0, 0), "{stats:?}");
+            assert!(stats.held_max >= stats.held && stats.held_max < 20 << 20, "{stats:?}");
+            region.reclaim(16 * MIB);
+            assert_eq!(region.stats().resident, 0);
+            verify(&region[..MIB], 1);
+            let stats = region.stats();
+            let filled = (stats.filled + stats.kept) as usize;
+            assert!((MIB / PAGE..2 * MIB / PAGE).contains(&filled), "{stats:?}");
+            region.check();
+        });
+        verify(&region, 1);
+    });
+}
+
+#[test]
 fn a_child_made_under_load_has_a_whole_copy() {
     for_each_backend(fork_under_load);
 }

@@ -110,5 +110,7 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     let program = PROGRAM.get_or_init(|| program);
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };
+    program.measure();
+    program.show();
     Ok(())
 }

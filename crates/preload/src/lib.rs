@@ -12,6 +12,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod begin;
+mod cost;
 mod heap;
 mod local;
 mod mappings;

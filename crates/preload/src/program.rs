@@ -4,19 +4,19 @@
 //! Faults and contexts are the kernel's, as `dispatch` passes them on.
 #![allow(unsafe_code)]
 
+use crate::cost::Cost;
 use crate::heap::HEAP;
 use crate::local;
 use crate::mappings::{self, Answer};
 use crate::pins;
-use crate::report;
 use crate::settings::Settings;
-use crate::space::{Break, Space};
+use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
 use calls::Special;
 use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
@@ -25,13 +25,13 @@ const EPERM: isize = -(libc::EPERM as isize);
 /// A program whose memory is managed.
 #[derive(Debug)]
 pub(crate) struct Program {
-    arena: Arena,
-    settings: Settings,
+    pub(crate) arena: Arena,
+    pub(crate) settings: Settings,
     space: Mutex<Space>,
     /// Threads of this process.
     threads: AtomicUsize,
-    dispatched: AtomicU64,
-    tree: Option<TreeFile>,
+    pub(crate) cost: Cost,
+    pub(crate) tree: Option<TreeFile>,
 }
 
 /// So many calls lie between two looks at what a process has in memory beside its arena.
@@ -45,42 +45,27 @@ impl Program {
         tree: Option<TreeFile>,
     ) -> Self {
         let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
-        Program { arena, settings, space, threads, dispatched: 0.into(), tree }
+        Program { arena, settings, space, threads, cost: Cost::default(), tree }
     }
 
-    /// Does what a call is an occasion for: memory beside the arena is counted, and room is made
-    /// for other processes, before this one may wait.
-    fn tend(&self, tree: &TreeFile, nth: u64) {
-        if nth.is_multiple_of(WEIGHED) {
+    /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena
+    /// is counted, and room is made for other processes, before this one may wait.
+    fn tend(&self, nth: u64) {
+        let Some(TreeFile { tree, .. }) = &self.tree else { return };
+        if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
         }
-        if tree.tree.is_short() {
+        if tree.is_short() {
             self.arena.yield_room(false);
         }
+        self.show_now_and_then();
     }
 
-    /// Says, once in a tree, that the limit can't be kept.
-    fn say_if_lost(&self) {
-        if self.arena.take_lost() {
-            let stats = self.arena.stats();
-            let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
-            let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
-            report::say(&format_args!(
-                "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
-                 takes {all} KiB by now; give a larger --limit"
-            ));
-        }
-    }
-
-    /// Writes down what this process has done, if that was asked for. What a child of `vfork` does
-    /// is its parent's.
-    fn report(&self) {
-        if let Some(path) = &self.settings.stats
-            && !self.arena.is_lent()
-        {
-            let peak = self.tree.as_ref().map_or(0, |file| file.tree.held_max());
-            report::write(path, &self.arena.stats(), peak, self.dispatched.load(Relaxed));
-        }
+    /// Measures what each call costs that is dispatched.
+    pub(crate) fn measure(&self) {
+        // SAFETY: it asks for a number.
+        let dispatched = || unsafe { _ = dispatch::wrappers::call(libc::SYS_getpgrp, [0; 6]) };
+        self.cost.measure(dispatched, || _ = system(libc::SYS_getpgrp, [0; 6]));
     }
 
     /// Answers what is about the arena's mappings.
@@ -99,17 +84,12 @@ impl Program {
         let blocks = Space::around(&self.arena, &part);
         self.threads.load(Relaxed) == 1 && self.arena.is_resident(blocks)
     }
-}
 
-impl Hook for Program {
-    fn call(&self, call: &mut Call) -> Step {
-        let nth = self.dispatched.fetch_add(1, Relaxed);
+    /// Does what is to be done before a call is issued.
+    fn before(&self, call: &mut Call) -> Step {
         let (number, args) = (call.number(), call.args());
-        if let Some(tree) = &self.tree {
-            if let Some(result) = tree.answer(number, args) {
-                return Step::Answer(result);
-            }
-            self.tend(tree, nth);
+        if let Some(result) = self.tree.as_ref().and_then(|tree| tree.answer(number, args)) {
+            return Step::Answer(result);
         }
         let row = calls::row(number);
         match row.map_or(Special::Nothing, |row| row.special(&args)) {
@@ -139,7 +119,8 @@ impl Hook for Program {
         Step::Issue
     }
 
-    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+    /// Does what is to be done when it has returned, or was given up.
+    fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => self.arena.weigh_process(),
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
@@ -155,6 +136,18 @@ impl Hook for Program {
             Outcome::Returned(result) => Step::Answer(result),
             Outcome::GivenUp => Step::Answer(0),
         }
+    }
+}
+
+impl Hook for Program {
+    fn call(&self, call: &mut Call) -> Step {
+        let nth = self.cost.count();
+        self.tend(nth);
+        self.cost.before(nth, || self.before(call))
+    }
+
+    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+        self.cost.after(|| self.after(call, outcome))
     }
 
     fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
@@ -186,6 +179,7 @@ impl Hook for Program {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
         self.say_if_lost();
+        self.show_now_and_then();
         is_answered
     }
 
@@ -194,6 +188,7 @@ impl Hook for Program {
         let is_poke = unsafe { zmem::poke::is_poke(&*info) };
         if is_poke && may_act {
             self.arena.yield_room(true);
+            self.show();
         }
         is_poke
     }
@@ -215,7 +210,8 @@ impl Hook for Program {
         fork::after_in_child();
         self.space.unlock_after_fork();
         self.threads.store(1, Relaxed);
-        self.dispatched.store(0, Relaxed);
+        self.cost.begin_child();
+        self.show();
     }
 
     fn thread_begins(&self, begins: Begins) {

@@ -1,9 +1,64 @@
-//! What a process tells: what it has done, as a line of JSON at its end, and what is wrong.
+//! What a process tells: what it has done, as a line of JSON at its end and to who looks meanwhile,
+//! and what is wrong.
 
+use crate::cost::Costs;
 use crate::heap;
+use crate::program::Program;
 use crate::space::system;
-use std::fmt::{Display, Write};
-use zmem::Stats;
+use std::fmt::Display;
+use zmem::Figures;
+
+impl Program {
+    /// Says, once in a tree, that the limit can't be kept.
+    pub(crate) fn say_if_lost(&self) {
+        if self.arena.take_lost() {
+            let stats = self.arena.stats();
+            let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
+            let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
+            say(&format_args!(
+                "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
+                 takes {all} KiB by now; give a larger --limit"
+            ));
+        }
+    }
+
+    /// Returns what this process has done.
+    fn figures(&self) -> Figures {
+        let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
+        Figures {
+            process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
+            tree_held_max: self.tree.as_ref().map_or(0, |file| file.tree.held_max()),
+            heap: heap::mapped() as u64,
+            calls,
+            calls_timed: timed,
+            calls_timed_ns: nanoseconds,
+            signal_ns: signal,
+            ..self.arena.figures()
+        }
+    }
+
+    /// Writes down what this process has done, if that was asked for. What a child of `vfork` does
+    /// is its parent's.
+    pub(crate) fn report(&self) {
+        if let Some(path) = &self.settings.stats
+            && !self.arena.is_lent()
+        {
+            write(path, &self.figures().json());
+        }
+    }
+
+    /// Has `uzram stat` see what this process has done.
+    pub(crate) fn show(&self) {
+        self.arena.show(&self.figures());
+    }
+
+    /// Does so if the last time is a while ago.
+    pub(crate) fn show_now_and_then(&self) {
+        if self.arena.is_show_due() {
+            self.show();
+        }
+    }
+}
 
 /// Writes a line to the program's standard error.
 pub(crate) fn say(what: &dyn Display) {
@@ -11,10 +66,8 @@ pub(crate) fn say(what: &dyn Display) {
     let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
 }
 
-/// Appends the process's line to a file. `calls` were dispatched; of all processes together
-/// `tree_held_max` was the most that was held.
-pub(crate) fn write(path: &[u8], stats: &Stats, tree_held_max: u64, calls: u64) {
-    let line = line(stats, tree_held_max, calls);
+/// Appends a line to a file.
+fn write(path: &[u8], line: &str) {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;
     let opened = [libc::AT_FDCWD as usize, path.as_ptr().addr(), flags as usize, 0, 0, 0];
@@ -24,39 +77,4 @@ pub(crate) fn write(path: &[u8], stats: &Stats, tree_held_max: u64, calls: u64) 
         let _short = system(libc::SYS_write, args);
         let _closed = system(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
     }
-}
-
-fn line(stats: &Stats, tree_held_max: u64, calls: u64) -> String {
-    let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-    let micros = |share| stats.faults.per_mille(share).as_micros() as u64;
-    let mut line = String::new();
-    let numbers = [
-        ("process", process as u64),
-        ("limit", stats.limit.unwrap_or(0)),
-        ("block", stats.block as u64),
-        ("held", stats.held),
-        ("held_max", stats.held_max),
-        ("in_tree", stats.is_in_tree.into()),
-        ("tree_held_max", tree_held_max),
-        ("resident", stats.resident),
-        ("stored", stats.stored),
-        ("compressed", stats.compressed),
-        ("pool", stats.pool),
-        ("heap", heap::mapped() as u64),
-        ("faults", stats.faults.count()),
-        ("fault_us_median", micros(500)),
-        ("fault_us_99", micros(990)),
-        ("first_touches", stats.first_touches),
-        ("kept", stats.kept),
-        ("filled", stats.filled),
-        ("evicted", stats.evicted),
-        ("refused", stats.refused),
-        ("calls", calls),
-    ];
-    for (nth, (name, value)) in numbers.into_iter().enumerate() {
-        let before = if nth == 0 { "{" } else { "," };
-        let _infallible = write!(line, "{before}\"{name}\":{value}");
-    }
-    let _infallible = writeln!(line, ",\"backend\":\"{}\"}}", stats.backend);
-    line
 }

@@ -6,13 +6,13 @@
 //! charge of the blocks that it names; no reference of this crate's points to them.
 #![allow(unsafe_code)]
 
+mod in_tree;
+
 use crate::calls::Calls;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
-use crate::process::shares_memory;
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
-use crate::tree::Member;
 use crate::uses::Use;
 use crate::worker::Workers;
 use crate::{Advice, Error, Options, forks, mappings, registry};
@@ -158,56 +158,6 @@ impl Arena {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
         Ok(())
-    }
-
-    /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
-    /// all the way, as one that `waits` does not need it now.
-    pub fn yield_room(&self, waits: bool) {
-        let limit = &self.calls.pager.limit;
-        let is_more = || match waits {
-            true => limit.is_above_share(),
-            false => limit.is_above_share_and_short(),
-        };
-        while is_more() && self.calls.evict(self.calls.pager.step_units()) > 0 {}
-    }
-
-    /// Takes note of memory of this process's that is not the arena's.
-    pub fn weigh_process(&self) {
-        self.calls.pager.limit.weigh_process();
-    }
-
-    /// Returns whether this process uses another one's memory, and so its arena, as a child of
-    /// `vfork` does.
-    pub fn is_lent(&self) -> bool {
-        shares_memory()
-    }
-
-    /// Gives this process's place in its tree back, as it is about to end.
-    pub fn leave_tree(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::end);
-    }
-
-    /// Says that this thread is about to wait for another process: if the tree becomes short of
-    /// room it is sent a signal, for which see [`poke`](crate::poke).
-    pub fn waits(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::waits);
-    }
-
-    /// Says that it waits no more.
-    pub fn waited(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::waited);
-    }
-
-    /// Has this process hold nothing, for its tree, until the next call of
-    /// [`weigh_process`](Self::weigh_process), as it is about to execute a program.
-    pub fn hush(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::hush);
-    }
-
-    /// Returns whether it was found that the limit can't be kept, as what is left can't go. Of all
-    /// processes one is told so, once.
-    pub fn take_lost(&self) -> bool {
-        self.calls.pager.limit.member.as_ref().is_some_and(Member::take_lost)
     }
 
     /// Returns whether a range is there, as far as it is managed. Other threads may have it go.

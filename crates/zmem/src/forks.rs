@@ -48,6 +48,8 @@ fn in_child() {
         }
         pager.limit.begin_child();
         pager.counters.begin_child();
+        pager.stored_most.set(0, 0);
+        pager.weigh();
         // It compares with what was evicted.
         pager.compacted.store(0, Relaxed);
         // What has come since may go.

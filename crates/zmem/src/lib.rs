@@ -29,6 +29,7 @@ mod all {
     pub(crate) mod chunk;
     pub(crate) mod clock;
     pub(crate) mod depart;
+    pub(crate) mod described;
     pub(crate) mod descriptor;
     pub(crate) mod error;
     pub(crate) mod evict;
@@ -36,6 +37,7 @@ mod all {
     pub(crate) mod fate;
     pub(crate) mod fault;
     pub(crate) mod fault_threads;
+    pub(crate) mod figures;
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;
@@ -64,6 +66,8 @@ mod all {
     pub(crate) mod store;
     pub(crate) mod table;
     pub(crate) mod threads;
+    pub(crate) mod times;
+    pub(crate) mod told;
     pub(crate) mod tree;
     pub(crate) mod uffd;
     pub(crate) mod uses;
@@ -72,13 +76,15 @@ mod all {
 
     pub use arena::Arena;
     pub use error::Error;
+    pub use figures::Figures;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
     pub use in_handler::in_handler;
     pub use locked::Locked;
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use region::Region;
-    pub use stats::{Histogram, Stats};
-    pub use tree::Tree;
+    pub use stats::Stats;
+    pub use times::Histogram;
+    pub use tree::{Seen, Tree};
     pub use uses::Use;
     // What `Options`, `Stats` and `Error` name of other crates.
     pub use zram::{

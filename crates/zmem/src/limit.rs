@@ -12,10 +12,12 @@
 //! marks are of what all processes hold: see `in_tree`.
 
 mod in_tree;
+mod peak;
 
 use crate::Error;
 use crate::policy::PIECE;
 use crate::tree::{Member, Tree};
+use peak::Peak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
@@ -41,7 +43,7 @@ pub(crate) struct Limit {
     resident: AtomicUsize,
     other: AtomicU64,
     tables: AtomicU64,
-    peak: AtomicU64,
+    pub(crate) peak: Peak,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
     /// The processes that it is the limit of, if it is not this one's alone.
@@ -59,7 +61,7 @@ impl Limit {
             resident: AtomicUsize::new(0),
             other: AtomicU64::new(own),
             tables: AtomicU64::new(0),
-            peak: AtomicU64::new(0),
+            peak: Peak::default(),
             stuck: AtomicUsize::new(usize::MAX),
             member: None,
         }
@@ -163,16 +165,8 @@ impl Limit {
     }
 
     fn note_peak(&self) {
-        let held = self.held();
-        if held > self.peak.load(Relaxed) {
-            self.peak.fetch_max(held, Relaxed);
-        }
+        self.peak.note(self.held(), self.resident());
         self.publish();
-    }
-
-    /// The most that was held.
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak.load(Relaxed)
     }
 
     /// Counts blocks that are so no more.

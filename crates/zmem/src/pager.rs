@@ -14,14 +14,14 @@ use crate::policy::{BATCH_BYTES, PIECE};
 use crate::recent::Recent;
 use crate::seats::{SEATS_MAX, Seats};
 use crate::state::BlockWord;
-use crate::stats::{Counters, Stats};
+use crate::stats::{Counters, StoredMost};
 use crate::store;
 use crate::table::Table;
 use crate::waker::Waker;
 use crate::{Error, Options, probes};
 use page::fork::Mutex;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use zram::Device;
 
 /// What became of a fault.
@@ -73,6 +73,7 @@ pub(crate) struct Pager {
     pub(crate) order: Order,
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
+    pub(crate) stored_most: StoredMost,
     _mappings: Mappings,
 }
 
@@ -161,6 +162,7 @@ impl Pager {
             order: Order::default(),
             recent: Recent::new(blocks.unit),
             counters: Counters::default(),
+            stored_most: StoredMost::default(),
             _mappings: mappings,
         };
         pager.memory.allow_folios(blocks.stored.min(blocks.unit));
@@ -208,41 +210,7 @@ impl Pager {
     /// Takes account of what the device takes by now.
     pub(crate) fn weigh(&self) {
         self.limit.set_device(self.device.mem_total());
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (counters, mm) = (&self.counters, self.device.mm_stat());
-        let described = self.backend.describe();
-        let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
-        Stats {
-            backend,
-            backend_reason: backend_reason.trim_start(),
-            block: self.blocks.unit,
-            limit: self.limit.get(),
-            held: self.limit.held(),
-            held_max: self.limit.peak(),
-            is_in_tree: self.limit.is_in_tree(),
-            resident: self.limit.resident_bytes(),
-            device: self.device.mem_total(),
-            pool: mm.mem_used_total,
-            stored: mm.orig_data_size,
-            compressed: mm.compr_data_size,
-            faults: counters.times.histogram(),
-            first_touches: get(&counters.first_touches),
-            kept: get(&counters.kept),
-            filled: get(&counters.filled),
-            ahead: get(&counters.ahead),
-            in_place: get(&counters.in_place),
-            refaults: get(&counters.refaults),
-            waits: get(&counters.waits),
-            marked: get(&counters.marked),
-            evicted: get(&counters.evicted),
-            zeros: get(&counters.zeros),
-            stolen: get(&counters.stolen),
-            refused: get(&counters.refused),
-            incompressible: get(&counters.incompressible),
-            orders: self.device.order_stats(),
-        }
+        let mm = self.device.mm_stat();
+        self.stored_most.note(mm.orig_data_size, mm.compr_data_size);
     }
 }

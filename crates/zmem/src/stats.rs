@@ -1,64 +1,7 @@
 //! Statistics of a region: what it has done, and what it holds.
 
+use crate::times::{Histogram, Times};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
-
-/// Buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
-const BUCKETS: usize = 36;
-
-/// Counts times by their size: bucket n has those below 2^n ns that are in no earlier bucket.
-#[derive(Debug)]
-pub(crate) struct Times([AtomicU64; BUCKETS]);
-
-impl Default for Times {
-    fn default() -> Self {
-        Times([const { AtomicU64::new(0) }; BUCKETS])
-    }
-}
-
-impl Times {
-    pub(crate) fn add(&self, time: Duration) {
-        let nanoseconds = time.as_nanos().min(u128::from(u64::MAX)) as u64;
-        let bucket = (u64::BITS - nanoseconds.leading_zeros()) as usize;
-        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn histogram(&self) -> Histogram {
-        Histogram(std::array::from_fn(|bucket| self.0[bucket].load(Relaxed)))
-    }
-}
-
-/// How many times of each size were measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Histogram([u64; BUCKETS]);
-
-impl Histogram {
-    /// Returns the number of all times.
-    pub fn count(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Returns the buckets: for each its upper bound, which is twice that of the bucket before, and
-    /// the number of times below it that are in no earlier bucket. The last has all longer times
-    /// too.
-    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
-        (0..).zip(self.0).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
-    }
-
-    /// Returns a bound that `share` of a thousand times are below: the upper bound of a bucket, so
-    /// up to twice the exact time.
-    pub fn per_mille(&self, share: u64) -> Duration {
-        let wanted = (self.count() * share).div_ceil(1000);
-        let mut below = 0;
-        for (time, count) in self.buckets() {
-            below += count;
-            if below >= wanted {
-                return time;
-            }
-        }
-        Duration::MAX
-    }
-}
 
 /// The counters of a region; [`Stats`] says what each counts.
 #[derive(Debug, Default)]
@@ -79,6 +22,26 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
+/// What the device stored when it was most.
+#[derive(Debug, Default)]
+pub(crate) struct StoredMost {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) compressed: AtomicU64,
+}
+
+impl StoredMost {
+    pub(crate) fn note(&self, bytes: u64, compressed: u64) {
+        if compressed > self.compressed.load(Relaxed) {
+            self.set(bytes, compressed);
+        }
+    }
+
+    pub(crate) fn set(&self, bytes: u64, compressed: u64) {
+        self.bytes.store(bytes, Relaxed);
+        self.compressed.store(compressed, Relaxed);
+    }
+}
+
 impl Counters {
     /// Counts from zero on, in a child: what its parent has done is its parent's.
     pub(crate) fn begin_child(&self) {
@@ -86,7 +49,7 @@ impl Counters {
         let Counters { marked, evicted, zeros, stolen, refused, incompressible, times, .. } = self;
         let counts = [first_touches, kept, filled, ahead, in_place, refaults, waits];
         let more = [marked, evicted, zeros, stolen, refused, incompressible];
-        let all = counts.into_iter().chain(more).chain(&times.0);
+        let all = counts.into_iter().chain(more).chain(times.words());
         all.for_each(|count| count.store(0, Relaxed));
     }
 }
@@ -119,6 +82,8 @@ pub struct Stats {
     pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
+    /// The most bytes of resident blocks at a time.
+    pub resident_max: u64,
     /// Bytes of the device, with all its tables and streams.
     pub device: u64,
     /// Bytes of the device's pool, which are its pages of compressed blocks.
@@ -127,6 +92,10 @@ pub struct Stats {
     pub stored: u64,
     /// Bytes that the device stores, after compression.
     pub compressed: u64,
+    /// The same when it was most, as far as that was seen: before compression,
+    pub stored_max: u64,
+    /// and after.
+    pub compressed_max: u64,
     /// The times that faults took, without what the system takes to deliver them.
     pub faults: Histogram,
     /// Blocks that were touched for the first time, or the first time since they became zeros.
@@ -157,24 +126,4 @@ pub struct Stats {
     pub incompressible: u64,
     /// What the device did with blocks of each order.
     pub orders: Vec<zram::OrderStat>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_counted_by_their_size() {
-        let times = Times::default();
-        for nanoseconds in [0, 1, 2, 3, 1000, 1023, 1024] {
-            times.add(Duration::from_nanos(nanoseconds));
-        }
-        times.add(Duration::from_secs(1000));
-        let histogram = times.histogram();
-        assert_eq!(histogram.count(), 8);
-        let shown: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
-        let expected = [(1, 1), (2, 1), (4, 2), (1024, 2), (2048, 1), (1 << 35, 1)];
-        assert_eq!(shown, expected.map(|(time, count)| (Duration::from_nanos(time), count)));
-        assert_eq!(histogram.per_mille(500), Duration::from_nanos(4));
-    }
 }

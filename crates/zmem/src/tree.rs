@@ -1,28 +1,28 @@
-//! What several processes hold together: shared memory in which each says what it holds.
+//! What several processes hold together: shared memory in which each says what it holds and what it
+//! has done; see `layout`.
 //!
 //! ```text
-//!   words: | magic, most held, used, is short, looked at, space, is told, - | slot | slot | ...
 //!   slot:  | process | held | may go | waits |     process: 0 free, `CLEARED` while it becomes so
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
 //! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
+mod layout;
 mod member;
 
 use crate::alive::is_gone;
+use crate::figures::Figures;
 use crate::poke::poke;
+pub use layout::Seen;
+use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
 pub(crate) use member::Member;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr1");
-const HEAD: usize = 8;
-const SLOT: usize = 4;
 /// Between two looks for processes that are gone lies so much time, in milliseconds.
 const LOOK_TIME: u64 = 20;
-const CLEARED: u64 = u64::MAX;
 const NONE: usize = usize::MAX;
 const POKING: u64 = 1 << 32;
 
@@ -32,29 +32,11 @@ const POKING: u64 = 1 << 32;
 pub struct Tree {
     head: &'static [AtomicU64; HEAD],
     slots: &'static [[AtomicU64; SLOT]],
+    rows: &'static [[AtomicU64; ROW]],
 }
 
-/// The first words.
-struct Head<'a> {
-    magic: &'a AtomicU64,
-    peak: &'a AtomicU64,
-    /// How many slots were ever used, from the first on.
-    used: &'a AtomicU64,
-    is_short: &'a AtomicU64,
-    /// When processes that are gone were last looked for.
-    looked: &'a AtomicU64,
-    space: &'a AtomicU64,
-    /// Whether a process has said that the limit can't be kept.
-    is_told: &'a AtomicU64,
-}
-
-/// The words of a slot.
-struct Slot<'a> {
-    process: &'a AtomicU64,
-    held: &'a AtomicU64,
-    may_go: &'a AtomicU64,
-    waits: &'a AtomicU64,
-}
+type Head<'a> = layout::Head<'a, AtomicU64>;
+type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
 /// What processes hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,10 +57,10 @@ impl Tree {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
             before.is_ok() || before == Err(value)
         };
-        let (head, slots) = words.split_first_chunk()?;
-        let tree = Tree { head, slots: slots.as_chunks().0 };
+        let Parts { head, slots, rows } = Parts::of(words)?;
+        let tree = Tree { head, slots, rows };
         let (magic, own_space) = (tree.head().magic, tree.head().space);
-        (!tree.slots.is_empty() && is(magic, MAGIC) && is(own_space, space)).then_some(tree)
+        (is(magic, MAGIC) && is(own_space, space)).then_some(tree)
     }
 
     /// Returns the most that was seen to be held at a time, by all processes together.
@@ -92,13 +74,19 @@ impl Tree {
     }
 
     fn head(&self) -> Head<'_> {
-        let [magic, peak, used, is_short, looked, space, is_told, _] = self.head;
-        Head { magic, peak, used, is_short, looked, space, is_told }
+        Head::of(self.head)
     }
 
     fn slot(&self, nth: usize) -> Slot<'_> {
-        let [process, held, may_go, waits] = &self.slots[nth];
-        Slot { process, held, may_go, waits }
+        Slot::of(&self.slots[nth])
+    }
+
+    /// Has others see what the process of a slot has done.
+    fn show(&self, nth: usize, figures: &Figures) {
+        let row = &self.rows[nth];
+        let words = row.iter().zip(figures.words()).skip(1);
+        words.for_each(|(word, value)| word.store(value, Relaxed));
+        row[0].store(figures.process, Release);
     }
 
     fn in_use(&self) -> Range<usize> {
@@ -140,9 +128,16 @@ impl Tree {
         let slot = self.slot(nth);
         // Not at once: who comes late must not clear what the next process says there.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
-            slot.hush();
+            self.hush(nth);
             slot.process.store(0, Release);
         }
+    }
+
+    /// Says that the process of a slot holds nothing, does not wait, and has done nothing.
+    fn hush(&self, nth: usize) {
+        let Slot { held, may_go, waits, .. } = self.slot(nth);
+        let words = [held, may_go, waits, &self.rows[nth][0]];
+        words.iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that are gone.
@@ -184,13 +179,6 @@ impl Tree {
             self.clear_gone();
         }
         is_ours
-    }
-}
-
-impl Slot<'_> {
-    /// Says that the process holds nothing and does not wait.
-    fn hush(&self) {
-        [self.held, self.may_go, self.waits].iter().for_each(|word| word.store(0, Relaxed));
     }
 }
 

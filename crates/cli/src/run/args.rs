@@ -64,7 +64,9 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) first_only: bool,
     /// When the program has ended, print what each of its processes did that had ended by then, and
-    /// what they did together, to standard error; a process that a signal ended is not listed
+    /// what they did together, to standard error: memory at its most, evictions, faults and the
+    /// time that they took, dispatched system calls and what that costs each, beside the call
+    /// itself; a process that a signal ended is not listed
     #[arg(long)]
     pub(crate) stats: bool,
     /// Have each process append a line of JSON with what it did to FILE when it ends

@@ -4,12 +4,21 @@ use measure::text::{human, json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
+use std::collections::BTreeSet;
 
-/// A line that a process wrote.
-type Line = Map<String, Value>;
+/// What a process has told: `zmem::Figures` as JSON.
+pub(super) type Line = Map<String, Value>;
 
 /// Of these, processes' figures make no sum: the largest is told.
-const LARGEST: [&str; 5] = ["limit", "block", "tree_held_max", "fault_us_median", "fault_us_99"];
+const LARGEST: [&str; 7] = [
+    "limit",
+    "block",
+    "tree_held_max",
+    "fault_us_median",
+    "fault_us_99",
+    "fault_us_999",
+    "signal_ns",
+];
 
 /// See the module.
 #[derive(Debug, Serialize)]
@@ -20,34 +29,62 @@ pub(super) struct Figures {
     /// The most that all of them held at a time, those that a signal ended too. Pages that parents
     /// and children share are counted for each.
     tree_held_max: u64,
+    /// Whether they hold more than the limit has room for, if they still run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_short: Option<bool>,
 }
 
-/// A column of the table: its heading, and what it tells of a line.
-type Column = (&'static str, fn(&Line) -> String);
+/// When a column is shown: of processes that run, or that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Live,
+    Ended,
+    Ever,
+}
 
-const COLUMNS: [Column; 12] = [
-    ("process", |line| line.get("process").map_or("all".to_owned(), Value::to_string)),
-    ("peak held", |line| human(number(line, "held_max"))),
-    ("stored", |line| human(number(line, "stored"))),
-    ("compressed", |line| human(number(line, "compressed"))),
-    ("ratio", ratio),
-    ("evictions", |line| number(line, "evicted").to_string()),
-    ("faults", |line| number(line, "faults").to_string()),
-    ("median", |line| format!("{} us", number(line, "fault_us_median"))),
-    ("99%", |line| format!("{} us", number(line, "fault_us_99"))),
-    ("refused", |line| number(line, "refused").to_string()),
-    ("calls", |line| number(line, "calls").to_string()),
-    ("backend", |line| line.get("backend").and_then(Value::as_str).unwrap_or_default().to_owned()),
+/// A column of the table: its heading, when it is shown, and what it tells of a line.
+type Column = (&'static str, When, fn(&Line) -> String);
+
+const COLUMNS: [Column; 20] = [
+    ("process", When::Ever, |line| line.get("process").map_or("all".to_owned(), Value::to_string)),
+    ("name", When::Live, |line| text(line, "name")),
+    ("held", When::Live, |line| human(number(line, "tree_held"))),
+    ("peak held", When::Ever, |line| human(number(line, "held_max"))),
+    ("resident", When::Live, |line| human(number(line, "resident"))),
+    ("peak resident", When::Ended, |line| human(number(line, "resident_max"))),
+    ("stored", When::Live, |line| human(number(line, "stored"))),
+    ("compressed", When::Live, |line| human(number(line, "compressed"))),
+    ("peak compressed", When::Ended, |line| human(number(line, "compressed_max"))),
+    ("ratio", When::Ever, |line| {
+        line.get("ratio").and_then(Value::as_f64).map_or("-".to_owned(), |of| format!("{of:.2}"))
+    }),
+    ("evictions", When::Ever, |line| number(line, "evicted").to_string()),
+    ("refused", When::Ever, |line| number(line, "refused").to_string()),
+    ("faults", When::Ever, |line| number(line, "faults").to_string()),
+    ("median", When::Ever, |line| format!("{} us", number(line, "fault_us_median"))),
+    ("99%", When::Ever, |line| format!("{} us", number(line, "fault_us_99"))),
+    ("in faults", When::Ever, |line| seconds(number(line, "faults_us"))),
+    ("calls", When::Ever, |line| number(line, "calls").to_string()),
+    ("each", When::Ever, |line| format!("{:.1} us", number(line, "call_ns") as f64 / 1e3)),
+    ("for calls", When::Ever, |line| seconds(number(line, "calls_us"))),
+    ("backend", When::Ever, |line| text(line, "backend")),
 ];
 
 impl Figures {
-    /// Returns the figures of lines of JSON.
+    /// Returns the figures of what processes wrote when they ended.
     pub(super) fn parse(text: &str, tree_held_max: u64) -> Self {
         // What is not whole was cut off as the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let processes: Vec<Line> = lines.collect();
+        Figures::new(lines.collect(), tree_held_max, None)
+    }
+
+    /// Returns the figures of processes.
+    pub(super) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let mut sum = Line::new();
-        for (name, value) in processes.iter().flatten().filter(|(name, _)| *name != "process") {
+        for (name, value) in processes.iter().flatten() {
+            if ["process", "name"].contains(&&**name) {
+                continue;
+            }
             let before = number(&sum, name);
             let both = value.as_u64().map(|value| match LARGEST.contains(&name.as_str()) {
                 true => max(before, value),
@@ -55,7 +92,13 @@ impl Figures {
             });
             sum.insert(name.clone(), both.map_or_else(|| value.clone(), Value::from));
         }
-        Figures { processes, sum, tree_held_max }
+        let of = |name: &str| number(&sum, name) as f64;
+        let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
+        let ratio = of("stored_max") / of("compressed_max");
+        let ratio = (ratio.is_finite()).then(|| Value::from((ratio * 100.0).round() / 100.0));
+        sum.insert("call_ns".to_owned(), per_call.into());
+        sum.insert("ratio".to_owned(), ratio.unwrap_or_default());
+        Figures { processes, sum, tree_held_max, is_short }
     }
 
     pub(super) fn json(&self) -> String {
@@ -65,27 +108,49 @@ impl Figures {
     /// Returns a line for each process, and one for all.
     pub(super) fn table(&self) -> String {
         if self.processes.is_empty() {
-            return "no process told what it did: those that a signal ends tell nothing\n"
-                .to_owned();
+            return match self.is_short {
+                None => "no process told what it did: those that a signal ends tell nothing\n",
+                Some(_) => "no process has begun, or all have ended\n",
+            }
+            .to_owned();
         }
+        let hidden = if self.is_short.is_some() { When::Ended } else { When::Live };
+        let columns: Vec<_> = COLUMNS.iter().filter(|(_, when, _)| *when != hidden).collect();
         let all = Some(&self.sum).filter(|_| self.processes.len() > 1);
         let lines = self.processes.iter().chain(all);
-        let head = COLUMNS.map(|(head, _)| head.to_owned());
-        let mut rows = vec![head];
-        rows.extend(lines.map(|line| COLUMNS.map(|(_, cell)| cell(line))));
-        let mut widths = [0; COLUMNS.len()];
+        let mut rows: Vec<Vec<String>> =
+            vec![columns.iter().map(|(head, ..)| (*head).to_owned()).collect()];
+        rows.extend(lines.map(|line| columns.iter().map(|(.., cell)| cell(line)).collect()));
+        let mut widths = vec![0; columns.len()];
         for row in &rows {
             row.iter().zip(&mut widths).for_each(|(cell, width)| *width = max(*width, cell.len()));
         }
         // Numbers stand to the right; the last column is text.
-        widths[COLUMNS.len() - 1] = 0;
+        widths[columns.len() - 1] = 0;
         let mut text = String::new();
         for row in &rows {
-            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
-        text + &format!("together at most {}, shared pages for each\n", human(self.tree_held_max))
+        text + &self.reasons() + &self.together()
+    }
+
+    /// Returns a line for each backend, which says why it was chosen.
+    fn reasons(&self) -> String {
+        let of =
+            |line: &Line| format!("{}: {}\n", text(line, "backend"), text(line, "backend_reason"));
+        self.processes.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn together(&self) -> String {
+        let most = human(self.tree_held_max);
+        let Some(is_short) = self.is_short else {
+            return format!("together at most {most}, shared pages for each\n");
+        };
+        let [held, limit] = ["tree_held", "limit"].map(|name| human(number(&self.sum, name)));
+        let short = if is_short { "; short of room" } else { "" };
+        format!("together {held} of {limit}, at most {most}, shared pages for each{short}\n")
     }
 }
 
@@ -94,12 +159,12 @@ fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// How many times smaller what is stored became.
-fn ratio(line: &Line) -> String {
-    match (number(line, "stored"), number(line, "compressed")) {
-        (_, 0) => "-".to_owned(),
-        (stored, compressed) => format!("{:.2}", stored as f64 / compressed as f64),
-    }
+fn text(line: &Line, name: &str) -> String {
+    line.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn seconds(microseconds: u64) -> String {
+    format!("{:.2} s", microseconds as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -107,10 +172,12 @@ mod tests {
     use super::*;
 
     const LINES: &str = "\
-        {\"process\":7,\"limit\":9,\"held_max\":4096,\"stored\":3000,\"compressed\":1000,\
-        \"fault_us_99\":5,\"evicted\":1,\"backend\":\"signal\"}\n\
-        {\"process\":8,\"limit\":9,\"held_max\":8192,\"stored\":0,\"compressed\":0,\
-        \"fault_us_99\":2,\"evicted\":2,\"backend\":\"signal\"}\n{\"process\":9,\"lim";
+        {\"process\":7,\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
+        \"compressed_max\":1000,\"ratio\":3.00,\"fault_us_99\":5,\"evicted\":1,\"calls\":10,\
+        \"call_ns\":1000,\"calls_us\":10,\"backend\":\"signal\",\"backend_reason\":\"why\"}\n\
+        {\"process\":8,\"limit\":9,\"held_max\":8192,\"stored_max\":0,\"compressed_max\":0,\
+        \"ratio\":null,\"fault_us_99\":2,\"evicted\":2,\"calls\":90,\"call_ns\":3000,\
+        \"calls_us\":270,\"backend\":\"signal\",\"backend_reason\":\"why\"}\n{\"process\":9,\"lim";
 
     #[test]
     fn sizes_are_added_and_times_are_not() {
@@ -120,6 +187,9 @@ mod tests {
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
+        // What a call costs, and how much smaller data became, is of all of them.
+        assert_eq!((sum("call_ns"), &json["sum"]["ratio"]), (Some(2800), &3.0.into()));
+        assert_eq!(json.get("is_short"), None);
         assert_eq!(
             (&json["sum"]["backend"], &json["tree_held_max"]),
             (&"signal".into(), &10_000.into())
@@ -131,8 +201,8 @@ mod tests {
         let table = Figures::parse(LINES, 10 << 20).table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
-            (lines.len(), lines[4]),
-            (5, "together at most 10.0 MiB, shared pages for each"),
+            (lines.len(), lines[4], lines[5]),
+            (6, "signal: why", "together at most 10.0 MiB, shared pages for each"),
             "{table}"
         );
         assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
@@ -140,7 +210,25 @@ mod tests {
         assert!(lines[2].contains(" - ") && lines[2].ends_with("signal"), "{table}");
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
         let one = Figures::parse(LINES.lines().next().unwrap(), 0).table();
-        assert!(one.lines().count() == 3 && !one.contains("all "), "{one}");
+        assert!(one.lines().count() == 4 && !one.contains("all "), "{one}");
         assert!(Figures::parse("", 0).table().contains("no process"));
+    }
+
+    #[test]
+    fn processes_that_run_are_told_as_they_are() {
+        let live = |lines: &str, is_short| {
+            let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+            Figures::new(lines.collect(), 10 << 20, Some(is_short)).table()
+        };
+        let line = "{\"process\":7,\"name\":\"sort\",\"tree_held\":4096,\"limit\":8192}\n";
+        let table = live(&line.repeat(2), true);
+        for part in ["name", " sort ", " resident ", " stored ", " 8.0 KiB "] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        assert!(!table.contains("peak resident"), "{table}");
+        let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB, shared pages for each";
+        assert!(table.ends_with(&format!("{last}; short of room\n")), "{table}");
+        assert!(live(line, false).ends_with("shared pages for each\n"));
+        assert_eq!(live("", false), "no process has begun, or all have ended\n");
     }
 }

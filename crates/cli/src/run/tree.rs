@@ -1,18 +1,19 @@
 //! The file by which the processes of a program keep one limit together.
 //!
 //! It has no name, and each program inherits its descriptor. What lies in it is the library's
-//! (`zmem::Tree`); here it is only made, as zeros.
+//! (`zmem::Tree`); here it is made, as zeros, and read.
 
 use crate::error::{Error, failed};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{FdFlags, Result, fcntl_dupfd_cloexec, fcntl_setfd, pread};
 use rustix::process::{Resource, getrlimit};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use zmem::Seen;
 
-/// Room for 508 processes.
-const BYTES: u64 = 16 << 10;
-/// Where the library writes the most that was held: its second word.
-const PEAK_AT: u64 = 8;
+/// What links in /proc say of the file.
+const NAME: &str = "uzram-run";
+/// So no process finds it shorter than it has mapped it.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 /// The descriptor is one of the last below this number, or below the process's limit: calls that
 /// open files give out the lowest that is free.
 const TABLE: u64 = 1024;
@@ -37,10 +38,9 @@ impl Tree {
     }
 
     fn make() -> Result<Self> {
-        let low = memfd_create("uzram-run", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&low, BYTES)?;
-        // So no process finds it shorter than it has mapped it.
-        fcntl_add_seals(&low, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let low = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&low, Seen::BYTES as u64)?;
+        fcntl_add_seals(&low, SEALS)?;
         let max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(TABLE);
         let file = fcntl_dupfd_cloexec(&low, max.saturating_sub(LAST) as i32)?;
         fcntl_setfd(&file, FdFlags::empty())?;
@@ -50,8 +50,14 @@ impl Tree {
 
     /// Returns the most that the processes held together.
     pub(super) fn held_max(&self) -> u64 {
-        let mut word = [0; 8];
-        let read = pread(&self.file, &mut word, PEAK_AT);
-        read.map_or(0, |_| u64::from_ne_bytes(word))
+        read(&self.file).map_or(0, |seen| seen.held_max)
     }
+}
+
+/// Reads what processes have said; `None`: it is no tree's file, or one of another version's.
+fn read(file: impl AsFd) -> Option<Seen> {
+    let mut copy = vec![0; Seen::BYTES];
+    let bytes = fstat(&file).ok()?.st_size;
+    let is_whole = bytes == Seen::BYTES as i64 && pread(&file, &mut copy, 0) == Ok(copy.len());
+    is_whole.then(|| Seen::of(&copy)).flatten()
 }

@@ -39,6 +39,16 @@ fn a_job_that_evicts_gives_the_same() {
         assert!(number(sum, "held_max") > 20 << 20 && number(sum, "calls") > 0, "{sum}");
         assert_eq!((number(sum, "limit"), number(sum, "block")), (40 << 20, 4096), "{sum}");
         assert!(sum["backend"].as_str().is_some_and(|backend| !backend.is_empty()), "{sum}");
+        assert!(sum["backend_reason"].as_str().is_some_and(|why| !why.is_empty()), "{sum}");
+        // It gives its memory back before it ends: what was stored at most is what tells.
+        assert!(sum["ratio"].as_f64().is_some_and(|ratio| ratio > 1.0), "{sum}");
+        assert!(number(sum, "compressed_max") > 1 << 20, "{sum}");
+        assert!(number(sum, "resident_max") > 10 << 20, "{sum}");
+        assert!(number(sum, "faults_us") > 0 && number(sum, "signal_ns") > 100, "{sum}");
+        let timed = number(sum, "calls_timed");
+        assert!((1..=number(sum, "calls")).contains(&timed), "{sum}");
+        let call = number(sum, "signal_ns") + number(sum, "calls_timed_ns") / timed;
+        assert!(number(sum, "call_ns").abs_diff(call) < 100, "{call}: {sum}");
     }
 }
 
@@ -47,11 +57,14 @@ fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
     let lines: Vec<&str> = ended.err.lines().collect();
-    assert_eq!(lines.len(), 5, "{ended:?}");
-    for heading in ["process", "peak held", "compressed", "ratio", "evictions", "faults", "calls"] {
+    assert_eq!(lines.len(), 6, "{ended:?}");
+    for heading in
+        ["process", "peak held", "peak compressed", "ratio", "evictions", "faults", "calls", "each"]
+    {
         assert!(lines[0].contains(heading), "{ended:?}");
     }
     assert!(lines[3].trim_start().starts_with("all "), "{ended:?}");
+    assert!(lines[4].starts_with("signal"), "{ended:?}");
 }
 
 #[test]

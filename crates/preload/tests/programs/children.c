@@ -2,24 +2,15 @@
 //
 //   children MIB
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                \
-	do {                                                                                           \
-		if (!(what)) {                                                                             \
-			fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno);                   \
-			abort();                                                                               \
-		}                                                                                          \
-	} while (0)
+#include "check.h"
 
 int main(int count, char **args) {
 	CHECK(count == 2);

@@ -4,6 +4,7 @@ use super::Backend;
 use super::remap::{Beside, SignalRemap};
 use super::signal::{Marks, Signal};
 use super::userfaultfd::Userfaultfd;
+use crate::described;
 use crate::memory::Managed;
 use crate::probes::{has_guards, writes_below_protection};
 use crate::uffd::{CanMove, Delivery};
@@ -35,26 +36,14 @@ pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Back
 
 fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     let (marks, name) = match (kind, writes_below_protection()) {
-        (BackendKind::SignalRemap, _) => {
-            return remap(memory, "signal-remap: blocks are moved to their places; asked for");
-        }
-        (BackendKind::SignalMappings, Ok(())) => {
-            (Marks::Mappings, "signal-mappings: a mapping for each run of marked blocks; asked for")
-        }
+        (BackendKind::SignalRemap, _) => return remap(memory, described::REMAP),
+        (BackendKind::SignalMappings, Ok(())) => (Marks::Mappings, described::MAPPINGS),
         (BackendKind::SignalMappings, Err(errno)) => {
             return Err(Error::ProcessMemory { errno: errno.raw_os_error() });
         }
-        (_, Err(_)) => {
-            let name = "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
-            return remap(memory, name);
-        }
-        (_, Ok(())) if has_guards() => {
-            (Marks::Guards, "signal: marks of page tables; needs no right")
-        }
-        (_, Ok(())) => (
-            Marks::Mappings,
-            "signal-mappings: a mapping for each run of marked blocks; the system has no guards",
-        ),
+        (_, Err(_)) => return remap(memory, described::NO_MEMORY_FILE),
+        (_, Ok(())) if has_guards() => (Marks::Guards, described::GUARDS),
+        (_, Ok(())) => (Marks::Mappings, described::NO_GUARDS),
     };
     Ok(Box::new(Signal { marks, name, beside: Beside::default() }))
 }

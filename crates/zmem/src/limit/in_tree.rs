@@ -121,7 +121,7 @@ impl Limit {
 
     /// Has a child, which has its parent's place, have its own, and a peak of its own.
     pub(crate) fn begin_child(&self) {
-        self.peak.store(self.held(), Relaxed);
+        self.peak.begin(self.held(), self.resident());
         if let Some(member) = &self.member {
             member.begin();
             self.publish();

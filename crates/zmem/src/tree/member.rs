@@ -1,6 +1,7 @@
 //! A process in its tree: what it says there, and what it sees.
 
 use super::{NONE, POKING, Slot, Sum, Tree};
+use crate::figures::Figures;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
@@ -19,6 +20,8 @@ pub(crate) struct Member {
     /// What this process has beyond what its pager counts; below 0 where that counts too much.
     beside: AtomicI64,
     samples: AtomicUsize,
+    /// When it was last shown what this process has done, in milliseconds.
+    shown: AtomicU64,
     /// Whether nothing is left that could go, and the limit is passed.
     is_lost: AtomicBool,
     /// Whether it is to be told that this is so.
@@ -39,6 +42,7 @@ impl Member {
             slot: NONE.into(),
             beside: 0.into(),
             samples: 0.into(),
+            shown: 0.into(),
             is_lost: false.into(),
             is_told: false.into(),
         }
@@ -61,7 +65,9 @@ impl Member {
     /// Says that this process holds nothing, as it is about to execute a program of which nothing
     /// is known yet.
     pub(crate) fn hush(&self) {
-        self.own_slot().inspect(Slot::hush);
+        if self.own_slot().is_some() {
+            self.tree.hush(self.slot.load(Relaxed));
+        }
     }
 
     fn slot(&self) -> Option<Slot<'_>> {
@@ -93,6 +99,20 @@ impl Member {
         }
         slot.held.store(self.held(counted), Relaxed);
         slot.may_go.store(may_go, Relaxed);
+    }
+
+    /// Returns whether the system's coarse clock has gone on since a thread last asked.
+    pub(crate) fn is_show_due(&self) -> bool {
+        let now = milliseconds();
+        self.shown.load(Relaxed) != now && self.shown.swap(now, Relaxed) != now
+    }
+
+    /// Has others see what this process has done.
+    pub(crate) fn show(&self, figures: &Figures) {
+        let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
+        if self.slot().is_some_and(|slot| slot.process.load(Relaxed) == process) {
+            self.tree.show(nth, &Figures { process, ..figures.clone() });
+        }
     }
 
     /// Returns what all hold, where this process's pager counts `counted`. A process is a large one

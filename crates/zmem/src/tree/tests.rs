@@ -9,11 +9,16 @@ use std::sync::Mutex;
 /// Shared memory for so many slots.
 fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
-    let words: Vec<AtomicU64> = (0..HEAD + slots * SLOT).map(|_| AtomicU64::new(0)).collect();
-    let words = Vec::leak(words);
+    let count = HEAD + slots * (SLOT + ROW);
+    let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
     // As it stays for good, a search for leaks has to find it.
     ALL.lock().unwrap().push(words);
     words
+}
+
+/// A copy of a tree's memory.
+fn copy(words: &[AtomicU64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
 }
 
 fn tree(slots: usize) -> Tree {
@@ -57,7 +62,7 @@ fn memory_is_a_trees_if_it_is_large_enough_and_of_one_space() {
     let words = words(1);
     assert!(Tree::of(words, 7).is_some());
     assert!(Tree::of(words, 8).is_none());
-    assert!(Tree::of(&words[..HEAD + SLOT - 1], 7).is_none());
+    assert!(Tree::of(&words[..HEAD + SLOT + ROW - 1], 7).is_none());
     words[0].store(5, Relaxed);
     assert!(Tree::of(words, 7).is_none());
 }
@@ -179,4 +184,72 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     assert_eq!(waits.load(Relaxed), 0);
     own.waited();
     assert_eq!(waits.load(Relaxed), 0);
+}
+
+#[test]
+fn who_reads_a_copy_sees_what_processes_have_said() {
+    let (words, others) = (words(3), [waiting(), waiting()]);
+    let seen = || Seen::of(&copy(words)).unwrap();
+    assert_eq!(seen().processes, []);
+    let tree = Tree::of(words, 7).unwrap();
+    let own = Member::new(tree);
+    let [first, second] = others.each_ref().map(|process| member(tree, process));
+    first.publish(10, 0);
+    let figures = Figures { evicted: 5, compressed_max: 9, ..Figures::default() };
+    first.show(&figures);
+    own.publish(3000, 0);
+    assert_eq!(own.sum(3000, 0, 0).held, 3010);
+    let said = Figures { process: others[0].number(), tree_held: 10, ..figures.clone() };
+    let new = |process| Figures { process, ..Figures::default() };
+    let mut expected = Seen {
+        space: 7,
+        held_max: 3010,
+        is_short: false,
+        processes: vec![
+            Figures { tree_held: 3000, ..new(own_number()) },
+            said,
+            new(others[1].number()),
+        ],
+    };
+    assert_eq!(seen(), expected);
+    // What one has said is not the next one's, nor is it said for one whose slot was taken away.
+    tree.clear(1, others[0].number());
+    expected.processes.remove(1);
+    assert_eq!(seen(), expected);
+    first.show(&figures);
+    assert_eq!(seen(), expected);
+    let next = member(tree, &others[0]);
+    expected.processes.insert(1, new(others[0].number()));
+    assert_eq!(seen(), expected);
+    // Nor is it a program's that it executes.
+    own.show(&figures);
+    assert_eq!(seen().processes[0].evicted, 5);
+    own.hush();
+    expected.processes[0].tree_held = 0;
+    assert_eq!(seen(), expected);
+    next.end();
+    drop(second);
+}
+
+#[test]
+fn any_bytes_can_be_read() {
+    let mut rng = fastrand::Rng::with_seed(testkit::seed(1));
+    let words = words(4);
+    let _tree = Tree::of(words, 7).unwrap();
+    let whole = copy(words);
+    for _ in 0..5000 {
+        let mut bytes = whole.clone();
+        for _ in 0..rng.usize(..40) {
+            let at = rng.usize(..bytes.len());
+            bytes[at] = rng.u8(..);
+        }
+        bytes.truncate(rng.usize(..=bytes.len()) + 4000 * usize::from(rng.bool()));
+        if let Some(seen) = Seen::of(&bytes) {
+            assert!(seen.processes.len() <= 4 && bytes.len() >= 8 * (HEAD + SLOT + ROW));
+            seen.processes.iter().for_each(|figures| assert!(figures.json().ends_with("}\n")));
+        }
+    }
+    assert!(Seen::of(&whole).is_some() && Seen::of(&whole[1..]).is_none());
+    assert!(Seen::of(&[]).is_none() && Seen::of(&[0xff; 9999]).is_none());
+    assert_eq!(Seen::of(&[0; Seen::BYTES]).unwrap().processes, []);
 }

@@ -1,0 +1,160 @@
+//! How many system calls were dispatched, and what that cost.
+//!
+//! ```text
+//!   a call: | to the library | room for others | before | the call itself | after | and back |
+//!           |   `signal`     |                 | timed  |                 | timed |  `signal`
+//!   signal: of any call, measured once, at the start; timed: of one call in 64
+//! ```
+//! The time in which room is made for other processes is not a call's: it is seldom, and long.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// So often it is tried what a call costs in any case.
+const TRIES: usize = 8;
+/// A call in 2^6 is measured. Multiples of this number are spread evenly over all numbers, so it is
+/// no matter in which order a program makes its calls.
+const SHIFT: u32 = u64::BITS - 6;
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Cost {
+    calls: AtomicU64,
+    timed: AtomicU64,
+    nanoseconds: AtomicU64,
+    /// 0: it was not measured yet, so each call is.
+    signal: AtomicU64,
+}
+
+/// What calls have cost so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Costs {
+    pub(crate) calls: u64,
+    /// Calls that were measured.
+    pub(crate) timed: u64,
+    /// Nanoseconds that the library took for these.
+    pub(crate) nanoseconds: u64,
+    /// Nanoseconds to the library and back.
+    pub(crate) signal: u64,
+}
+
+impl Cost {
+    /// Counts a call; returns how many came before.
+    pub(crate) fn count(&self) -> u64 {
+        self.calls.fetch_add(1, Relaxed)
+    }
+
+    /// Does what is to be done before a call that comes after `nth` others.
+    pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
+        if !self.is_timed(nth) {
+            return work();
+        }
+        let done = self.time(work);
+        self.timed.fetch_add(1, Relaxed);
+        done
+    }
+
+    /// Does what is to be done after a call: the last one that was counted, where there is one
+    /// thread, else any.
+    pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
+            true => self.time(work),
+            false => work(),
+        }
+    }
+
+    fn is_timed(&self, nth: u64) -> bool {
+        nth.wrapping_mul(SPREAD) >> SHIFT == 0 || self.signal.load(Relaxed) == 0
+    }
+
+    fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.nanoseconds.fetch_add(nanoseconds(began.elapsed()), Relaxed);
+        done
+    }
+
+    /// Measures what each call costs: `dispatched` makes one that waits for nothing, and `direct`
+    /// makes it without the library. Then it counts from zero on.
+    pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
+        let took = |work: &dyn Fn()| {
+            let began = Instant::now();
+            work();
+            nanoseconds(began.elapsed())
+        };
+        let signal = |_| {
+            self.nanoseconds.store(0, Relaxed);
+            let all = took(&dispatched);
+            all.saturating_sub(took(&direct)).saturating_sub(self.nanoseconds.load(Relaxed))
+        };
+        let least = (0..TRIES).map(signal).min().unwrap_or(0);
+        self.signal.store(least.max(1), Relaxed);
+        self.begin_child();
+    }
+
+    /// Counts from zero on.
+    pub(crate) fn begin_child(&self) {
+        let counts = [&self.calls, &self.timed, &self.nanoseconds];
+        counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+
+    pub(crate) fn costs(&self) -> Costs {
+        let get = |word: &AtomicU64| word.load(Relaxed);
+        Costs {
+            calls: get(&self.calls),
+            timed: get(&self.timed),
+            nanoseconds: get(&self.nanoseconds),
+            signal: get(&self.signal),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos().min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+
+    #[test]
+    fn some_calls_are_timed_and_all_counted() {
+        let cost = Cost::default();
+        cost.before(cost.count(), || ());
+        assert_eq!((cost.costs().timed, cost.costs().signal), (1, 0));
+        cost.measure(|| cost.before(cost.count(), || sleep(Duration::from_millis(1))), || ());
+        // What is within the library is not to the library and back.
+        let costs = cost.costs();
+        assert!((1..500_000).contains(&costs.signal), "{costs:?}");
+        assert_eq!((costs.calls, costs.timed, costs.nanoseconds), (0, 0, 0));
+        for nth in 0..6400 {
+            assert_eq!(cost.count(), nth);
+            cost.before(nth, || ());
+        }
+        let costs = cost.costs();
+        assert_eq!(costs.calls, 6400);
+        assert!((95..106).contains(&costs.timed), "{costs:?}");
+        // Of calls that come in turn each kind has its share.
+        for (kind, kinds) in [(0, 2), (1, 2), (2, 3), (5, 8), (17, 64)] {
+            let timed = (0..640_000).filter(|nth| nth % kinds == kind && cost.is_timed(*nth));
+            let share = timed.count() as u64 * kinds;
+            assert!((9000..11_000).contains(&share), "{kind} of {kinds}: {share}");
+        }
+    }
+
+    #[test]
+    fn what_comes_after_a_timed_call_is_timed_too() {
+        let cost = Cost::default();
+        cost.signal.store(5, Relaxed);
+        let wait = || sleep(Duration::from_millis(1));
+        cost.before(cost.count(), wait);
+        cost.after(wait);
+        let both = cost.costs();
+        assert!(both.timed == 1 && both.nanoseconds >= 2_000_000, "{both:?}");
+        cost.before(cost.count(), wait);
+        cost.after(wait);
+        assert_eq!((cost.costs().timed, cost.costs().nanoseconds), (1, both.nanoseconds));
+    }
+}

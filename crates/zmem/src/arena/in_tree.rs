@@ -1,0 +1,77 @@
+//! An arena's process among others: what they are told of it, and what it does for them.
+
+use super::Arena;
+use crate::figures::Figures;
+use crate::process::shares_memory;
+use crate::tree::Member;
+
+impl Arena {
+    /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
+    /// all the way, as one that `waits` does not need it now.
+    pub fn yield_room(&self, waits: bool) {
+        let limit = &self.calls.pager.limit;
+        let is_more = || match waits {
+            true => limit.is_above_share(),
+            false => limit.is_above_share_and_short(),
+        };
+        while is_more() && self.calls.evict(self.calls.pager.step_units()) > 0 {}
+    }
+
+    /// Takes note of memory of this process's that is not the arena's.
+    pub fn weigh_process(&self) {
+        self.calls.pager.limit.weigh_process();
+    }
+
+    /// Returns whether this process uses another one's memory, and so its arena, as a child of
+    /// `vfork` does.
+    pub fn is_lent(&self) -> bool {
+        shares_memory()
+    }
+
+    /// Gives this process's place in its tree back, as it is about to end.
+    pub fn leave_tree(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::end);
+    }
+
+    /// Says that this thread is about to wait for another process: if the tree becomes short of
+    /// room it is sent a signal, for which see [`poke`](crate::poke).
+    pub fn waits(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::waits);
+    }
+
+    /// Says that it waits no more.
+    pub fn waited(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::waited);
+    }
+
+    /// Has this process hold nothing, for its tree, until the next call of
+    /// [`weigh_process`](Self::weigh_process), as it is about to execute a program.
+    pub fn hush(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::hush);
+    }
+
+    /// Returns whether it was found that the limit can't be kept, as what is left can't go. Of all
+    /// processes one is told so, once.
+    pub fn take_lost(&self) -> bool {
+        self.calls.pager.limit.member.as_ref().is_some_and(Member::take_lost)
+    }
+
+    /// Returns its figures, and what this process holds for its tree.
+    pub fn figures(&self) -> Figures {
+        let stats = self.stats();
+        let member = self.calls.pager.limit.member.as_ref();
+        let tree_held = member.map_or(0, |member| member.held(stats.held));
+        Figures { tree_held, ..Figures::of(&stats) }
+    }
+
+    /// Returns whether [`show`](Self::show) is worth its time: there is a tree, and the system's
+    /// coarse clock has gone on since this was last asked.
+    pub fn is_show_due(&self) -> bool {
+        self.calls.pager.limit.member.as_ref().is_some_and(Member::is_show_due)
+    }
+
+    /// Has those see a process's figures who read its tree: see [`Seen`](crate::Seen).
+    pub fn show(&self, figures: &Figures) {
+        self.calls.pager.limit.member.iter().for_each(|member| member.show(figures));
+    }
+}

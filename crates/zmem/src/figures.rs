@@ -1,0 +1,224 @@
+//! What a process has done and holds, by the names that people and programs are told.
+
+use crate::described;
+use crate::stats::Stats;
+use crate::times::{BUCKETS, Histogram};
+use std::fmt::Write;
+
+/// Words that figures are in memory: those that have names come first, times of faults last.
+pub(crate) const WORDS: usize = 64;
+const TIMES_AT: usize = WORDS - (BUCKETS + 1);
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Figures of a process whose memory is an arena.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Figures {
+            $($(#[$doc])* pub $name: u64,)*
+            /// The times that faults took, without what the system takes to deliver them.
+            pub faults: Histogram,
+        }
+
+        const NAMES: [&str; [$(stringify!($name)),*].len()] = [$(stringify!($name)),*];
+
+        impl Figures {
+            fn values(&self) -> [u64; NAMES.len()] {
+                [$(self.$name),*]
+            }
+
+            fn of_values([$($name),*]: [u64; NAMES.len()], faults: Histogram) -> Self {
+                Figures { $($name,)* faults }
+            }
+        }
+    };
+}
+
+figures! {
+    /// The process.
+    process,
+    /// Most bytes that may be held; 0: there is no limit.
+    limit,
+    /// Bytes that go and come as one.
+    block,
+    /// Bytes held: see [`Stats`], as for all that is not explained here.
+    held,
+    /// The most.
+    held_max,
+    /// 1: the limit is kept together with other processes.
+    in_tree,
+    /// Bytes that the process holds as its tree counts: all its anonymous memory.
+    tree_held,
+    /// The most that all processes of the tree held together.
+    tree_held_max,
+    /// Bytes of resident blocks.
+    resident,
+    /// The most.
+    resident_max,
+    /// Bytes that the device stores, before compression.
+    stored,
+    /// The same when it took most after compression.
+    stored_max,
+    /// Bytes that the device stores, after compression.
+    compressed,
+    /// The most.
+    compressed_max,
+    /// Bytes of the device's pool.
+    pool,
+    /// Bytes of the library's own heap.
+    heap,
+    /// Blocks that were touched for the first time.
+    first_touches,
+    /// Blocks that were touched in probation.
+    kept,
+    /// Blocks that were brought back from the device.
+    filled,
+    /// Blocks that were evicted.
+    evicted,
+    /// Blocks that could not be.
+    refused,
+    /// System calls that were dispatched.
+    calls,
+    /// Those of them whose cost was measured.
+    calls_timed,
+    /// The nanoseconds that the library took for these.
+    calls_timed_ns,
+    /// Nanoseconds to the library and back, which each call takes besides.
+    signal_ns,
+    /// The backend, as the number of its description.
+    backend,
+}
+
+const _: () = assert!(NAMES.len() <= TIMES_AT);
+
+impl Figures {
+    /// Returns what a region or an arena tells of itself; what else there is is 0.
+    pub fn of(stats: &Stats) -> Self {
+        Figures {
+            limit: stats.limit.unwrap_or(0),
+            block: stats.block as u64,
+            held: stats.held,
+            held_max: stats.held_max,
+            in_tree: stats.is_in_tree.into(),
+            resident: stats.resident,
+            resident_max: stats.resident_max,
+            stored: stats.stored,
+            stored_max: stats.stored_max,
+            compressed: stats.compressed,
+            compressed_max: stats.compressed_max,
+            pool: stats.pool,
+            first_touches: stats.first_touches,
+            kept: stats.kept,
+            filled: stats.filled,
+            evicted: stats.evicted,
+            refused: stats.refused,
+            backend: described::number(stats.backend, stats.backend_reason),
+            faults: stats.faults,
+            ..Figures::default()
+        }
+    }
+
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[..NAMES.len()].copy_from_slice(&self.values());
+        words[TIMES_AT..].copy_from_slice(&self.faults.words());
+        words
+    }
+
+    /// Returns the figures of any words.
+    pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
+        let mut values = [0; NAMES.len()];
+        values.copy_from_slice(&words[..NAMES.len()]);
+        let faults = Histogram::of_words(&std::array::from_fn(|nth| words[TIMES_AT + nth]));
+        Figures::of_values(values, faults)
+    }
+
+    /// Returns a line of JSON: an object.
+    pub fn json(&self) -> String {
+        let micros = |share| self.faults.per_mille(share).as_micros() as u64;
+        let calls_us = u128::from(self.calls) * u128::from(self.call_ns()) / 1000;
+        let derived = [
+            ("faults", self.faults.count()),
+            ("faults_us", self.faults.total().as_micros() as u64),
+            ("fault_us_median", micros(500)),
+            ("fault_us_99", micros(990)),
+            ("fault_us_999", micros(999)),
+            ("call_ns", self.call_ns()),
+            ("calls_us", calls_us.min(u64::MAX.into()) as u64),
+        ];
+        let named = NAMES.into_iter().zip(self.values()).filter(|(name, _)| *name != "backend");
+        let mut line = String::from("{");
+        for (name, value) in named.chain(derived) {
+            let _infallible = write!(line, "\"{name}\":{value},");
+        }
+        let _infallible = match (self.stored_max, self.compressed_max) {
+            (_, 0) => write!(line, "\"ratio\":null"),
+            (stored, compressed) => {
+                write!(line, "\"ratio\":{:.2}", stored as f64 / compressed as f64)
+            }
+        };
+        let (backend, reason) = described::described(self.backend);
+        let _infallible =
+            writeln!(line, ",\"backend\":\"{backend}\",\"backend_reason\":\"{reason}\"}}");
+        line
+    }
+
+    /// Returns what a dispatched call costs on average, beside the call itself.
+    fn call_ns(&self) -> u64 {
+        let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
+        self.signal_ns.saturating_add(inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn words_are_figures_and_the_other_way_round() {
+        let mut rng = fastrand::Rng::with_seed(testkit::seed(1));
+        for _ in 0..1000 {
+            let words: [u64; WORDS] = std::array::from_fn(|_| rng.u64(..) >> rng.u32(..64));
+            let figures = Figures::of_words(&words);
+            assert_eq!(Figures::of_words(&figures.words()), figures);
+            assert_eq!((figures.process, figures.limit), (words[0], words[1]));
+            // Whatever they are, they can be told.
+            let line = figures.json();
+            assert!(line.starts_with("{\"process\":") && line.ends_with("\"}\n"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_calls_cost_is_what_some_did() {
+        let figures = Figures {
+            calls: 1000,
+            calls_timed: 10,
+            calls_timed_ns: 5000,
+            signal_ns: 2000,
+            stored_max: 3000,
+            compressed_max: 900,
+            backend: 1,
+            ..Figures::default()
+        };
+        let line = figures.json();
+        for part in ["\"call_ns\":2500,", "\"calls_us\":2500,", "\"ratio\":3.33,"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(line.contains("\"backend\":\"signal\",\"backend_reason\":\"marks of"), "{line}");
+        let line = Figures::default().json();
+        assert!(line.contains("\"call_ns\":0,") && line.contains("\"ratio\":null,"), "{line}");
+    }
+
+    #[test]
+    fn times_of_faults_are_added_up() {
+        let times = crate::times::Times::default();
+        times.add(Duration::from_micros(3));
+        times.add(Duration::from_micros(5));
+        let figures = Figures { faults: times.histogram(), ..Figures::default() };
+        let line = figures.json();
+        for part in ["\"faults\":2,", "\"faults_us\":8,", "\"fault_us_99\":8,"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert_eq!(Figures::of_words(&figures.words()), figures);
+    }
+}

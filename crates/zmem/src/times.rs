@@ -1,0 +1,114 @@
+//! Times, counted by their size.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
+pub(crate) const BUCKETS: usize = 36;
+
+/// Counts times by their size: bucket n has those below 2^n ns that are in no earlier bucket. The
+/// last word is their sum, in ns.
+#[derive(Debug)]
+pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
+
+impl Default for Times {
+    fn default() -> Self {
+        Times([const { AtomicU64::new(0) }; BUCKETS + 1])
+    }
+}
+
+impl Times {
+    pub(crate) fn add(&self, time: Duration) {
+        let nanoseconds = time.as_nanos().min(u128::from(u64::MAX)) as u64;
+        let bucket = (u64::BITS - nanoseconds.leading_zeros()) as usize;
+        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);
+        self.0[BUCKETS].fetch_add(nanoseconds, Relaxed);
+    }
+
+    /// Its words, which are all counts.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+
+    pub(crate) fn histogram(&self) -> Histogram {
+        Histogram::of_words(&std::array::from_fn(|word| self.0[word].load(Relaxed)))
+    }
+}
+
+/// How many times of each size were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: [u64; BUCKETS],
+    total: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { counts: [0; BUCKETS], total: 0 }
+    }
+}
+
+impl Histogram {
+    /// Returns the histogram of counts and a sum, which may be any numbers.
+    pub(crate) fn of_words(words: &[u64; BUCKETS + 1]) -> Self {
+        let mut histogram = Histogram { total: words[BUCKETS], ..Histogram::default() };
+        histogram.counts.copy_from_slice(&words[..BUCKETS]);
+        histogram
+    }
+
+    pub(crate) fn words(&self) -> [u64; BUCKETS + 1] {
+        std::array::from_fn(|word| self.counts.get(word).copied().unwrap_or(self.total))
+    }
+
+    /// Returns the number of all times.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// Returns the sum of all times.
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.total)
+    }
+
+    /// Returns the buckets: for each its upper bound, which is twice that of the bucket before, and
+    /// the number of times below it that are in no earlier bucket. The last has all longer times
+    /// too.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
+    }
+
+    /// Returns a bound that `share` of a thousand times are below: the upper bound of a bucket, so
+    /// up to twice the exact time.
+    pub fn per_mille(&self, share: u64) -> Duration {
+        let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
+        let mut below = 0;
+        for (time, count) in self.buckets() {
+            below += u128::from(count);
+            if below >= wanted {
+                return time;
+            }
+        }
+        Duration::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_by_their_size() {
+        let times = Times::default();
+        for nanoseconds in [0, 1, 2, 3, 1000, 1023, 1024] {
+            times.add(Duration::from_nanos(nanoseconds));
+        }
+        times.add(Duration::from_secs(1000));
+        let histogram = times.histogram();
+        assert_eq!(histogram.count(), 8);
+        let shown: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
+        let expected = [(1, 1), (2, 1), (4, 2), (1024, 2), (2048, 1), (1 << 35, 1)];
+        assert_eq!(shown, expected.map(|(time, count)| (Duration::from_nanos(time), count)));
+        assert_eq!(histogram.per_mille(500), Duration::from_nanos(4));
+        assert_eq!(histogram.total(), Duration::from_nanos(3053 + 1_000_000_000_000));
+    }
+}

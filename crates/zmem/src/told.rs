@@ -1,0 +1,46 @@
+//! What a pager tells of itself.
+
+use crate::pager::Pager;
+use crate::stats::Stats;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+impl Pager {
+    pub(crate) fn stats(&self) -> Stats {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let (counters, mm) = (&self.counters, self.device.mm_stat());
+        let described = self.backend.describe();
+        let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));
+        Stats {
+            backend,
+            backend_reason: backend_reason.trim_start(),
+            block: self.blocks.unit,
+            limit: self.limit.get(),
+            held: self.limit.held(),
+            held_max: self.limit.peak.held(),
+            is_in_tree: self.limit.is_in_tree(),
+            resident: self.limit.resident_bytes(),
+            resident_max: (self.limit.peak.resident() * self.blocks.unit) as u64,
+            device: self.device.mem_total(),
+            pool: mm.mem_used_total,
+            stored: mm.orig_data_size,
+            compressed: mm.compr_data_size,
+            stored_max: get(&self.stored_most.bytes),
+            compressed_max: get(&self.stored_most.compressed),
+            faults: counters.times.histogram(),
+            first_touches: get(&counters.first_touches),
+            kept: get(&counters.kept),
+            filled: get(&counters.filled),
+            ahead: get(&counters.ahead),
+            in_place: get(&counters.in_place),
+            refaults: get(&counters.refaults),
+            waits: get(&counters.waits),
+            marked: get(&counters.marked),
+            evicted: get(&counters.evicted),
+            zeros: get(&counters.zeros),
+            stolen: get(&counters.stolen),
+            refused: get(&counters.refused),
+            incompressible: get(&counters.incompressible),
+            orders: self.device.order_stats(),
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod job;
 
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed, out_path};
+use crate::run::live;
 use crate::status::Stat;
 use measure::text::{escaped, human};
 use serve::control::Request;
@@ -39,7 +40,10 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
                 None => asked.and_then(|()| crate::print_result(out.out.flush())),
             }
         }
-        ClientCommand::Stat { server, json } => {
+        ClientCommand::Stat { process: Some(process), json, .. } => {
+            crate::print(&live::stat(*process, *json)?)
+        }
+        ClientCommand::Stat { server, json, .. } => {
             let stat = text(&server.path()?, &Request::Stat)?;
             crate::print(&if *json { stat } else { table(&stat)? })
         }

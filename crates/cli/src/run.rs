@@ -11,6 +11,7 @@ mod child;
 mod elf;
 mod figures;
 mod library;
+pub(crate) mod live;
 mod raised;
 mod refusal;
 mod search;

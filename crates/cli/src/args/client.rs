@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::socket_dir;
 use clap::{Args, Subcommand};
+use rustix::process::Pid;
 use std::path::PathBuf;
 
 /// What commands end with that ask a server.
@@ -42,11 +43,20 @@ pub(crate) enum ClientCommand {
         #[arg(long, conflicts_with = "value")]
         json: bool,
     },
-    /// Show the size and memory of the device that is served, as zramctl does
+    /// Show the memory of the device that is served, or of programs of 'uzram run'
+    ///
+    /// Without PID, shows the size and memory of the device, as zramctl does.
+    ///
+    /// With PID, shows what each process of such a program holds and has done by now. The processes
+    /// write that down as they go, a few milliseconds late; to look at it costs them nothing.
     #[command(after_help = EXIT_CODES)]
     Stat {
         #[command(flatten)]
         server: ControlArgs,
+        /// Process of a program that 'uzram run' has started, or that command itself: it is shown
+        /// with all that share its limit
+        #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
+        process: Option<Pid>,
         /// Print one JSON object instead of a table; all sizes are bytes
         #[arg(long)]
         json: bool,
@@ -118,6 +128,11 @@ pub(crate) enum ClientCommand {
     /// cancelled restore leaves an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
+}
+
+fn process(text: &str) -> Result<Pid, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.and_then(Pid::from_raw).ok_or_else(|| "expected the number of a process".to_owned())
 }
 
 impl ControlArgs {

@@ -20,8 +20,9 @@ const DEFAULT_PERCENT: u8 = 85;
 /// it executes; all of these processes together keep the limit. Only dynamically linked programs
 /// for x86-64 that use glibc can be run so, and neither Go nor Java yet.
 ///
-/// Without --stats the program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP,
-/// SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
+/// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
+/// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
+/// SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.

@@ -4,10 +4,16 @@
 //! (`zmem::Tree`); here it is made, as zeros, and read.
 
 use crate::error::{Error, failed};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
 use rustix::io::{FdFlags, Result, fcntl_dupfd_cloexec, fcntl_setfd, pread};
 use rustix::process::{Resource, getrlimit};
+use std::fs::{OpenOptions, read_link};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use zmem::Seen;
 
 /// What links in /proc say of the file.
@@ -52,6 +58,26 @@ impl Tree {
     pub(super) fn held_max(&self) -> u64 {
         read(&self.file).map_or(0, |seen| seen.held_max)
     }
+}
+
+/// Opens what a link in /proc leads to, if that is such a file; `None`: it is another one. A
+/// process may have made any file look like one: nothing here waits for it.
+///
+/// # Errors
+/// It is one, and can't be opened.
+pub(super) fn open(link: &Path) -> io::Result<Option<Seen>> {
+    let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
+    if !read_link(link).is_ok_and(|to| is_named(&to)) {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(link);
+    let file = match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let is_it = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
+    Ok(Some(&file).filter(|_| is_it).and_then(read))
 }
 
 /// Reads what processes have said; `None`: it is no tree's file, or one of another version's.

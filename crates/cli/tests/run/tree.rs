@@ -32,7 +32,7 @@ impl Told {
     }
 }
 
-fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
+pub fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/tree.c");
     let program = programs.path().join(name);
     let mut gcc = Command::new("gcc");

@@ -1,0 +1,81 @@
+//! What the processes of a program hold and have done by now: `uzram stat PID`.
+//!
+//! ```text
+//!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
+//! ```
+//! The file is written by programs that may be anyone's, or were killed midway: its numbers are
+//! shown as they are, and nothing else is done with them.
+
+use super::figures::{Figures, Line};
+use super::tree;
+use crate::error::{Error, failed};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use serde_json::Value;
+use std::fs::{metadata, read_dir, read_link, read_to_string};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use zmem::Seen;
+
+/// Returns what is to be printed of the processes that this one shares its limit with.
+pub(crate) fn stat(process: Pid, is_json: bool) -> Result<String, Error> {
+    let seen = find(process)?;
+    let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
+    let lives = |number: u64| !is_ours || !is_gone(number);
+    let said = seen.processes.iter().filter(|figures| lives(figures.process));
+    let line = |figures: &zmem::Figures| -> Option<Line> {
+        let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
+        let path = format!("/proc/{}/comm", figures.process);
+        let name = is_ours.then(|| read_to_string(path).ok()).flatten().unwrap_or_default();
+        let name = name.trim_end_matches('\n').escape_debug().to_string();
+        line.insert("name".to_owned(), Value::from(name));
+        Some(line)
+    };
+    let lines = said.filter_map(line).collect();
+    let figures = Figures::new(lines, seen.held_max, Some(seen.is_short));
+    Ok(if is_json { figures.json() } else { figures.table() })
+}
+
+/// Returns whether a process runs no program: there is none of the number, or it has ended and was
+/// not waited for.
+fn is_gone(process: u64) -> bool {
+    let link = read_link(format!("/proc/{process}/exe"));
+    link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// Finds the file that a process shares with others: where there are several, as of a program that
+/// was started within another one's, the innermost in which it has a place (a command that became a
+/// program has one in both); or the innermost, as of the command itself.
+fn find(process: Pid) -> Result<Seen, Error> {
+    let number = process.as_raw_nonzero().get();
+    let shown = |why: &dyn std::fmt::Display, remedy: &str| {
+        failed(format!("process {number} can't be shown: {why}; {remedy}"))
+    };
+    let of_io = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT | Errno::SRCH) => {
+            shown(&"there is none of this number", "take one that 'ps -e' lists")
+        }
+        Some(Errno::ACCESS | Errno::PERM) => {
+            shown(&error, "ask as the user that runs it, or as root")
+        }
+        _ => shown(&error, "see that /proc is mounted"),
+    };
+    let mut found = Vec::new();
+    for entry in read_dir(format!("/proc/{number}/fd")).map_err(of_io)? {
+        let entry = entry.map_err(of_io)?;
+        let descriptor: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(seen) = tree::open(&entry.path()).map_err(of_io)? {
+            found.push((descriptor, seen));
+        }
+    }
+    found.sort_by_key(|(descriptor, _)| *descriptor);
+    let is_in = |seen: &Seen| seen.processes.iter().any(|of| of.process == number as u64);
+    let nth =
+        found.iter().rposition(|(_, seen)| is_in(seen)).unwrap_or(found.len().wrapping_sub(1));
+    found.into_iter().nth(nth).map(|(_, seen)| seen).ok_or_else(|| {
+        shown(
+            &"it is no process of a program that this version of 'uzram run' has started",
+            "take one of such a program, or the command itself",
+        )
+    })
+}

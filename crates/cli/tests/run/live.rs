@@ -1,0 +1,231 @@
+//! `uzram stat PID`: what a program holds and has done while it runs.
+
+use crate::programs::Programs;
+use crate::run;
+use crate::support::{Ended, UZRAM, end, until};
+use crate::tree::compiled;
+use fastrand::Rng;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+use std::fs::{File, Permissions, copy, set_permissions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+const NOBODY: u32 = 65534;
+
+/// A program that has begun, and ends when its input does.
+struct Running {
+    command: Child,
+    input: Option<ChildStdin>,
+    /// What it has said.
+    line: String,
+}
+
+impl Running {
+    fn new(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let input = command.stdin.take();
+        Running { command, input, line }
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        self.line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    }
+
+    fn end(&mut self) {
+        drop(self.input.take());
+        self.command.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn stat(process: u32, options: &[&str]) -> Ended {
+    end(Command::new(UZRAM).arg("stat").args(options).arg(process.to_string()))
+}
+
+fn json(process: u32) -> Value {
+    let ended = stat(process, &["--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+fn numbers(told: &Value) -> Vec<u32> {
+    let processes = told["processes"].as_array().unwrap().iter();
+    processes.map(|process| process["process"].as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn processes_are_shown_while_they_run() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "tree", &[]);
+    for options in [&["--limit", "32M", "--"][..], &["--limit", "32M", "--stats", "--"]] {
+        let mut running = Running::new(run(options).args([&program, "stay", "40"]));
+        let both = running.numbers();
+        // Any of them leads to all, and so does the command.
+        for asked in [both[0], both[1], running.command.id()] {
+            until("both have begun", || numbers(&json(asked)).len() == 2);
+            let told = json(asked);
+            assert_eq!(numbers(&told), both, "{told}");
+            let [parent, child] = [0, 1].map(|nth| &told["processes"][nth]);
+            let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
+            assert_eq!((&parent["name"], &child["name"]), (&"tree".into(), &"tree".into()));
+            assert!(of(parent, "evicted") > 2000 && of(parent, "faults") > 100, "{told}");
+            assert!(of(parent, "compressed") > 1 << 20 && of(parent, "calls") > 5, "{told}");
+            assert!(of(child, "first_touches") < 100, "{told}");
+            // Each has its copy of what is compressed, and it counts for both.
+            assert!(of(child, "tree_held") > 1 << 20, "{told}");
+            let sum = of(parent, "tree_held") + of(child, "tree_held");
+            assert_eq!(of(&told["sum"], "tree_held"), sum, "{told}");
+            assert!(of(&told, "tree_held_max") > 24 << 20, "{told}");
+            assert!(told["is_short"].is_boolean() && of(parent, "limit") == 32 << 20, "{told}");
+        }
+        let table = stat(both[1], &[]).out;
+        assert_eq!(table.lines().count(), 6, "{table}");
+        for part in
+            ["process", "name", "resident", " tree ", "\n    all ", " of 32.0 MiB, at most "]
+        {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
+        until("the killed one is gone", || numbers(&json(both[0])) == both[..1]);
+        running.end();
+        let ended = stat(both[0], &[]);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("there is none of this number"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_program_within_another_has_its_own_figures() {
+    let line = format!("{UZRAM} run --limit 20M -- sh -c 'echo $PPID $$; read end'; true");
+    let running = Running::new(run(&["--limit", "48M", "--"]).args(["sh", "-c", &line]));
+    let both = running.numbers();
+    for (asked, limit) in both.iter().zip([48 << 20, 20 << 20]) {
+        let told = json(*asked);
+        assert_eq!(told["sum"]["limit"].as_u64(), Some(limit), "{told}");
+        assert!(numbers(&told).contains(asked), "{told}");
+    }
+}
+
+#[test]
+fn what_can_not_be_shown_is_told() {
+    let running = Running::new(Command::new("sh").args(["-c", "echo $$; read end"]));
+    let other = running.numbers()[0];
+    for (args, code, part) in [
+        (vec![other.to_string()], 1, "it is no process of a program"),
+        (vec!["4194303".to_owned()], 1, "there is none of this number"),
+        (vec!["0".to_owned()], 2, "expected the number of a process"),
+        (vec!["-5".to_owned()], 2, "-5"),
+        (vec!["x".to_owned()], 2, "expected the number of a process"),
+        (vec!["4294967297".to_owned()], 2, "expected the number of a process"),
+        (vec!["--control".to_owned(), "c".to_owned(), other.to_string()], 2, "--control"),
+    ] {
+        let ended = end(Command::new(UZRAM).arg("stat").args(&args));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+        assert!(ended.err.starts_with("uzram: ") && ended.err.contains(part), "{ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn another_users_program_is_not_shown() {
+    if !geteuid().is_root() {
+        eprintln!("left out, as nobody else's processes can be made by this user");
+        return;
+    }
+    let running =
+        Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
+    let process = running.numbers()[0];
+    assert_eq!(numbers(&json(process)), [process]);
+    // A copy of the command, where anyone may execute it.
+    let dir = tempfile::tempdir().unwrap();
+    set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let command = dir.path().join("uzram");
+    copy(UZRAM, &command).unwrap();
+    let mut asks = Command::new(command);
+    let ended = end(asks.args(["stat", &process.to_string()]).uid(NOBODY).gid(NOBODY));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("Permission denied") && ended.err.contains("ask as"), "{ended:?}");
+}
+
+#[test]
+fn what_a_program_calls_itself_does_no_harm() {
+    let line = "printf 'a\\033[31m' > /proc/$$/comm; echo $$; read end";
+    let running = Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", line]));
+    let process = running.numbers()[0];
+    assert_eq!(json(process)["processes"][0]["name"], "a\\u{1b}[31m");
+    let table = stat(process, &[]).out;
+    assert!(table.contains("a\\u{1b}[31m") && !table.contains('\x1b'), "{table:?}");
+}
+
+/// A process that has a file open which looks like that of a program's processes.
+fn with_file(name: &str, contents: &[u8], seals: SealFlags) -> Running {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create(name, flags).unwrap());
+    file.write_all(contents).unwrap();
+    fcntl_add_seals(&file, seals).unwrap();
+    let line = "echo $$; exec sleep 1000 <&2";
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdout(Stdio::piped()).stderr(file);
+    let mut command = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Running { command, input: None, line }
+}
+
+#[test]
+fn a_file_that_says_anything_is_read() {
+    const ALL: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+    let mut rng = Rng::with_seed(testkit::seed(1));
+    let asked = |name: &str, contents: &[u8], seals| {
+        let mut running = with_file(name, contents, seals);
+        let process = running.numbers()[0];
+        let ended = [stat(process, &[]), stat(process, &["--json"])];
+        running.command.kill().unwrap();
+        ended
+    };
+    let mut words = vec![0_u64; zmem::Seen::BYTES / 8];
+    let bytes =
+        |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
+    let [table, _] = asked("uzram-run", &bytes(&words), ALL);
+    assert_eq!(table.out, "no process has begun, or all have ended\n", "{table:?}");
+    words[0] = u64::from_le_bytes(*b"uzramtr2");
+    for nth in 0..12 {
+        words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
+        // Of some processes: not all are in use, or there are figures of them.
+        words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
+        for slot in 0..510 {
+            words[8 + 4 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
+            words[2048 + 64 * slot] = words[8 + 4 * slot];
+        }
+        let [table, told] = asked("uzram-run", &bytes(&words), ALL);
+        assert!(table.code == Some(0) && table.out.contains("together "), "{table:?}");
+        let told: Value = serde_json::from_str(&told.out).unwrap();
+        assert!(numbers(&told).len() <= if nth % 2 == 0 { 5 } else { 510 });
+    }
+    words[0] += 1;
+    let whole = bytes(&words);
+    let short = &whole[..whole.len() - 8];
+    for (name, contents, seals) in [
+        ("uzram-run", &whole[..], ALL),
+        ("uzram-run", short, ALL),
+        ("uzram-run", &[], ALL),
+        ("uzram-run", &whole[..], SealFlags::GROW),
+        ("uzram-ran", &whole[..], ALL),
+    ] {
+        let [table, told] = asked(name, contents, seals);
+        assert!(table.code == Some(1) && told.code == Some(1), "{name}: {table:?}");
+        assert!(table.err.contains("it is no process of a program"), "{table:?}");
+    }
+}

@@ -12,6 +12,8 @@
 pub mod beside;
 #[cfg(feature = "zram")]
 pub mod cached;
+#[cfg(all(feature = "calls", target_arch = "x86_64"))]
+pub mod calls;
 pub mod cgroup;
 pub mod child;
 mod choices;

@@ -1,8 +1,9 @@
 //! A case that is tried in a child, and what it answers.
 
-use crate::trial::{Case, Need, PAGE, Spoil, Trial};
+use crate::told;
 use calls::Row;
 use std::ptr;
+use testkit::calls::trial::{Case, Need, PAGE, Spoil};
 use testkit::child::Child;
 
 const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
@@ -36,7 +37,7 @@ pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
         unsafe { ptr::copy_nonoverlapping(words.as_ptr(), shared.cast(), words.len()) };
     };
     let status = Child::fork(|| {
-        let Some((value, needs)) = Trial::run(case, row, spoil) else { return write(&[1]) };
+        let Some((value, needs)) = told::run(case, row, spoil) else { return write(&[1]) };
         let head = [0, value, needs.len() as i64];
         let needs = needs.into_iter().map(|need| need as i64);
         write(&head.into_iter().chain(needs).collect::<Vec<_>>());

@@ -11,23 +11,13 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use attempt::{Answer, attempt};
-use calls::{Row, row, rows};
+use calls::row;
 use std::collections::BTreeSet;
-use trial::{Case, EFAULT, Need, Spoil};
+use testkit::calls::trial::{Case, EFAULT, Need, Spoil};
+use testkit::calls::{all, row_of};
 
-mod asynchronous;
 mod attempt;
-mod files;
-mod ipc;
-mod kernel;
-mod metadata;
-mod net;
-mod process;
-mod signals;
-mod system;
-mod time;
-mod trace;
-mod trial;
+mod told;
 
 /// Calls that are tried at least, wherever this runs.
 const CALLS_LEAST: usize = 100;
@@ -37,11 +27,6 @@ fn is_refusal(answer: i64) -> bool {
     [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP]
         .iter()
         .any(|refusal| answer == -i64::from(*refusal))
-}
-
-fn row_of(case: &Case) -> &'static Row {
-    let name = case.0.split(' ').next().unwrap();
-    rows().find(|row| row.name == name).unwrap_or_else(|| panic!("there is no row {name}"))
 }
 
 /// Tries a case with each of its objects spoilt. What is wrong, if anything is; None where it can't
@@ -90,20 +75,8 @@ fn spoils(plain: &Answer) -> Vec<Spoil> {
 
 #[test]
 fn the_kernel_touches_what_rows_tell() {
-    let groups = [
-        asynchronous::CASES,
-        files::CASES,
-        ipc::CASES,
-        metadata::CASES,
-        net::CASES,
-        process::CASES,
-        signals::CASES,
-        system::CASES,
-        time::CASES,
-        trace::CASES,
-    ];
     let (mut tried, mut wrong) = (BTreeSet::new(), Vec::new());
-    let cases: Vec<&Case> = groups.into_iter().flatten().collect();
+    let cases: Vec<&Case> = all().collect();
     for case in &cases {
         if let Some(faults) = faults(case) {
             tried.insert(row_of(case).name);

@@ -1,7 +1,7 @@
 //! Names, attributes and mounts of files.
 
-use crate::files::{file, open};
-use crate::trial::{Case, Need, Trial, must, raw};
+use super::files::{file, open};
+use super::trial::{Case, Need, Trial, must, raw};
 use libc::*;
 
 const NONE: &str = "/no such file";

@@ -1,6 +1,6 @@
 //! Files, pipes, terminals, and waiting for them.
 
-use crate::trial::{Case, Need, Trial, done, must};
+use super::trial::{Case, Need, Trial, done, must};
 use libc::*;
 
 /// The two ends of a pipe that holds five bytes.
@@ -120,7 +120,7 @@ pub const CASES: &[Case] = &[
     }),
     ("inotify_add_watch", |t| vec![must(SYS_inotify_init1, &[0]), t.text("/"), IN_OPEN as usize]),
     ("fanotify_mark", |t| {
-        let answer = crate::trial::raw(SYS_fanotify_init, &[FAN_CLASS_NOTIF as usize, 0]);
+        let answer = super::trial::raw(SYS_fanotify_init, &[FAN_CLASS_NOTIF as usize, 0]);
         let Ok(group) = usize::try_from(answer) else { return t.leave_out() };
         vec![group, FAN_MARK_ADD as usize, FAN_OPEN as usize, 0, t.text("/")]
     }),

@@ -1,6 +1,6 @@
 //! The system as a whole, and memory.
 
-use crate::trial::{Case, Need, Trial, me, must, raw};
+use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
 /// A namespace of its own, so that names can be set; else the case is left out.

@@ -1,6 +1,6 @@
 //! Sockets.
 
-use crate::trial::{Case, Need, Trial, bytes_of, done, must};
+use super::trial::{Case, Need, Trial, bytes_of, done, must};
 use libc::*;
 
 const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -1,6 +1,6 @@
 //! Clocks and timers.
 
-use crate::trial::{Case, Need, Trial, must};
+use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
 /// A time that no clock can be set to: more nanoseconds than a second has.

@@ -1,6 +1,6 @@
 //! Signals.
 
-use crate::trial::{Case, Need, Trial, me, must};
+use super::trial::{Case, Need, Trial, me, must};
 use libc::*;
 
 /// The set of SIGUSR1, as the kernel has it.

@@ -1,6 +1,6 @@
 //! `ptrace`, of a child that waits.
 
-use crate::trial::{Case, Need, Trial, must};
+use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
 /// A child that is traced and has stopped; it ends when the call has returned.

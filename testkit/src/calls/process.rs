@@ -1,7 +1,7 @@
 //! Processes, threads, users, scheduling.
 
-use crate::files::file;
-use crate::trial::{Case, Need, Trial, must, raw};
+use super::files::file;
+use super::trial::{Case, Need, Trial, must, raw};
 use libc::*;
 
 /// A process that has ended, and waits to be asked about.

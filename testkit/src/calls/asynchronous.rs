@@ -1,7 +1,7 @@
 //! What goes on by itself.
 
-use crate::files::file;
-use crate::trial::{Case, Need, Trial, must, raw};
+use super::files::file;
+use super::trial::{Case, Need, Trial, must, raw};
 use libc::*;
 
 fn context() -> usize {

@@ -1,6 +1,6 @@
 //! Queues, semaphores, futexes, keys, other processes' memory.
 
-use crate::trial::{Case, Need, Trial, me, must, raw};
+use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
 /// A queue, a set of two semaphores, a segment: gone when the call has returned.

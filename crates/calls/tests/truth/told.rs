@@ -1,0 +1,101 @@
+//! What a row tells, beside the objects that a case has.
+
+use calls::{Access, Memory, Row, ranges};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::ptr;
+use testkit::calls::trial::{Case, Need, Object, PAGE, Spoil, Trial, must, protect, raw};
+
+/// Prepares a case and issues its call. Returns the answer, and what the objects need; None where
+/// it can't be tried.
+pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
+    let (mut trial, given) = Trial::prepare(case, spoil)?;
+    let mut arguments = std::array::from_fn(|nth| given.get(nth).copied().unwrap_or_default());
+    match spoil {
+        Spoil::Nothing => compare(&trial, row, &arguments),
+        Spoil::Rest => fill(&trial, row, &mut arguments, given.len()),
+        Spoil::Closed(_) | Spoil::Short(_) => {}
+    }
+    let value = raw(row.number as i64, &arguments);
+    trial.end();
+    Some((value, trial.objects.into_iter().map(|object| object.need).collect()))
+}
+
+/// What the row tells of the arguments.
+fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, Access)> {
+    let told = RefCell::new(Vec::new());
+    let memory = Told { told: &told, objects: &trial.objects };
+    ranges(row.number, *arguments, &memory, &mut |range, access| {
+        told.borrow_mut().push((range, access));
+    });
+    told.into_inner()
+}
+
+/// Gives arguments that the case doesn't name, and the row says nothing of, an address where
+/// nobody may touch anything.
+fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
+    let closed = must(
+        libc::SYS_mmap,
+        &[0, PAGE, 0, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize, usize::MAX],
+    );
+    for nth in given..arguments.len() {
+        arguments[nth] = closed;
+        if told(trial, row, arguments).iter().any(|(range, _)| range.start == closed) {
+            arguments[nth] = 0;
+        }
+    }
+}
+
+/// That what the row tells is what the objects are; what is only read is closed for writing.
+fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
+    let told = told(trial, row, arguments);
+    let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();
+    // A number may look like an address: that is what such a range says.
+    for (range, _) in told.iter().filter(|(_, access)| *access != Access::Unknown) {
+        let is_inside =
+            |object: &&&Range<usize>| object.start <= range.start && range.end <= object.end;
+        assert!(
+            named.iter().any(|object| is_inside(&object)),
+            "{range:#x?} is told, objects are {named:#x?}"
+        );
+    }
+    for object in &trial.objects {
+        let inside: Vec<_> =
+            told.iter().filter(|(range, _)| object.range.contains(&range.start)).collect();
+        if object.need == Need::Unknown {
+            let begins = |(range, access): &&(Range<usize>, Access)| {
+                range.start == object.range.start && *access == Access::Unknown
+            };
+            assert!(inside.iter().any(begins), "{:#x?}", object.range);
+            continue;
+        }
+        let mut end = object.range.start;
+        while let Some((next, _)) = inside.iter().find(|(range, _)| range.contains(&end)) {
+            end = next.end;
+        }
+        assert_eq!(end, object.range.end, "of {:#x?} less is told", object.range);
+        let written = inside.iter().any(|(_, access)| *access != Access::Read);
+        if !written {
+            protect(&object.pages, libc::PROT_READ);
+        }
+    }
+}
+
+/// The trial's memory, of which only what was told may be read.
+struct Told<'t> {
+    told: &'t RefCell<Vec<(Range<usize>, Access)>>,
+    objects: &'t [Object],
+}
+
+impl Memory for Told<'_> {
+    fn read(&self, address: usize, into: &mut [u8]) -> bool {
+        let end = address + into.len();
+        let has = |range: &Range<usize>| range.start <= address && end <= range.end;
+        let is_told = self.told.borrow().iter().any(|(range, _)| has(range));
+        assert!(is_told, "{address:#x} is read and was not told");
+        assert!(self.objects.iter().any(|object| has(&object.range)), "{address:#x}: whose is it?");
+        // SAFETY: the bytes lie in an object, as asserted above, and the plain trial closes none.
+        unsafe { ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), into.len()) };
+        true
+    }
+}

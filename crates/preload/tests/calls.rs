@@ -1,0 +1,175 @@
+//! Each system call of the table with its memory evicted before: it answers as without the library.
+//!
+//! The cases are those of `testkit::calls`. They are issued by the two tests below that are
+//! ignored, which run as programs of their own: without the library, with it, and without it again.
+//! What is the same in the first and the last has to be the same with the library.
+#![cfg(target_arch = "x86_64")]
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use testkit::calls::kernel::raw;
+use testkit::calls::trial::{Case, FILLER, Object, PAGE, Spoil, Trial};
+use testkit::calls::{all, row_of};
+use testkit::child::Child;
+use testkit::programs::{Place, built};
+
+/// Objects that are evicted before their call, at least.
+const OBJECTS_LEAST: usize = 250;
+/// Calls that must not come to the kernel: see `docs/design.md`.
+const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
+/// What tells of a moment, or of a process and what that has done; one that is traced stops at each
+/// of its calls, by the signal that tells the library of it. Of these the answer is compared alone.
+const VARYING: &[&str] = &[
+    "fstatfs",
+    "getcpu",
+    "getitimer",
+    "getrusage",
+    "ioctl TIOCGPTN",
+    "ptrace",
+    "statfs",
+    "sysinfo",
+    "times",
+    "wait4",
+    "waitid",
+];
+
+/// Cases that tell of all processes' queues, semaphores and segments.
+const OF_ALL: &str = "_INFO";
+
+/// What a case has shown: the call's answer, and its objects in words.
+type Seen = BTreeMap<String, Vec<String>>;
+
+/// Has memory go, where a library manages it. Returns whether it has gone.
+fn evict(object: &Object) -> bool {
+    let bytes = object.pages.end - object.pages.start;
+    let start = object.pages.start as *mut libc::c_void;
+    let mut pages = [0_u8; 16];
+    assert!(bytes / PAGE <= pages.len());
+    // SAFETY: the pages are of a trial's own mapping, and nothing is lost by the advice; there is a
+    // byte for each of them.
+    unsafe {
+        assert_eq!(libc::madvise(start, bytes, libc::MADV_PAGEOUT), 0);
+        assert_eq!(libc::mincore(start, bytes, pages.as_mut_ptr()), 0);
+    }
+    pages.iter().all(|page| page & 1 == 0)
+}
+
+/// Returns an object's bytes, and asserts that those before it are what they were.
+fn contents(object: &Object) -> Vec<u8> {
+    let bytes = object.pages.end - object.pages.start;
+    // SAFETY: the pages are the trial's, which has no other reference to them.
+    let all = unsafe { std::slice::from_raw_parts(object.pages.start as *const u8, bytes) };
+    let (before, it) = all.split_at(object.range.start - object.pages.start);
+    assert!(before.iter().all(|&byte| byte == FILLER), "{:#x?}", object.range);
+    it.to_vec()
+}
+
+/// Issues a case's call, its objects evicted. Returns what is seen of it as a line.
+fn issue(case: &Case) -> String {
+    let Some((mut trial, given)) = Trial::prepare(case, Spoil::Nothing) else {
+        return format!("case {}: left out\n", case.0);
+    };
+    let gone = trial.objects.iter().filter(|object| evict(object)).count();
+    let value = raw(row_of(case).number as i64, &given);
+    let mut line = format!("case {}: {gone}/{} {value:x}", case.0, trial.objects.len());
+    for object in &trial.objects {
+        for word in contents(object).chunks(8) {
+            line.push(' ');
+            word.iter().for_each(|byte| write!(line, "{byte:02x}").unwrap());
+        }
+    }
+    trial.end();
+    line + "\n"
+}
+
+/// Issues all cases, each in a child: of one thread, or of two.
+fn issue_all(is_alone: bool) {
+    for case in all() {
+        let work = || {
+            if !is_alone {
+                std::thread::spawn(|| {
+                    loop {
+                        std::thread::park();
+                    }
+                });
+            }
+            let line = issue(case);
+            // SAFETY: the text is here.
+            let written = unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
+            assert_eq!(written, line.len() as isize);
+        };
+        let status = Child::fork(work).status();
+        if status != 0 {
+            println!("case {}: the child failed: {status}", case.0);
+        }
+    }
+}
+
+#[test]
+#[ignore = "a part of the tests below"]
+fn cases_are_issued_alone() {
+    issue_all(true);
+}
+
+#[test]
+#[ignore = "a part of the tests below"]
+fn cases_are_issued_beside_a_thread() {
+    issue_all(false);
+}
+
+/// Runs a test of those above. Returns what cases have shown, how many objects there were and how
+/// many of them had gone.
+fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize) {
+    let program = std::env::current_exe().unwrap();
+    let command = [program.to_str().unwrap(), test, "--exact", "--ignored", "--nocapture"];
+    let shown = place.run(&command, settings.map(|text| ("UZRAM_RUN", text.as_ref())));
+    let (mut seen, mut objects, mut gone) = (Seen::new(), 0, 0);
+    for line in shown.output.lines().filter_map(|line| line.strip_prefix("case ")) {
+        let (name, rest) = line.split_once(": ").unwrap();
+        let mut words: Vec<_> = rest.split(' ').map(str::to_owned).collect();
+        if let Some((of, all)) = words[0].split_once('/') {
+            gone += of.parse::<usize>().unwrap();
+            objects += all.parse::<usize>().unwrap();
+            words.remove(0);
+        }
+        let was = seen.insert(name.to_owned(), words);
+        assert!(was.is_none(), "{name} twice: {}", shown.output);
+    }
+    assert_eq!(seen.len(), all().count(), "{shown:?}");
+    (seen, objects, gone)
+}
+
+/// What a case shows with the library that it does not without it.
+fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<String> {
+    let is_refused = REFUSED.iter().any(|call| name.starts_with(call));
+    let varies = VARYING.iter().any(|call| name.starts_with(call));
+    let words = if varies { 1 } else { before.len().max(with.len()) };
+    let mut each = (0..words).map(|nth| [before, with, after].map(|seen| seen.get(nth)));
+    let is_other = each.any(|[before, with, after]| before == after && with != before);
+    (is_other && !is_refused && !name.ends_with(OF_ALL))
+        .then(|| format!("{name}:\n  {before:?}\n  {with:?} with the library\n  {after:?}"))
+}
+
+fn answers_are_the_same(test: &str) {
+    let place = Place::new(&built().join("deps/libuzram_preload.so"));
+    let (before, _, gone_without) = run(&place, test, None);
+    let (with, objects, gone) = run(&place, test, Some("block=4096"));
+    let (after, ..) = run(&place, test, None);
+    assert_eq!(gone_without, 0, "nothing manages this memory");
+    eprintln!("{test}: {} cases, {gone} of {objects} objects had gone", with.len());
+    let each = with.iter().map(|(name, with)| (name, [&before[name], with, &after[name]]));
+    let found: Vec<_> = each.filter_map(|(name, seen)| difference(name, seen)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(gone == objects && objects >= OBJECTS_LEAST, "{gone} of {objects} objects had gone");
+}
+
+#[test]
+fn calls_on_evicted_memory_answer_as_without_the_library() {
+    answers_are_the_same("cases_are_issued_alone");
+}
+
+#[test]
+fn so_do_calls_of_a_process_of_two_threads() {
+    answers_are_the_same("cases_are_issued_beside_a_thread");
+}

@@ -1,0 +1,45 @@
+//! System calls that can be tried, each with what it names in memory.
+//!
+//! # Safety
+//! What calls name is memory of their own trial, or memory that the kernel refuses; they are issued
+//! in children.
+#![allow(unsafe_code)]
+
+use self::trial::Case;
+use ::calls::{Row, rows};
+
+mod asynchronous;
+mod files;
+mod ipc;
+pub mod kernel;
+mod metadata;
+mod net;
+mod process;
+mod signals;
+mod system;
+mod time;
+mod trace;
+pub mod trial;
+
+/// Returns all cases.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    let groups = [
+        asynchronous::CASES,
+        files::CASES,
+        ipc::CASES,
+        metadata::CASES,
+        net::CASES,
+        process::CASES,
+        signals::CASES,
+        system::CASES,
+        time::CASES,
+        trace::CASES,
+    ];
+    groups.into_iter().flatten()
+}
+
+/// Returns the row of a case's call.
+pub fn row_of(case: &Case) -> &'static Row {
+    let name = case.0.split(' ').next().unwrap();
+    rows().find(|row| row.name == name).unwrap_or_else(|| panic!("there is no row {name}"))
+}

@@ -70,7 +70,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     }
 }
 
-/// Maps what lies between the break and the arena, PROT_NONE; whether nothing was there.
+/// Maps what nobody is to have, PROT_NONE; whether nothing was there.
 fn reserve(range: &Range<usize>) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
@@ -105,6 +105,9 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
     let (arena, brk) = arena(&settings)?;
+    let end = arena.addresses().end;
+    // Else what ends there, and is the system's, could grow out of the arena.
+    reserve(&(end..end + PAGE));
     arena.weigh_process();
     let program = Program::new(arena, brk, settings, tree);
     let program = PROGRAM.get_or_init(|| program);

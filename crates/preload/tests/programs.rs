@@ -102,6 +102,14 @@ fn threads_are_answered_whose_own_storage_has_gone() {
 }
 
 #[test]
+fn mappings_that_are_the_systems_grow() {
+    let place = place();
+    let program = place.compile(&sources(), "grow");
+    let stats = same(&place, "", &[program.to_str().unwrap()]);
+    assert_eq!(stats.sum("evicted"), 0);
+}
+
+#[test]
 fn a_program_that_evicts_nothing_finds_its_memory() {
     let stats = checks_itself(&place(), "", 2);
     assert_eq!(stats.sum("evicted"), 0);

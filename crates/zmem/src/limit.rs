@@ -132,8 +132,13 @@ impl Limit {
         (self.resident() * self.unit) as u64
     }
 
+    /// What can't go.
+    fn beside_resident(&self) -> u64 {
+        self.tables.load(Relaxed) + self.other.load(Relaxed)
+    }
+
     pub(crate) fn held(&self) -> u64 {
-        self.resident_bytes() + self.tables.load(Relaxed) + self.other.load(Relaxed)
+        self.resident_bytes() + self.beside_resident()
     }
 
     /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is

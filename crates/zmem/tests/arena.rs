@@ -322,6 +322,46 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
+/// Else each fault would have all go, and come back.
+#[test]
+fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
+    install();
+    let (limit, pages) = (Some(8 * MIB as u64), 16 * MIB / 4096);
+    let arena = Arena::new(0, 16 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let seed = testkit::seed(83);
+    // Two thirds of each page are noise.
+    let noise = |page: usize| Rng::with_seed(seed ^ page as u64);
+    for page in 0..pages {
+        // SAFETY: it is readable and writable, and this thread's.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut((start + page * 4096) as *mut u8, 4096 * 2 / 3)
+        };
+        noise(page).fill(bytes);
+    }
+    assert!(arena.stats().pool > 8 * MIB as u64, "{:?}", arena.stats());
+    let read = |pages: Range<usize>| {
+        let before = arena.stats().filled;
+        for page in pages {
+            // SAFETY: as above.
+            let bytes = unsafe {
+                std::slice::from_raw_parts((start + page * 4096) as *const u8, 4096 * 2 / 3)
+            };
+            let mut expected = vec![0; bytes.len()];
+            noise(page).fill(&mut expected);
+            assert_eq!(bytes, expected, "page {page}");
+        }
+        arena.stats().filled - before
+    };
+    // A part that fits in what stays resident.
+    read(0..256);
+    assert_eq!([read(0..256), read(0..256)], [0, 0]);
+    read(0..pages);
+    arena.check();
+}
+
 #[test]
 fn a_touch_of_what_is_free_is_the_programs() {
     install();

@@ -26,10 +26,18 @@ const LARGE_SHARE: u64 = 16;
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// What this process may always have resident.
+    /// What this process may always have resident. By itself it has that only where the limit is
+    /// passed by what can't go.
     fn floor(&self, limit: u64) -> u64 {
-        if self.member.as_ref().is_some_and(Member::is_lost) {
+        let is_lost = match &self.member {
+            Some(member) => member.is_lost(),
+            None => self.beside_resident() >= limit,
+        };
+        if is_lost {
             return limit / LOST_FLOOR_SHARE;
+        }
+        if self.member.is_none() {
+            return 0;
         }
         (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
     }
@@ -49,9 +57,9 @@ impl Limit {
         }
     }
 
-    /// Whether this process has more resident than its floor. By itself it has none.
+    /// Whether this process has more resident than its floor.
     pub(super) fn is_more_than_floor(&self, limit: u64) -> bool {
-        self.member.is_none() || self.resident_bytes() > self.floor(limit)
+        self.resident_bytes() > self.floor(limit)
     }
 
     /// Tells the others what this process holds.

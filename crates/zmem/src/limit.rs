@@ -132,7 +132,7 @@ impl Limit {
         (self.resident() * self.unit) as u64
     }
 
-    /// What can't go.
+    /// What is held beside resident blocks.
     fn beside_resident(&self) -> u64 {
         self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
@@ -208,11 +208,6 @@ impl Limit {
             self.is_above(more, limit - self.reserve_of(limit).min(limit))
                 && self.is_more_than_floor(limit)
         })
-    }
-
-    /// Whether less than half of the limit is held.
-    pub(crate) fn has_room(&self) -> bool {
-        self.get().is_none_or(|limit| !self.is_above(0, limit / 2))
     }
 
     /// Whether more is held than the limit allows.

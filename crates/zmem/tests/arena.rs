@@ -9,9 +9,9 @@ use fastrand::Rng;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use testkit::child::{Child, in_child};
-use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Use, answer_fault};
+use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_fault};
 
 const MIB: usize = 1 << 20;
 const KINDS: [BackendKind; 3] =
@@ -314,11 +314,35 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     };
     // A batch begins where it was first touched, so some overlap.
     assert!(touch(0..16 * batch) <= 24);
-    // Beyond the half they come one by one.
+    // Beyond a quarter they come one by one.
     touch(16 * batch..128 * batch);
     let pages = 160 * batch..176 * batch;
     let blocks = pages.len().div_ceil(3) as u64;
     assert_eq!(touch(pages), blocks);
+    arena.check();
+}
+
+/// What is open can be written without a fault: so it counts before the system counts it.
+#[test]
+fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
+    install();
+    let (limit, batch) = (64 * MIB, 64 * 4096);
+    let words: Vec<_> = (0..Seen::BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+    let tree = Tree::of(Vec::leak(words), 1);
+    let options = Options { limit: Some(limit as u64), tree, ..Options::default() };
+    let arena = Arena::new(0, 512 * MIB, &options).unwrap();
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    // Not where a batch ends: so no touches are in order.
+    for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
+        // SAFETY: it is readable and writable, and this thread's.
+        unsafe { (at as *mut u8).write_volatile(1) };
+        if nth % 16 == 0 {
+            arena.weigh_process();
+        }
+    }
+    let (opened, touched) = (arena.stats().first_touches as usize * 4096, 512 * MIB / batch * 4096);
+    assert!(opened <= limit / 4 + batch + touched, "{opened}");
     arena.check();
 }
 

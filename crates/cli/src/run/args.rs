@@ -61,7 +61,7 @@ pub(crate) struct RunArgs {
     #[arg(hide_possible_values = true)]
     pub(crate) backend: String,
     /// Leave programs that PROGRAM executes as they are: their memory does not compress itself, and
-    /// does not count
+    /// does not count. Where PROGRAM is a script that 'env' starts, 'env' is the first
     #[arg(long)]
     pub(crate) first_only: bool,
     /// When the program has ended, print what each of its processes did that had ended by then, and

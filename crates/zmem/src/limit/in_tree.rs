@@ -93,6 +93,18 @@ impl Limit {
         all.held + more > mark
     }
 
+    /// Returns whether blocks may be opened that nobody has asked for. They may be written any time
+    /// later, without a fault: so all that is open counts here, though the system does not count it
+    /// yet, and processes have a quarter of the limit for it together.
+    pub(crate) fn has_room(&self) -> bool {
+        let Some(limit) = self.get() else { return true };
+        let member = self.member.as_ref();
+        let all = member.map_or(Sum { held: self.held(), may_go: 0, large: 1 }, |member| {
+            self.sum(member, limit)
+        });
+        all.held <= limit / 2 && self.held() <= limit / 4 / all.large
+    }
+
     /// Returns whether the tree is short of room, and this process holds more than its share.
     pub(crate) fn is_above_share_and_short(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };

@@ -57,16 +57,19 @@ impl Member {
 
     /// Gives the slot back.
     pub(crate) fn end(&self) {
-        if self.own_slot().is_some() {
-            self.tree.clear(self.slot.swap(NONE, Relaxed), self.process.load(Relaxed));
+        // Another thread may end it as well.
+        let nth = self.own_slot().map_or(NONE, |_| self.slot.swap(NONE, Relaxed));
+        if nth != NONE {
+            self.tree.clear(nth, self.process.load(Relaxed));
         }
     }
 
     /// Says that this process holds nothing, as it is about to execute a program of which nothing
     /// is known yet.
     pub(crate) fn hush(&self) {
-        if self.own_slot().is_some() {
-            self.tree.hush(self.slot.load(Relaxed));
+        let nth = self.slot.load(Relaxed);
+        if nth != NONE && self.own_slot().is_some() {
+            self.tree.hush(nth);
         }
     }
 
@@ -98,7 +101,7 @@ impl Member {
             return self.slot.store(NONE, Relaxed);
         }
         slot.held.store(self.held(counted), Relaxed);
-        slot.may_go.store(may_go, Relaxed);
+        slot.may_go.store(may_go.min(self.held(counted)), Relaxed);
     }
 
     /// Returns whether the system's coarse clock has gone on since a thread last asked.
@@ -120,7 +123,7 @@ impl Member {
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         sum.held += self.held(counted);
-        sum.may_go += may_go;
+        sum.may_go += may_go.min(self.held(counted));
         sum.large += 1;
         let peak = self.tree.head().peak;
         if sum.held > peak.load(Relaxed) {

@@ -26,20 +26,16 @@ const LARGE_SHARE: u64 = 16;
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// What this process may always have resident. By itself it has that only where the limit is
-    /// passed by what can't go.
+    /// What this process may always have resident. By itself it has that only where what is not
+    /// resident passes the limit.
     fn floor(&self, limit: u64) -> u64 {
-        let is_lost = match &self.member {
-            Some(member) => member.is_lost(),
-            None => self.beside_resident() >= limit,
-        };
-        if is_lost {
-            return limit / LOST_FLOOR_SHARE;
+        match &self.member {
+            Some(member) if !member.is_lost() => {
+                (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
+            }
+            None if self.beside_resident() < limit => 0,
+            _ => limit / LOST_FLOOR_SHARE,
         }
-        if self.member.is_none() {
-            return 0;
-        }
-        (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
     }
 
     /// Whether the limit is kept together with others.
@@ -98,10 +94,8 @@ impl Limit {
     /// yet, and processes have a quarter of the limit for it together.
     pub(crate) fn has_room(&self) -> bool {
         let Some(limit) = self.get() else { return true };
-        let member = self.member.as_ref();
-        let all = member.map_or(Sum { held: self.held(), may_go: 0, large: 1 }, |member| {
-            self.sum(member, limit)
-        });
+        let Some(member) = &self.member else { return self.held() <= limit / 4 };
+        let all = self.sum(member, limit);
         all.held <= limit / 2 && self.held() <= limit / 4 / all.large
     }
 

@@ -122,7 +122,7 @@ impl Program {
     /// Does what is to be done when it has returned, or was given up.
     fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         match call.number() as i64 {
-            libc::SYS_execve | libc::SYS_execveat => self.arena.weigh_process(),
+            libc::SYS_execve | libc::SYS_execveat => self.arena.unhush(),
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
             _ => {}
         }

@@ -48,7 +48,7 @@ fn in_child() {
         }
         pager.limit.begin_child();
         pager.counters.begin_child();
-        pager.stored_most.set(0, 0);
+        pager.stored_most.begin();
         pager.weigh();
         // It compares with what was evicted.
         pager.compacted.store(0, Relaxed);

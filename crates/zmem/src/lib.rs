@@ -60,6 +60,7 @@ mod all {
     pub(crate) mod recent;
     pub(crate) mod region;
     pub(crate) mod registry;
+    pub(crate) mod room;
     pub(crate) mod seats;
     pub(crate) mod signals;
     pub(crate) mod stats;

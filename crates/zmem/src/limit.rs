@@ -18,7 +18,7 @@ use crate::Error;
 use crate::policy::PIECE;
 use crate::tree::{Member, Tree};
 use peak::Peak;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
 const GROWTH_BYTES: u64 = 256 << 10;
@@ -46,6 +46,8 @@ pub(crate) struct Limit {
     pub(crate) peak: Peak,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
+    /// Whether it can't be kept: see `in_tree`.
+    is_lost: AtomicBool,
     /// The processes that it is the limit of, if it is not this one's alone.
     pub(crate) member: Option<Member>,
 }
@@ -63,6 +65,7 @@ impl Limit {
             tables: AtomicU64::new(0),
             peak: Peak::default(),
             stuck: AtomicUsize::new(usize::MAX),
+            is_lost: AtomicBool::new(false),
             member: None,
         }
     }

@@ -22,23 +22,26 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// What the device stored when it was most.
+/// What the device stored when it was most: KiB after compression in the upper half, so that the
+/// greatest word is of that moment, and KiB before it in the lower one.
 #[derive(Debug, Default)]
-pub(crate) struct StoredMost {
-    pub(crate) bytes: AtomicU64,
-    pub(crate) compressed: AtomicU64,
-}
+pub(crate) struct StoredMost(AtomicU64);
 
 impl StoredMost {
     pub(crate) fn note(&self, bytes: u64, compressed: u64) {
-        if compressed > self.compressed.load(Relaxed) {
-            self.set(bytes, compressed);
-        }
+        let kib = |bytes: u64| bytes.div_ceil(1024).min(u32::MAX.into());
+        raise(&self.0, kib(compressed) << 32 | kib(bytes));
     }
 
-    pub(crate) fn set(&self, bytes: u64, compressed: u64) {
-        self.bytes.store(bytes, Relaxed);
-        self.compressed.store(compressed, Relaxed);
+    /// Returns bytes before and after compression.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        let word = self.0.load(Relaxed);
+        (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
+    }
+
+    /// Begins anew.
+    pub(crate) fn begin(&self) {
+        self.0.store(0, Relaxed);
     }
 }
 
@@ -51,6 +54,13 @@ impl Counters {
         let more = [marked, evicted, zeros, stolen, refused, incompressible];
         let all = counts.into_iter().chain(more).chain(times.words());
         all.for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+/// Raises a maximum, if it is one. Most are not, so no line of the cache moves for them.
+pub(crate) fn raise(most: &AtomicU64, value: u64) {
+    if value > most.load(Relaxed) {
+        most.fetch_max(value, Relaxed);
     }
 }
 
@@ -92,7 +102,7 @@ pub struct Stats {
     pub stored: u64,
     /// Bytes that the device stores, after compression.
     pub compressed: u64,
-    /// The same when it was most, as far as that was seen: before compression,
+    /// The same when it was most, as far as that was seen, in whole KiB: before compression,
     pub stored_max: u64,
     /// and after.
     pub compressed_max: u64,

@@ -1,4 +1,4 @@
-//! The thread that evicts ahead of need, and who makes room without it.
+//! The thread that evicts ahead of need.
 //!
 //! # Safety
 //! The thread has a share of its pager until it is stopped; a [`Worker`] stands for both.
@@ -11,7 +11,7 @@ use crate::pager::Pager;
 use crate::process::generation;
 use crate::recent::Spares;
 use crate::signals;
-use crate::sync::{wait, wait_for, wake};
+use crate::sync::{wait, wake};
 use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
 use page::fork::Mutex;
@@ -19,13 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
 
-/// A fault waits so long for a step of another thread that makes room, and goes on then (zm-H4).
-const ROOM_TIME: Duration = Duration::from_millis(100);
-/// And so long in all, where others take all room that is made.
-const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
-const ROOM_TICK: Duration = Duration::from_millis(1);
 /// Objects are moved together if that frees this share of the device's pages.
 const FREEABLE_SHARE: u64 = 8;
 /// The bytes of a device's pages that are gone over in one step: some 50 ms.
@@ -163,15 +157,6 @@ impl Pager {
         STEP_BYTES.div_ceil(self.blocks.unit)
     }
 
-    /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
-    /// there is none, by `evict`, which is told how many blocks are to go, and says how many have.
-    pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
-        self.limit.set_stuck(false);
-        if self.limit.is_wanted(0) && !self.waker.wake() {
-            while self.limit.is_above_enough() && evict(self.step_units()) > 0 {}
-        }
-    }
-
     /// Moves some objects of the device together, if that frees this share of its pages; whether
     /// some were freed.
     pub(crate) fn compact(&self, share: u64) -> bool {
@@ -201,50 +186,5 @@ impl Pager {
             self.weigh();
             compacted
         })
-    }
-
-    /// Whether a fault makes room itself, where there is a limit: there is no thread that does. So
-    /// it takes note of what it brings, which is a write to memory that all threads share.
-    pub(crate) fn makes_room_itself(&self) -> bool {
-        self.limit.get().is_some() && !self.waker.has_thread()
-    }
-
-    /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
-    /// seat's buffer.
-    pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
-        self.limit.weigh_now_and_then();
-        // Where nothing can go, more is tried as more has come.
-        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
-            return;
-        }
-        if self.waker.wake() {
-            return self.wait_for_room(units);
-        }
-        // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
-        let waits = self.limit.is_full(units) && !GATE.is_torn();
-        let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
-        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
-            // A child that is far above its limit comes down by larger steps.
-            let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            self.evict(&mut evictor, units.max(least), Spares::Recent, buf);
-        }
-    }
-
-    /// Waits until the thread has made room, finds none, or does nothing for long; or a fork keeps
-    /// it out, which waits for who waits here.
-    fn wait_for_room(&self, units: usize) {
-        let began = Instant::now();
-        let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));
-        while self.limit.is_full(units) && !self.limit.is_stuck() && !GATE.is_closed() {
-            wait_for(&self.waker.steps, steps, ROOM_TICK);
-            let (now, seen) = (Instant::now(), self.waker.steps.load(Acquire));
-            if seen != steps {
-                (last_step, steps) = (now, seen);
-            }
-            if now - last_step > ROOM_TIME || now - began > ROOM_TIME_MAX {
-                return;
-            }
-            self.waker.wake();
-        }
     }
 }

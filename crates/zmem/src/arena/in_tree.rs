@@ -44,10 +44,15 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::waited);
     }
 
-    /// Has this process hold nothing, for its tree, until the next call of
-    /// [`weigh_process`](Self::weigh_process), as it is about to execute a program.
+    /// Has this process hold nothing, for its tree, as it is about to execute a program.
     pub fn hush(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::hush);
+        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(true));
+    }
+
+    /// Has it hold what it does, as it was refused to execute one.
+    pub fn unhush(&self) {
+        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(false));
+        self.weigh_process();
     }
 
     /// Returns whether it was found that the limit can't be kept, as what is left can't go. Of all

@@ -26,15 +26,28 @@ const LARGE_SHARE: u64 = 16;
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// What this process may always have resident. By itself it has that only where what is not
-    /// resident passes the limit.
+    /// What this process may always have resident.
     fn floor(&self, limit: u64) -> u64 {
-        match &self.member {
-            Some(member) if !member.is_lost() => {
-                (limit / FLOOR_SHARE).clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX)
-            }
-            None if self.beside_resident() < limit => 0,
-            _ => limit / LOST_FLOOR_SHARE,
+        if self.is_lost() {
+            return limit / LOST_FLOOR_SHARE;
+        }
+        let floor = limit / FLOOR_SHARE;
+        match self.member {
+            Some(_) => floor.clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX),
+            None => floor,
+        }
+    }
+
+    /// Whether the limit is passed, and nothing is left that could go.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Relaxed)
+    }
+
+    /// Takes note of whether the limit can't be kept; it can again once no more is held.
+    fn note_lost(&self, is_lost: bool, held: u64, limit: u64) {
+        if is_lost != self.is_lost() && (is_lost || held <= limit) {
+            self.is_lost.store(is_lost, Relaxed);
+            self.member.iter().filter(|_| is_lost).for_each(Member::note_lost);
         }
     }
 
@@ -73,19 +86,20 @@ impl Limit {
     /// tree, if there is one.
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
         let more = (more * self.unit) as u64;
-        let Some(member) = &self.member else { return self.held() + more > mark };
         let limit = self.limit.load(Relaxed);
+        let Some(member) = &self.member else {
+            // Not by what is pinned: that goes once it is so no more.
+            self.note_lost(self.beside_resident() >= limit, self.held(), limit);
+            return self.held() + more > mark;
+        };
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
         // What processes held that are gone is free.
         if member.note_short(is_short, limit / all.large) {
             all = self.sum(member, limit);
         }
-        if all.held > limit + limit / LOST_SHARE && all.may_go <= limit / LOST_SHARE {
-            member.note_lost(true);
-        } else if all.held <= limit {
-            member.note_lost(false);
-        }
+        let is_passed = all.held > limit + limit / LOST_SHARE;
+        self.note_lost(is_passed && all.may_go <= limit / LOST_SHARE, all.held, limit);
         all.held + more > mark
     }
 
@@ -137,7 +151,7 @@ impl Limit {
     pub(crate) fn begin_child(&self) {
         self.peak.begin(self.held(), self.resident());
         if let Some(member) = &self.member {
-            member.begin();
+            member.begin_child();
             self.publish();
         }
     }

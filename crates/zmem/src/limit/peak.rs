@@ -1,28 +1,25 @@
 //! The most that was held at a time, and of it the most blocks that were resident.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::stats::raise;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     held: AtomicU64,
-    resident: AtomicUsize,
+    resident: AtomicU64,
 }
 
 impl Peak {
     pub(super) fn note(&self, held: u64, resident: usize) {
-        if held > self.held.load(Relaxed) {
-            self.held.fetch_max(held, Relaxed);
-        }
-        if resident > self.resident.load(Relaxed) {
-            self.resident.fetch_max(resident, Relaxed);
-        }
+        raise(&self.held, held);
+        raise(&self.resident, resident as u64);
     }
 
     /// Begins anew.
     pub(super) fn begin(&self, held: u64, resident: usize) {
         self.held.store(held, Relaxed);
-        self.resident.store(resident, Relaxed);
+        self.resident.store(resident as u64, Relaxed);
     }
 
     pub(crate) fn held(&self) -> u64 {
@@ -30,6 +27,6 @@ impl Peak {
     }
 
     pub(crate) fn resident(&self) -> usize {
-        self.resident.load(Relaxed)
+        self.resident.load(Relaxed) as usize
     }
 }

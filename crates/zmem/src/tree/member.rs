@@ -2,6 +2,7 @@
 
 use super::{NONE, POKING, Slot, Sum, Tree};
 use crate::figures::Figures;
+use crate::stats::raise;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
@@ -22,9 +23,11 @@ pub(crate) struct Member {
     samples: AtomicUsize,
     /// When it was last shown what this process has done, in milliseconds.
     shown: AtomicU64,
-    /// Whether nothing is left that could go, and the limit is passed.
-    is_lost: AtomicBool,
-    /// Whether it is to be told that this is so.
+    /// Whether it is about to execute a program.
+    is_hushed: AtomicBool,
+    /// Whether it is in another space of numbers than the tree.
+    is_foreign: AtomicBool,
+    /// Whether it is to be told that the limit can't be kept.
     is_told: AtomicBool,
 }
 
@@ -43,13 +46,26 @@ impl Member {
             beside: 0.into(),
             samples: 0.into(),
             shown: 0.into(),
-            is_lost: false.into(),
+            is_hushed: false.into(),
+            is_foreign: false.into(),
             is_told: false.into(),
         }
     }
 
-    /// Takes a slot: for a process that begins, or for a child, which has its parent's.
-    pub(crate) fn begin(&self) {
+    /// Takes a slot for a child, which has its parent's. A child in another space of numbers has
+    /// none, nor have its children: its number names another process there.
+    pub(crate) fn begin_child(&self) {
+        if self.is_in() && rustix::process::getppid().is_none() {
+            self.is_foreign.store(true, Relaxed);
+        }
+        match self.is_foreign.load(Relaxed) {
+            true => self.slot.store(NONE, Relaxed),
+            false => self.begin(),
+        }
+    }
+
+    /// Takes a slot: for a process that begins.
+    fn begin(&self) {
         let process = own_number();
         self.process.store(process, Relaxed);
         self.slot.store(self.tree.take(process).unwrap_or(NONE), Relaxed);
@@ -65,11 +81,11 @@ impl Member {
     }
 
     /// Says that this process holds nothing, as it is about to execute a program of which nothing
-    /// is known yet.
-    pub(crate) fn hush(&self) {
-        let nth = self.slot.load(Relaxed);
-        if nth != NONE && self.own_slot().is_some() {
-            self.tree.hush(nth);
+    /// is known yet, though other threads may go on until it does; or that it does so no more.
+    pub(crate) fn set_hushed(&self, is_hushed: bool) {
+        if self.own_slot().is_some() {
+            self.is_hushed.store(is_hushed, Relaxed);
+            self.tree.hush(self.slot.load(Relaxed));
         }
     }
 
@@ -100,8 +116,10 @@ impl Member {
             // Others took it to be gone, as one is seen whose first thread has ended.
             return self.slot.store(NONE, Relaxed);
         }
-        slot.held.store(self.held(counted), Relaxed);
-        slot.may_go.store(may_go.min(self.held(counted)), Relaxed);
+        if !self.is_hushed.load(Relaxed) {
+            slot.held.store(self.held(counted), Relaxed);
+            slot.may_go.store(may_go.min(self.held(counted)), Relaxed);
+        }
     }
 
     /// Returns whether the system's coarse clock has gone on since a thread last asked.
@@ -125,10 +143,7 @@ impl Member {
         sum.held += self.held(counted);
         sum.may_go += may_go.min(self.held(counted));
         sum.large += 1;
-        let peak = self.tree.head().peak;
-        if sum.held > peak.load(Relaxed) {
-            peak.fetch_max(sum.held, Relaxed);
-        }
+        raise(self.tree.head().peak, sum.held);
         sum
     }
 
@@ -183,16 +198,9 @@ impl Member {
         std::thread::yield_now();
     }
 
-    /// Says whether the limit can't be kept.
-    pub(crate) fn note_lost(&self, is_lost: bool) {
-        if self.is_lost.load(Relaxed) != is_lost {
-            self.is_lost.store(is_lost, Relaxed);
-            self.is_told.fetch_or(is_lost, Relaxed);
-        }
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost.load(Relaxed)
+    /// Says that the limit can't be kept.
+    pub(crate) fn note_lost(&self) {
+        self.is_told.store(true, Relaxed);
     }
 
     /// Returns whether it was found, since this was last asked, that the limit can't be kept, and

@@ -83,7 +83,7 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(own.sum(3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
     assert_eq!(own.sum(3000, 0, 0).held, 810);
-    own.hush();
+    own.set_hushed(true);
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
 }
 
@@ -156,15 +156,27 @@ fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
 }
 
 #[test]
+fn who_is_about_to_execute_a_program_holds_nothing() {
+    let tree = tree(2);
+    let own = Member::new(tree);
+    own.publish(5000, 0);
+    own.set_hushed(true);
+    own.publish(5000, 0);
+    assert_eq!(tree.sum_but(NONE, 0).held, 0);
+    own.set_hushed(false);
+    own.publish(5000, 0);
+    assert_eq!(tree.sum_but(NONE, 0).held, 5000);
+}
+
+#[test]
 fn that_the_limit_is_lost_is_said_once() {
     let tree = tree(2);
     let own = Member::new(tree);
     assert!(!own.take_lost());
-    own.note_lost(true);
-    assert!(own.is_lost() && own.take_lost() && !own.take_lost());
-    own.note_lost(false);
-    own.note_lost(true);
-    assert!(own.is_lost() && !own.take_lost());
+    own.note_lost();
+    assert!(own.take_lost() && !own.take_lost());
+    own.note_lost();
+    assert!(!own.take_lost());
 }
 
 #[test]
@@ -224,7 +236,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     // Nor is it a program's that it executes.
     own.show(&figures);
     assert_eq!(seen().processes[0].evicted, 5);
-    own.hush();
+    own.set_hushed(true);
     expected.processes[0].tree_held = 0;
     assert_eq!(seen(), expected);
     next.end();

@@ -1,0 +1,83 @@
+//! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
+//! no such thread.
+
+use crate::gate::GATE;
+use crate::pager::Pager;
+use crate::recent::Spares;
+use crate::sync::wait_for;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::{Duration, Instant};
+
+/// A fault waits so long for a step of another thread that makes room, and goes on then (zm-H4).
+const ROOM_TIME: Duration = Duration::from_millis(100);
+/// And so long in all, where others take all room that is made.
+const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
+const ROOM_TICK: Duration = Duration::from_millis(1);
+
+impl Pager {
+    /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
+    /// there is none, by `evict`, which is told how many blocks are to go, and says how many have.
+    pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
+        self.limit.set_stuck(false);
+        if self.limit.is_wanted(0) && !self.waker.wake() {
+            while self.limit.is_above_enough() && evict(self.step_units()) > 0 {}
+        }
+    }
+
+    /// Whether a fault makes room itself, where there is a limit: there is no thread that does. So
+    /// it takes note of what it brings, which is a write to memory that all threads share.
+    pub(crate) fn makes_room_itself(&self) -> bool {
+        self.limit.get().is_some() && !self.waker.has_thread()
+    }
+
+    /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
+    /// seat's buffer.
+    pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
+        self.limit.weigh_now_and_then();
+        if self.limit.is_lost() {
+            self.regain_limit();
+        }
+        // Where nothing can go, more is tried as more has come.
+        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
+            return;
+        }
+        if self.waker.wake() {
+            return self.wait_for_room(units);
+        }
+        // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
+        let waits = self.limit.is_full(units) && !GATE.is_torn();
+        let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
+        if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
+            // A child that is far above its limit comes down by larger steps.
+            let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
+            self.evict(&mut evictor, units.max(least), Spares::Recent, buf);
+        }
+    }
+
+    /// Takes account of what was freed, which an eviction does else: there may be none, as no more
+    /// than the floor is left.
+    fn regain_limit(&self) {
+        if let Some(_evictor) = self.evictor.try_lock() {
+            self.drop_copies();
+            self.weigh();
+        }
+    }
+
+    /// Waits until the thread has made room, finds none, or does nothing for long; or a fork keeps
+    /// it out, which waits for who waits here.
+    fn wait_for_room(&self, units: usize) {
+        let began = Instant::now();
+        let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));
+        while self.limit.is_full(units) && !self.limit.is_stuck() && !GATE.is_closed() {
+            wait_for(&self.waker.steps, steps, ROOM_TICK);
+            let (now, seen) = (Instant::now(), self.waker.steps.load(Acquire));
+            if seen != steps {
+                (last_step, steps) = (now, seen);
+            }
+            if now - last_step > ROOM_TIME || now - began > ROOM_TIME_MAX {
+                return;
+            }
+            self.waker.wake();
+        }
+    }
+}

@@ -1,8 +1,12 @@
 //! The library's own heap, in mappings of its own: the program may be interrupted within its
 //! allocator.
 //!
+//! What is large has a mapping for itself, of which only what is written takes memory: contexts of
+//! codecs, which most processes never come to. dlmalloc would write zeros to all of it.
+//!
 //! # Safety
-//! dlmalloc hands out memory that this file has mapped, under a lock.
+//! dlmalloc hands out memory that this file has mapped, under a lock. Whether something is large is
+//! known from its layout, when it is allocated and when it is freed.
 #![allow(unsafe_code)]
 
 use dlmalloc::Dlmalloc;
@@ -20,6 +24,9 @@ pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 #[cfg_attr(not(test), global_allocator)]
 pub(crate) static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
 
+/// Bytes from which on something is large.
+const LARGE: usize = 16 << 10;
+
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the bytes that the heap has mapped.
@@ -34,6 +41,38 @@ impl Heap {
     }
 }
 
+/// Returns new memory of so many bytes, whole pages; null where there is none.
+fn map(bytes: usize) -> *mut u8 {
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: the system chooses where: nothing is replaced.
+    let start = unsafe { libc::mmap(null_mut(), bytes, prot, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return null_mut();
+    }
+    MAPPED.fetch_add(bytes, Relaxed);
+    start.cast()
+}
+
+/// Gives memory back; returns whether the system took it.
+///
+/// # Safety
+/// [`map`] has returned it, or it is a part of that, and nothing uses it any more.
+unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
+    // SAFETY: as the caller says.
+    let is_freed = unsafe { libc::munmap(start.cast(), bytes) } == 0;
+    if is_freed {
+        MAPPED.fetch_sub(bytes, Relaxed);
+    }
+    is_freed
+}
+
+/// Returns the bytes of its own mapping, if something of this layout has one.
+fn own_mapping(layout: Layout) -> Option<usize> {
+    let page = page::page_size();
+    (layout.size() >= LARGE && layout.align() <= page).then(|| layout.size().next_multiple_of(page))
+}
+
 /// Where dlmalloc takes its memory from.
 struct Mappings;
 
@@ -41,15 +80,8 @@ struct Mappings;
 unsafe impl dlmalloc::Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let bytes = size.next_multiple_of(GRAIN);
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: the system chooses where: nothing is replaced.
-        let start = unsafe { libc::mmap(null_mut(), bytes, prot, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return (null_mut(), 0, 0);
-        }
-        MAPPED.fetch_add(bytes, Relaxed);
-        (start.cast(), bytes, 0)
+        let start = map(bytes);
+        (start, if start.is_null() { 0 } else { bytes }, 0)
     }
 
     fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
@@ -63,11 +95,7 @@ unsafe impl dlmalloc::Allocator for Mappings {
 
     fn free(&self, ptr: *mut u8, size: usize) -> bool {
         // SAFETY: dlmalloc gives up what `alloc` has mapped.
-        let is_freed = unsafe { libc::munmap(ptr.cast(), size) } == 0;
-        if is_freed {
-            MAPPED.fetch_sub(size, Relaxed);
-        }
-        is_freed
+        unsafe { unmap(ptr, size) }
     }
 
     fn can_release_part(&self, _: u32) -> bool {
@@ -86,22 +114,93 @@ unsafe impl dlmalloc::Allocator for Mappings {
 // SAFETY: dlmalloc keeps what the trait asks for; one thread at a time is in it.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout has a size and an alignment, as the caller says.
-        unsafe { self.0.lock().malloc(layout.size(), layout.align()) }
+        match own_mapping(layout) {
+            Some(bytes) => map(bytes),
+            // SAFETY: the layout has a size and an alignment, as the caller says.
+            None => unsafe { self.0.lock().malloc(layout.size(), layout.align()) },
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
-        unsafe { self.0.lock().calloc(layout.size(), layout.align()) }
+        match own_mapping(layout) {
+            Some(bytes) => map(bytes),
+            // SAFETY: as above.
+            None => unsafe { self.0.lock().calloc(layout.size(), layout.align()) },
+        }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: it is of this heap, with this layout, as the caller says.
-        unsafe { self.0.lock().free(ptr, layout.size(), layout.align()) }
+        match own_mapping(layout) {
+            Some(bytes) => {
+                // SAFETY: by its layout it has a mapping of its own, and goes with that.
+                let _kept = unsafe { unmap(ptr, bytes) };
+            }
+            // SAFETY: it is of this heap, with this layout, as the caller says.
+            None => unsafe { self.0.lock().free(ptr, layout.size(), layout.align()) },
+        }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        unsafe { self.0.lock().realloc(ptr, layout.size(), layout.align(), new_size) }
+        // SAFETY: the caller says that the new size, with this alignment, is a layout.
+        let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        if own_mapping(layout).is_none() && own_mapping(new).is_none() {
+            let (size, align) = (layout.size(), layout.align());
+            // SAFETY: as above.
+            return unsafe { self.0.lock().realloc(ptr, size, align, new_size) };
+        }
+        // SAFETY: it moves from one kind to the other: both have as many bytes as are copied.
+        unsafe {
+            let moved = self.alloc(new);
+            if !moved.is_null() {
+                ptr.copy_to_nonoverlapping(moved, layout.size().min(new_size));
+                self.dealloc(ptr, layout);
+            }
+            moved
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills what was allocated, and returns a sum that depends on where each byte is.
+    fn sum(bytes: &[u8]) -> u64 {
+        bytes.iter().zip(1..).map(|(byte, at)| u64::from(*byte) * at).sum()
+    }
+
+    #[test]
+    fn what_is_moved_between_its_kinds_is_kept() {
+        let heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
+        let sizes = [1, LARGE - 1, LARGE, LARGE + 1, 100, 10 * LARGE, 20 * LARGE, 5];
+        let layout = |size| Layout::from_size_align(size, 16).unwrap();
+        for (from, to) in sizes.iter().flat_map(|from| sizes.map(|to| (*from, to))) {
+            // SAFETY: it is used within its length, and freed with the layout that it has.
+            unsafe {
+                let old = heap.alloc_zeroed(layout(from));
+                let bytes = std::slice::from_raw_parts_mut(old, from);
+                assert!(old.addr().is_multiple_of(16) && bytes.iter().all(|byte| *byte == 0));
+                bytes.iter_mut().zip(1_u32..).for_each(|(byte, at)| *byte = (at * 37) as u8);
+                let kept = sum(&bytes[..from.min(to)]);
+                let new = heap.realloc(old, layout(from), to);
+                assert_eq!(sum(std::slice::from_raw_parts(new, from.min(to))), kept, "{from} {to}");
+                heap.dealloc(new, layout(to));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_large_takes_no_memory_before_it_is_written() {
+        let heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
+        let (layout, before) = (Layout::from_size_align(64 << 20, 8).unwrap(), mapped());
+        // SAFETY: it is freed with its layout.
+        unsafe {
+            let start = heap.alloc_zeroed(layout);
+            assert!(mapped() >= before + (64 << 20));
+            let mut states = vec![0; (64 << 20) / page::page_size()];
+            assert_eq!(libc::mincore(start.cast(), 64 << 20, states.as_mut_ptr()), 0);
+            assert!(states.iter().all(|state| state & 1 == 0));
+            heap.dealloc(start, layout);
+        }
     }
 }

@@ -14,6 +14,9 @@ use testkit::child::{Child, in_child};
 use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_fault};
 
 const MIB: usize = 1 << 20;
+
+/// What processes keep a limit by.
+type TreeWords = [AtomicU64; Seen::BYTES / 8];
 const KINDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
 
@@ -327,8 +330,8 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
 fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     install();
     let (limit, batch) = (64 * MIB, 64 * 4096);
-    let words: Vec<_> = (0..Seen::BYTES / 8).map(|_| AtomicU64::new(0)).collect();
-    let tree = Tree::of(Vec::leak(words), 1);
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let tree = Tree::of(&WORDS, 1);
     let options = Options { limit: Some(limit as u64), tree, ..Options::default() };
     let arena = Arena::new(0, 512 * MIB, &options).unwrap();
     // SAFETY: nothing uses it yet.
@@ -396,12 +399,9 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     install();
-    let words: Vec<_> = (0..Seen::BYTES / 8).map(|_| AtomicU64::new(0)).collect();
-    let options = Options {
-        limit: Some(8 * MIB as u64),
-        tree: Tree::of(Vec::leak(words), 1),
-        ..Options::default()
-    };
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
+    let options = Options { limit, tree, ..Options::default() };
     let arena = Arena::new(0, 4 * MIB, &options).unwrap();
     in_child(|| {
         assert!(arena.stats().is_in_tree);

@@ -7,6 +7,7 @@
 # make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
 # make figures          write the figures of README and docs/results.md, and the picture, from bench/results
+# make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
@@ -23,7 +24,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures bench
+.PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p cli
@@ -130,6 +131,10 @@ soak:
 # `bench/tests/figures.rs` notes what is out of date.
 figures:
 	python3 tools/figures
+
+experiments:
+	cargo build --release --locked -p cli -p preload
+	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:
 	cargo run --release --locked -p bench --features rivals -- all

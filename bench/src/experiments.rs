@@ -1,6 +1,6 @@
 //! The experiments, by name.
 
-mod blocks;
+pub(crate) mod blocks;
 mod churn;
 mod cold;
 mod compared;

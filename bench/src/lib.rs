@@ -2,10 +2,13 @@
 //!
 //! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`],
 //! looks at memory with [`measure::memory`], puts the kernel's zram ([`kernel`]) beside ours, and
-//! hands every figure to a [`report::Report`].
+//! hands every figure to a [`report::Report`]. The experiments of the source documents
+//! ([`documents`]) are made of these, and write a report of their own.
 
 pub mod aligned;
 pub mod contents;
+mod disk;
+pub mod documents;
 pub mod error;
 pub mod experiments;
 pub mod filled;

@@ -3,14 +3,14 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-use bench::Error;
 use bench::experiments::{Experiment, Request, run as programs, serve, slab, zmem};
 use bench::inputs::{Cache, Input};
 use bench::report::{Form, Report, Verdict};
 use bench::size;
 use bench::stores::{self, StoreKind};
+use bench::{Error, documents};
 
 const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
@@ -23,8 +23,10 @@ const HOLDERS: [&str; 6] = ["store", "objects", "messages", "serve", "region", "
 /// Ends with 0 if every figure is what it must be, 1 if one is not or could not be measured, 2 on
 /// wrong use.
 #[derive(Debug, Parser)]
-#[command(name = "bench")]
+#[command(name = "bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// What to measure
     #[arg(value_enum, required_unless_present_any = HOLDERS)]
     experiment: Option<Experiment>,
@@ -64,6 +66,12 @@ struct Arguments {
     launch: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Repeats the experiments of the documents that uzram implements, and writes a report
+    Experiments(documents::Arguments),
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse()) {
         Ok(Verdict::Pass) => ExitCode::SUCCESS,
@@ -77,6 +85,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<Verdict, Error> {
     let Arguments {
+        command,
         experiment,
         json,
         seed,
@@ -104,6 +113,10 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     }
     if let Some(order) = launch {
         return programs::launch(&order).map(|never| match never {});
+    }
+    if let Some(Command::Experiments(arguments)) = command {
+        let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs };
+        return documents::run(&arguments, &request);
     }
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);

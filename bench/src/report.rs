@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 pub use bound::Bound;
-pub use figure::Figure;
+pub use figure::{Figure, Line};
 
 use crate::{Error, processor};
 
@@ -53,6 +53,11 @@ impl<'out> Report<'out> {
         }
         self.figures.push(figure);
         Ok(())
+    }
+
+    /// Returns what it has taken, instead of printing it.
+    pub fn into_figures(self) -> Vec<Figure> {
+        self.figures
     }
 
     /// Prints what has not been printed yet.

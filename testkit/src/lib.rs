@@ -47,6 +47,7 @@ mod quiet;
 #[cfg(feature = "zram")]
 pub mod range;
 pub mod rights;
+pub mod s3;
 pub mod s4;
 pub mod samples;
 #[cfg(feature = "zram")]

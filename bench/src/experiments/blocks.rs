@@ -28,14 +28,14 @@ const LOOKS_MAX: usize = 10;
 
 /// A codec and its level.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Method {
-    pub(super) codec: &'static str,
+pub(crate) struct Method {
+    pub(crate) codec: &'static str,
     level: Option<i32>,
 }
 
 /// What the multi-page series was measured with.
-pub(super) const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
-pub(super) const LZ4: Method = Method { codec: "lz4", level: None };
+pub(crate) const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
+pub(crate) const LZ4: Method = Method { codec: "lz4", level: None };
 
 impl Method {
     pub(super) fn params(self) -> Params {

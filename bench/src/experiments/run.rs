@@ -2,6 +2,7 @@
 //! do not fit in, beside the kernel's swap on a zram device of its own in a memory cgroup. And
 //! where memory suffices, beside the program alone.
 
+mod build;
 mod heap;
 mod jobs;
 mod launch;
@@ -15,6 +16,7 @@ use super::Request;
 use crate::Error;
 use crate::report::Report;
 
+pub(crate) use build::{Build, builds};
 pub use heap::run as heap;
 pub use launch::launch;
 pub use limited::run as jobs;

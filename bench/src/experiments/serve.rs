@@ -2,14 +2,15 @@
 //! turns. And our mounted device beside the kernel's.
 
 mod clients;
-mod host;
-mod tree;
+pub(crate) mod held;
+pub(crate) mod host;
+pub(crate) mod tree;
 
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-pub use host::hold;
+pub use held::hold;
 pub use tree::compare as fuse;
 
 use measure::page::PAGE_SIZE;

@@ -3,12 +3,13 @@
 
 mod batches;
 mod live;
-mod messages;
-mod misses;
+pub(crate) mod messages;
+pub(crate) mod misses;
 mod shapes;
 
 pub use live::hold;
 pub use misses::exchange_ordered;
+pub(crate) use shapes::filled;
 
 use super::Request;
 use crate::Error;

@@ -4,12 +4,14 @@
 mod bed;
 mod decoder;
 mod held;
+mod laps;
 mod orders;
 mod ratio;
 mod swap;
 mod threads;
 
 pub use held::hold;
+pub(crate) use laps::{Laps, kernels as kernel_laps, ours as our_laps};
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
 use super::Request;
@@ -21,7 +23,7 @@ use crate::size::MIB;
 
 const NAME: &str = "zmem";
 /// What the series paged out and in.
-const BYTES: u64 = 100 * MIB;
+pub(crate) const BYTES: u64 = 100 * MIB;
 /// Backends that are measured. The first is what a region has that nobody asked to be otherwise.
 const BACKENDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::Userfaultfd, BackendKind::UserfaultfdSigbus];

@@ -1,6 +1,6 @@
 //! One figure: what was measured, what it must be, and what the rival gives.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Bound;
 
@@ -17,16 +17,32 @@ pub struct Figure {
     rival_value: Option<f64>,
 }
 
+/// A figure as it is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What it was measured in.
+    pub experiment: String,
+    /// What was measured.
+    pub figure: String,
+    /// The value, if it could be measured.
+    pub value: Option<f64>,
+    /// The value's unit; empty for a ratio.
+    pub unit: String,
+    /// What it must be.
+    pub must: Option<String>,
+    /// Who else was measured.
+    pub rival: Option<String>,
+    /// The rival's value.
+    pub rival_value: Option<f64>,
+    /// Whether it is what it must be.
+    pub pass: Option<bool>,
+}
+
+/// A figure, and under what it was measured.
 #[derive(Serialize)]
-struct Line<'a> {
-    experiment: &'a str,
-    figure: &'a str,
-    value: Option<f64>,
-    unit: &'a str,
-    must: Option<String>,
-    rival: Option<&'a str>,
-    rival_value: Option<f64>,
-    pass: Option<bool>,
+struct Told<'a> {
+    #[serde(flatten)]
+    line: Line,
     seed: u64,
     processor: &'a str,
 }
@@ -84,21 +100,24 @@ impl Figure {
         self.must.map(|bound| self.value.is_some_and(|value| bound.met_by(value)))
     }
 
-    pub(super) fn json(&self, seed: u64, processor: &str) -> String {
-        let line = Line {
-            experiment: &self.experiment,
-            figure: &self.figure,
+    /// Returns it as it is written down.
+    pub fn line(&self) -> Line {
+        Line {
+            experiment: self.experiment.clone(),
+            figure: self.figure.clone(),
             value: self.value,
-            unit: self.unit,
+            unit: self.unit.to_owned(),
             must: self.must.map(|bound| bound.to_string()),
-            rival: self.rival.as_deref(),
+            rival: self.rival.clone(),
             rival_value: self.rival_value,
             pass: self.pass(),
-            seed,
-            processor,
-        };
+        }
+    }
+
+    pub(super) fn json(&self, seed: u64, processor: &str) -> String {
+        let told = Told { line: self.line(), seed, processor };
         // Strings and numbers only: there is nothing that could fail.
-        serde_json::to_string(&line).unwrap_or_default()
+        serde_json::to_string(&told).unwrap_or_default()
     }
 
     pub(super) fn row(&self) -> [String; 8] {

@@ -2,29 +2,13 @@
 //! (the other), the patches of 2014 and 2016, and the multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
+use testkit::s3::COUNTS;
 use zsmalloc::{ChainRule, ClassStat, ClassTable, Config, Geometry, Handle, KernelGeometry, Pool};
 
 fn table(chain: usize, rule: ChainRule) -> ClassTable {
     let kernel = KernelGeometry { chain, rule, ..KernelGeometry::default() };
     Geometry::Kernel(kernel).table().unwrap()
 }
-
-/// Chain, classes by used percent (the document), by least waste (kernel 7.3), watermark of both.
-const COUNTS: [(usize, usize, usize, usize); 13] = [
-    (4, 69, 69, 3264),
-    (5, 86, 86, 3408),
-    (6, 93, 94, 3504),
-    (7, 112, 110, 3584),
-    (8, 123, 119, 3632),
-    (9, 140, 136, 3680),
-    (10, 143, 141, 3712),
-    (11, 159, 153, 3744),
-    (12, 164, 159, 3776),
-    (13, 180, 173, 3792),
-    (14, 183, 179, 3808),
-    (15, 188, 186, 3840),
-    (16, 191, 192, 3840),
-];
 
 #[test]
 fn class_counts_and_watermarks() {

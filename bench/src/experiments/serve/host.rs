@@ -2,22 +2,18 @@
 
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use measure::memory::bytes;
 use measure::page::PAGE_SIZE;
-use serde::{Deserialize, Serialize};
-use serve::fuse::Mounted;
-use serve::nbd::{Export, Exports, Mode, Options, Server};
-use serve::{Address, Log};
-use zcomp::Params;
-use zram::{Config, Zram};
 
+use super::held::{Holds, Order, PoolKind};
 use crate::Error;
 use crate::undo::{Action, Undo};
 
@@ -28,30 +24,24 @@ const STARTS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub enum Disk {
     /// Our device with this codec at this level, and blocks of so many bytes.
-    Ours { algorithm: &'static str, level: Option<i32>, block: usize },
+    Ours { algorithm: &'static str, level: Option<i32>, block: usize, pool: PoolKind },
     /// nbdkit's memory plugin.
     Nbdkit { allocator: &'static str },
-}
-
-/// What the process that serves our device is told.
-#[derive(Debug, Serialize, Deserialize)]
-struct Order {
-    path: PathBuf,
-    algorithm: String,
-    level: Option<i32>,
-    block: usize,
-    bytes: u64,
-    mount: Option<PathBuf>,
 }
 
 impl Disk {
     /// zstd at the level nbdkit has.
     pub fn zstd(block: usize) -> Disk {
-        Disk::Ours { algorithm: "zstd", level: Some(3), block }
+        Disk::Ours { algorithm: "zstd", level: Some(3), block, pool: PoolKind::Native }
     }
 
     pub fn lz4() -> Disk {
-        Disk::Ours { algorithm: "lz4", level: None, block: PAGE_SIZE }
+        Disk::packed(PoolKind::Native)
+    }
+
+    /// By lz4, in pages.
+    pub(crate) fn packed(pool: PoolKind) -> Disk {
+        Disk::Ours { algorithm: "lz4", level: None, block: PAGE_SIZE, pool }
     }
 
     pub fn name(&self) -> String {
@@ -69,9 +59,9 @@ impl Disk {
                 command.arg(format!("allocator={allocator}"));
                 Ok(command)
             }
-            Disk::Ours { algorithm, level, block } => {
+            Disk::Ours { algorithm, level, block, pool } => {
                 let algorithm = algorithm.to_owned();
-                let order = Order { path, algorithm, level, block, bytes, mount };
+                let order = Order { path, algorithm, level, block, bytes, mount, pool };
                 let program =
                     env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
                 let mut command = Command::new(program);
@@ -89,8 +79,12 @@ pub struct Host {
     pid: u32,
     dir: PathBuf,
     disk: Disk,
+    ends: Mutex<Ends>,
     _undo: Undo,
 }
+
+/// Where a server is asked what it holds, and says so.
+type Ends = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
 
 impl Host {
     /// One that listens.
@@ -110,8 +104,8 @@ impl Host {
     /// A server, once a file of its directory is there.
     fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
-        let (host, undo) = Undo::of(|| Host::spawn(disk, bytes, mount, begun))?;
-        let host = Host { pid: host.0, dir: host.1, disk: *disk, _undo: undo };
+        let ((pid, dir, ends), undo) = Undo::of(|| Host::spawn(disk, bytes, mount, begun))?;
+        let host = Host { pid, dir, disk: *disk, ends: Mutex::new(ends), _undo: undo };
         while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
             if begun.elapsed() > STARTS_WITHIN {
                 return Err(failed(disk, "it does not listen"));
@@ -121,13 +115,13 @@ impl Host {
         Ok(host)
     }
 
-    /// A server that may not listen yet: its number and directory, and how it ends.
+    /// A server that may not listen yet: its number, directory and ends, and how it ends.
     fn spawn(
         disk: &Disk,
         bytes: u64,
         mount: Option<&str>,
         begun: Instant,
-    ) -> Result<((u32, PathBuf), Action), Error> {
+    ) -> Result<((u32, PathBuf, Ends), Action), Error> {
         let name = format!("uzram-bench-{}-{begun:?}", std::process::id());
         let dir = env::temp_dir()
             .join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
@@ -136,14 +130,17 @@ impl Host {
         let remedy = "set TMPDIR to a directory of yours";
         fs::create_dir_all(made).map_err(Error::file("create", made, remedy))?;
         let mut command = disk.command(dir.join("nbd"), bytes, mount.clone())?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let is_ours = matches!(disk, Disk::Ours { .. });
+        let end = || if is_ours { Stdio::piped() } else { Stdio::null() };
+        let child = command.stdin(end()).stdout(end()).spawn();
         let mut child = child.map_err(|error| match (disk, error.kind()) {
             (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
                 Error::ToolMissing { tool: "nbdkit", package: "nbdkit" }
             }
             _ => failed(disk, &error.to_string()),
         })?;
-        let host = (child.id(), dir.clone());
+        let ends = (child.stdin.take(), child.stdout.take().map(BufReader::new));
+        let host = (child.id(), dir.clone(), ends);
         let end: Action = Box::new(move || {
             let _ = child.kill();
             let _ = child.wait();
@@ -158,6 +155,20 @@ impl Host {
 
     pub fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
+    }
+
+    /// What the device of ours holds now.
+    pub(crate) fn holds(&self) -> Result<Holds, Error> {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(ask), Some(answers)) = &mut *ends else {
+            return Err(failed(&self.disk, "it is not one of ours"));
+        };
+        let mut line = String::new();
+        let asked = ask.write_all(b"\n").and_then(|()| answers.read_line(&mut line));
+        let told = asked.map_err(|error| failed(&self.disk, &error.to_string()));
+        told.and_then(|_| {
+            serde_json::from_str(&line).map_err(|error| failed(&self.disk, &error.to_string()))
+        })
     }
 
     /// Bytes of its memory, resident or swapped.
@@ -176,42 +187,4 @@ impl Host {
 fn failed(disk: &Disk, reason: &str) -> Error {
     let reason = format!("{}: {reason}", disk.name());
     Error::ToolFailed { tool: "a server", reason, remedy: "see its message on standard error" }
-}
-
-/// Serves a device until this process is killed.
-pub fn hold(order: &str) -> Result<(), Error> {
-    let disk = Disk::zstd(PAGE_SIZE);
-    let refused = |reason: &dyn std::fmt::Display| failed(&disk, &reason.to_string());
-    let order: Order = serde_json::from_str(order).map_err(|error| refused(&error))?;
-    let config = Config {
-        algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
-        params: Params { level: order.level, ..Params::default() },
-        block: order.block,
-        ..Config::new(order.bytes)?
-    };
-    let zram = Arc::new(Zram::new());
-    let config = Config { disksize: 0, ..config };
-    zram.configure("settings", |settings| {
-        *settings = config;
-        Ok(())
-    })?;
-    zram.set_disksize(order.bytes)?;
-    let device = Arc::new(zram.open()?);
-    let export = Export {
-        name: String::new(),
-        description: String::new(),
-        disk: device.clone(),
-        mode: Mode::ReadWrite,
-    };
-    let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
-    let log = Log::new(|line| eprintln!("bench: {line}"));
-    let _server = Server::start(listening, Exports::new([export]), Options::default(), log.clone())
-        .map_err(|error| refused(&error))?;
-    let threads = Options::default().workers;
-    let mounted =
-        order.mount.map(|dir| Mounted::start(&dir, zram, device, Mode::ReadWrite, threads, log));
-    let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
-    loop {
-        std::thread::park();
-    }
 }

@@ -2,23 +2,22 @@
 //! on each.
 
 use std::env::temp_dir;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 use super::super::Request;
 use super::clients::run;
 use super::host::{Disk, Host};
 use crate::Error;
+use crate::disk::{Looped, Mounted, make_ext4};
 use crate::inputs::source_tree;
 use crate::kernel::{KernelZram, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;
-use crate::undo::{Action, Undo};
 
 const NAME: &str = "fuse";
 const ROUNDS: usize = 3;
@@ -34,7 +33,7 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
         let missing = Figure::missing(NAME, WHAT, "").rival_absent("it takes root and /dev/fuse");
         return report.add(missing.must(Bound::at_most(TIME_MAX)));
     }
-    let packed = pack(&source_tree(&request.cache)?)?;
+    let packed = pack(&source_tree(&request.cache)?, &PARTS)?;
     let (mut ours, mut rivals) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         match KernelZram::acquire("lz4", DISK)? {
@@ -57,90 +56,27 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
     report.add(ratio.rival("kernel zram, seconds", median(&rivals)))
 }
 
-fn pack(tree: &Path) -> Result<NamedTempFile, Error> {
+/// Returns an archive of parts of a tree.
+pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<NamedTempFile, Error> {
     let dir = temp_dir();
     let file = NamedTempFile::new().map_err(Error::file("create a file in", &dir, "set TMPDIR"))?;
-    run(
-        "tar",
-        "tar",
-        Command::new("tar").arg("-cf").arg(file.path()).arg("-C").arg(tree).args(PARTS),
-    )?;
+    let mut command = Command::new("tar");
+    run("tar", "tar", command.arg("-cf").arg(file.path()).arg("-C").arg(tree).args(parts))?;
     Ok(file)
 }
 
 /// Seconds from the first file to the last byte on the device.
 fn unpack(packed: &Path, device: &Path) -> Result<f64, Error> {
-    run("mkfs.ext4", "e2fsprogs", Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device))?;
-    let mounted = Mounted::new(device)?;
+    make_ext4(device)?;
+    let mounted = Mounted::new(device, &[])?;
     let begun = Instant::now();
-    run("tar", "tar", Command::new("tar").arg("-xf").arg(packed).arg("-C").arg(&mounted.dir))?;
+    unpack_at(packed, &mounted.dir)?;
     drop(mounted);
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Where a device is mounted, until this goes.
-struct Mounted {
-    dir: PathBuf,
-    _undo: Undo,
-}
-
-impl Mounted {
-    fn new(device: &Path) -> Result<Mounted, Error> {
-        let (dir, undo) = Undo::of(|| {
-            let dir = TempDir::new();
-            let remedy = "set TMPDIR";
-            let dir = dir.map_err(Error::file("create a directory in", &temp_dir(), remedy))?;
-            run("mount", "mount", Command::new("mount").arg(device).arg(dir.path()))?;
-            let path = dir.path().to_owned();
-            let unmount: Action = Box::new(move || {
-                let unmount = |how: &[&str]| {
-                    Command::new("umount")
-                        .args(how)
-                        .arg(dir.path())
-                        .status()
-                        .is_ok_and(|done| done.success())
-                };
-                // What is in use, when a signal comes, goes when it is used no more.
-                let _ = unmount(&[]) || unmount(&["-l"]);
-                Ok(())
-            });
-            Ok::<_, Error>((path, unmount))
-        })?;
-        Ok(Mounted { dir, _undo: undo })
-    }
-}
-
-/// A loop device, detached when this goes.
-struct Looped {
-    node: PathBuf,
-    _undo: Undo,
-}
-
-impl Looped {
-    fn new(file: &Path) -> Result<Looped, Error> {
-        let (node, undo) = Undo::of(|| {
-            let mut command = Command::new("losetup");
-            let command = command.args(["-f", "--show", "--direct-io=on"]).arg(file);
-            let node = PathBuf::from(run("losetup", "mount", command)?.trim_end());
-            let gone = node.clone();
-            let detach: Action = Box::new(move || {
-                detach(&gone);
-                Ok(())
-            });
-            Ok::<_, Error>((node, detach))
-        })?;
-        Ok(Looped { node, _undo: undo })
-    }
-}
-
-fn detach(node: &Path) {
-    let _ = Command::new("losetup").arg("-d").arg(node).status();
-    // It goes once no one uses it any more, which may take a moment.
-    for _ in 0..100 {
-        let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
-        if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+/// Unpacks an archive in a directory.
+pub(crate) fn unpack_at(packed: &Path, dir: &Path) -> Result<(), Error> {
+    let mut command = Command::new("tar");
+    run("tar", "tar", command.arg("-xf").arg(packed).arg("-C").arg(dir)).map(drop)
 }

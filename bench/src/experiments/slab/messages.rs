@@ -32,15 +32,18 @@ const SAVED: f64 = 3.2;
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
     for layout in [Layout::StackU32, Layout::Native] {
         let plan = Plan { pairs: PAIRS, ..Plan::default() };
         let paired =
             pair(plan, || exchange(layout, loops), || exchange(Layout::LinkedBufctl, loops))?;
-        let [ours, theirs] = [paired.a.median, paired.b.median];
-        report.add(figure(format!("messages/{layout}: time"), ours, "s"))?;
-        report.add(figure(format!("messages/linked-bufctl beside {layout}: time"), theirs, "s"))?;
+        let who = [format!("{layout}"), format!("linked-bufctl beside {layout}")];
+        for (who, of) in who.iter().zip([&paired.a, &paired.b]) {
+            report.add(figure(format!("messages/{who}: time"), of.median, "s"))?;
+            let off = (of.max - of.median).max(of.median - of.min);
+            report.add(figure(format!("messages/{who}: time, +- at most"), off, "s"))?;
+        }
         let saved = (1.0 - paired.ratio.median) * 100.0;
         let saved = figure(format!("messages/{layout}: time saved"), saved, "%");
         report.add(saved.must(Bound::at_least(0.0)).rival("the source", SAVED))?;

@@ -30,7 +30,7 @@ const SAVED: f64 = 3.5;
 const WHICH: [&str; 2] = ["D1", "LL"];
 const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32, Layout::Native];
 
-pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
     let loops = (loops / SHARE).max(1);
     let mut rounds = [const { [const { Vec::new() }; WHICH.len()] }; LAYOUTS.len()];

@@ -35,7 +35,12 @@ pub(super) fn run(report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn filled(arena: &Arc<Arena>, name: &str, size: usize, layout: Layout) -> Result<RawCache, Error> {
+pub(crate) fn filled(
+    arena: &Arc<Arena>,
+    name: &str,
+    size: usize,
+    layout: Layout,
+) -> Result<RawCache, Error> {
     let options = Options { layout, ..Options::named(name) };
     let cache = RawCache::with_options(arena, size, line_align(size), options)?;
     (0..OBJECTS).try_for_each(|_| cache.alloc().map(|_| ()))?;

@@ -50,14 +50,20 @@ impl Paged for Region {
 pub(super) struct Swapped {
     // Back before the swap goes.
     memory: PagedMemory,
-    _swap: KernelSwap,
+    swap: KernelSwap,
 }
 
 impl Swapped {
     pub(super) fn new(swap: KernelSwap, pages: &[u8], folio: usize) -> Result<Swapped, Error> {
         let mut memory = PagedMemory::new(pages.len(), folio > PAGE)?;
         memory.copy_from_slice(pages);
-        Ok(Swapped { memory, _swap: swap })
+        Ok(Swapped { memory, swap })
+    }
+
+    /// Returns the bytes that its device takes for all of it, which goes for that.
+    pub(super) fn used(&self) -> Result<u64, Error> {
+        self.out()?;
+        Ok(self.swap.mm_stat()?.mem_used_total)
     }
 }
 

@@ -1,0 +1,99 @@
+//! File systems on block devices, unmounted when they go.
+
+use std::env::temp_dir;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::Error;
+use crate::tool::Tool;
+use crate::undo::{Action, Undo};
+
+const RIGHTS: &str = "run as root on a machine that may mount";
+const MKFS: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs", remedy: RIGHTS };
+const MOUNT: Tool = Tool { name: "mount", package: "mount", remedy: RIGHTS };
+const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS };
+const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
+
+/// Makes an ext4 file system on a device.
+pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
+    MKFS.run(MKFS.command().args(["-q", "-F"]).arg(device)).map(drop)
+}
+
+/// Where a device is mounted, until this goes.
+pub(crate) struct Mounted {
+    pub(crate) dir: PathBuf,
+    _undo: Undo,
+}
+
+impl Mounted {
+    /// Mounts a device that has a file system, with these options.
+    pub(crate) fn new(device: &Path, options: &[&str]) -> Result<Mounted, Error> {
+        let (dir, undo) = Undo::of(|| {
+            let dir = TempDir::new();
+            let remedy = "set TMPDIR";
+            let dir = dir.map_err(Error::file("create a directory in", &temp_dir(), remedy))?;
+            MOUNT.run(MOUNT.command().args(options).arg(device).arg(dir.path()))?;
+            let path = dir.path().to_owned();
+            let unmount: Action = Box::new(move || {
+                let unmount = |how: &[&str]| {
+                    let mut command = Command::new("umount");
+                    let done = command.args(how).arg(dir.path()).status();
+                    done.is_ok_and(|done| done.success())
+                };
+                // What is in use, when a signal comes, goes when it is used no more.
+                let _ = unmount(&[]) || unmount(&["-l"]);
+                Ok(())
+            });
+            Ok::<_, Error>((path, unmount))
+        })?;
+        Ok(Mounted { dir, _undo: undo })
+    }
+
+    /// Has all that was written be on the device, and all that was removed be discarded there.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        let dir = File::open(&self.dir).map_err(Error::file("open", &self.dir, RIGHTS))?;
+        let synced = rustix::fs::syncfs(dir).map_err(std::io::Error::from);
+        synced.map_err(Error::file("sync", &self.dir, RIGHTS))?;
+        FSTRIM.run(FSTRIM.command().arg(&self.dir)).map(drop)
+    }
+}
+
+/// A loop device, detached when this goes.
+pub(crate) struct Looped {
+    pub(crate) node: PathBuf,
+    _undo: Undo,
+}
+
+impl Looped {
+    /// One whose blocks are a file's, past the page cache.
+    pub(crate) fn new(file: &Path) -> Result<Looped, Error> {
+        let (node, undo) = Undo::of(|| {
+            let mut command = LOSETUP.command();
+            let command = command.args(["-f", "--show", "--direct-io=on"]).arg(file);
+            let told = LOSETUP.run(command)?.stdout;
+            let node = PathBuf::from(String::from_utf8_lossy(&told).trim_end());
+            let gone = node.clone();
+            let detach: Action = Box::new(move || {
+                detach(&gone);
+                Ok(())
+            });
+            Ok::<_, Error>((node, detach))
+        })?;
+        Ok(Looped { node, _undo: undo })
+    }
+}
+
+fn detach(node: &Path) {
+    let _ = Command::new("losetup").arg("-d").arg(node).status();
+    // It goes once no one uses it any more, which may take a moment.
+    for _ in 0..100 {
+        let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
+        if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

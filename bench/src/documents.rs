@@ -1,0 +1,170 @@
+//! The experiments of the five documents that uzram implements, each beside the machine's own
+//! kernel where that can do the same work.
+//!
+//! ```text
+//!   bench experiments [NAME...] -> needs: what is missing? -> an experiment -> Found
+//!     -> Results -> results.json, report.md (markdown), report.html (html, chart)
+//! ```
+
+mod artifacts;
+mod build;
+mod chart;
+mod classes;
+mod disk;
+mod found;
+mod html;
+mod markdown;
+mod messaging;
+mod needs;
+mod pieces;
+mod results;
+mod scene;
+mod slabinfo;
+mod swap;
+mod untar;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use crate::Error;
+use crate::experiments::Request;
+use crate::report::Verdict;
+use found::Found;
+pub use html::report as html;
+pub use markdown::report as markdown;
+use needs::Need;
+pub use results::Results;
+use results::{Machine, Outcome, RESULTS, State};
+use scene::Scene;
+
+const REMEDY: &str = "give a directory of yours by --out";
+
+/// An experiment of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Name {
+    /// A source tree is unpacked on a disk, and removed directory by directory
+    Untar,
+    /// Pieces of all sizes of a text are copied to a disk, with longer and longer chains of pages
+    Pieces,
+    /// The tables of size classes for chains of 4 to 16 pages
+    Classes,
+    /// The object files of a compilation, stored with chains of 4 and of 8 pages
+    Artifacts,
+    /// Memory goes out and comes back a hundred times, in blocks of 4, 16 and 64 KiB
+    Swap,
+    /// A compilation of many jobs under a limit of memory, in blocks of 4 and 16 KiB
+    Build,
+    /// Objects of a slab before its management left it, and after
+    Slabinfo,
+    /// Groups that exchange messages from object caches: cache misses and time
+    Messaging,
+}
+
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Which of them (default: all, in this order)
+    #[arg(value_enum, value_name = "NAME")]
+    names: Vec<Name>,
+    /// Less of each: five minutes in all, instead of forty
+    #[arg(long)]
+    quick: bool,
+    /// The directory for report.md, report.html and results.json
+    #[arg(long, value_name = "DIR", default_value = "target/experiments")]
+    out: PathBuf,
+    /// Prints results.json on standard output too
+    #[arg(long)]
+    json: bool,
+}
+
+/// An experiment, and what the report says of it.
+struct Experiment {
+    name: Name,
+    /// The document.
+    source: &'static str,
+    /// What it asks, and what runs.
+    about: &'static str,
+    needs: fn(bool) -> Vec<Need>,
+    run: fn(&Scene<'_>) -> Result<Found, Error>,
+}
+
+const ALL: [Experiment; 8] = [
+    untar::EXPERIMENT,
+    pieces::EXPERIMENT,
+    classes::EXPERIMENT,
+    artifacts::EXPERIMENT,
+    swap::EXPERIMENT,
+    build::EXPERIMENT,
+    slabinfo::EXPERIMENT,
+    messaging::EXPERIMENT,
+];
+
+impl Name {
+    /// Its name on the command line.
+    fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// Runs what was asked for, one after the other, and writes the report. What can't run here is in
+/// it with the reason.
+///
+/// # Errors
+/// The report can't be written.
+pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
+    let Arguments { names, quick, out, json } = arguments;
+    // Before anything is measured.
+    fs::create_dir_all(out).map_err(Error::file("create", out, REMEDY))?;
+    let wanted = |experiment: &&Experiment| names.is_empty() || names.contains(&experiment.name);
+    let chosen: Vec<&Experiment> = ALL.iter().filter(wanted).collect();
+    let machine = Machine::this(request.seed, *quick);
+    let mut experiments = Vec::new();
+    for (nth, experiment) in chosen.iter().enumerate() {
+        let scene = Scene::new(request, *quick, experiment.name.text(), (nth, chosen.len()));
+        experiments.push(experiment.outcome(&scene));
+    }
+    let results = Results { machine, experiments };
+    write(&results, out)?;
+    if *json {
+        println!("{}", results.json());
+    }
+    eprintln!("bench: the report is {}", out.join("report.html").display());
+    Ok(results.verdict())
+}
+
+/// Writes what a run came to, and both reports.
+fn write(results: &Results, dir: &Path) -> Result<(), Error> {
+    let texts = [results.json() + "\n", markdown(results), html(results)];
+    for (name, text) in [RESULTS, "report.md", "report.html"].iter().zip(texts) {
+        let path = dir.join(name);
+        fs::write(&path, text).map_err(Error::file("write", &path, REMEDY))?;
+    }
+    Ok(())
+}
+
+impl Experiment {
+    fn outcome(&self, scene: &Scene<'_>) -> Outcome {
+        let lacking: Vec<String> =
+            (self.needs)(scene.quick).iter().filter_map(Need::lacking).collect();
+        let begun = Instant::now();
+        let (state, found) = match lacking.is_empty() {
+            false => (State::Skipped { reason: lacking.join("; ") }, Found::default()),
+            true => match (self.run)(scene) {
+                Ok(found) => (State::Done, found),
+                Err(error) => (State::Failed { reason: error.to_string() }, Found::default()),
+            },
+        };
+        scene.end(&state);
+        Outcome {
+            name: self.name.text(),
+            source: self.source.to_owned(),
+            about: self.about.to_owned(),
+            seconds: begun.elapsed().as_secs_f64().round(),
+            state,
+            found,
+        }
+    }
+}

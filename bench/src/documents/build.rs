@@ -1,0 +1,79 @@
+//! A compilation of many jobs under a limit of memory.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::found::{Cell, Found, Table};
+use super::needs::Need;
+use super::scene::Scene;
+use super::{Experiment, Name};
+use crate::Error;
+use crate::experiments::run::{Build, builds};
+use crate::report::{Bound, Figure};
+use crate::size::mebibytes;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: Name::Build,
+    source: "mTHP and multi-page blocks for zsmalloc and zram (2024)",
+    about: "The C sources of the zstd library are compiled by 8 jobs at once, with three fifths \
+            of the memory that this takes alone: under `uzram run` with zstd in blocks of 4 and \
+            of 16 KiB, and in a memory cgroup of the kernel's with swap on zram (lz4, as this \
+            kernel has no zstd). The document built a kernel by 20 jobs in 1 GiB, and says the \
+            system time alone. Here are the means of all rounds, user and system time together. \
+            All builds come to the same objects.",
+    needs: |_| vec![Need::Program("gcc", "gcc"), Need::Program("make", "make")],
+    run,
+};
+
+const ROUNDS: u64 = 5;
+const QUICK: u64 = 1;
+
+fn run(scene: &Scene<'_>) -> Result<Found, Error> {
+    let rounds = scene.request.operations.unwrap_or(scene.of(ROUNDS, QUICK));
+    let done = builds(&sources()?, rounds, |what| scene.step(what))?;
+    let title = format!(
+        "Limit {:.0} MiB; alone it takes {:.0} MiB; means of {rounds}",
+        mebibytes(done.limit),
+        mebibytes(done.alone)
+    );
+    let mut table = Table::new(title, ["", "user and system time", "wall clock"]);
+    let cells = |who: &str, cpu: String, wall: String| [who.into(), cpu.into(), Cell::from(wall)];
+    table.row(cells("the document: system time, 4 KiB", "42 min 42 s".into(), "-".into()));
+    table.row(cells("the document: system time, 16 KiB", "36 min 5 s (-15.5%)".into(), "-".into()));
+    for Build { name, seconds, cpu } in &done.sides {
+        table.row(cells(name, format!("{cpu:.2} s"), format!("{seconds:.2} s")));
+    }
+    let mut found = Found::default();
+    found.tables.push(table);
+    if let [.., four, sixteen] = &done.sides[..] {
+        let ratios = [
+            ("user and system time", sixteen.cpu / four.cpu),
+            ("wall clock", sixteen.seconds / four.seconds),
+        ];
+        for (what, ratio) in ratios {
+            let what = format!("{what}, blocks of 16 KiB over 4 KiB");
+            found.add(&Figure::new("build", what, ratio, "").must(Bound::below(1.0)));
+        }
+    }
+    if let Some(reason) = done.no_kernel {
+        found.note(format!("The kernel's cgroup is left out: {reason}."));
+    }
+    Ok(found)
+}
+
+/// The C sources of zstd, which cargo has unpacked for this program.
+fn sources() -> Result<PathBuf, Error> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let root = home.unwrap_or_default().join("registry/src");
+    let inside =
+        |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|of| of.path());
+    let is_zstd = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("zstd-sys-"))
+    };
+    let found = inside(root.clone()).flat_map(inside).find(is_zstd);
+    found.map(|path| path.join("zstd/lib")).filter(|path| path.exists()).ok_or_else(|| {
+        let reason = format!("the crate zstd-sys is not unpacked below {}", root.display());
+        Error::Setup { reason, remedy: "set CARGO_HOME to where cargo keeps its registry" }
+    })
+}

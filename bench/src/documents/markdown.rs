@@ -1,0 +1,135 @@
+//! The report as Markdown.
+
+use super::found::{Cell, Table};
+use super::results::{Machine, Outcome, Results, State};
+use crate::report::Line;
+use crate::size::mebibytes;
+
+const INTRODUCTION: &str = "\
+Five public documents define what uzram does. This report has the experiments of these documents,
+repeated on real input with uzram, and beside it with the kernel of the same machine wherever that
+can do the same work. What falls short of the document, of the kernel or of our own bound is marked
+🔴.
+
+`make experiments` measures all of it again.
+";
+
+/// Returns the report as Markdown.
+pub fn report(results: &Results) -> String {
+    let mut text = format!("# The documents' experiments\n{INTRODUCTION}\n");
+    text += &machine(&results.machine);
+    text += &summary(results);
+    for outcome in &results.experiments {
+        text += &section(outcome);
+    }
+    text
+}
+
+fn machine(machine: &Machine) -> String {
+    let Machine { date, processor, memory, kernel, uzram, seed, is_quick } = machine;
+    let extent = if *is_quick { "a quick run, with less of each" } else { "a full run" };
+    let memory = mebibytes(*memory) / 1024.0;
+    format!(
+        "{date}, {extent}: uzram {uzram}, {kernel}, {processor}, {memory:.1} GiB of memory, \
+         seed {seed:#x}.\n\n"
+    )
+}
+
+/// A line for each experiment.
+fn summary(results: &Results) -> String {
+    let mut text = head(&["experiment", "document", "figures that are what they must be", ""]);
+    for Outcome { name, source, state, found, seconds, .. } in &results.experiments {
+        let judged: Vec<bool> = found.figures.iter().filter_map(|line| line.pass).collect();
+        let met = judged.iter().filter(|pass| **pass).count();
+        let counts = format!("{met} of {}{}", judged.len(), mark(met < judged.len()));
+        let ended = match state {
+            State::Done => format!("{seconds:.0} s"),
+            other => cell_text(&other.to_string()),
+        };
+        text += &format!("| [{name}](#{name}) | {source} | {counts} | {ended} |\n");
+    }
+    text + "\n"
+}
+
+/// One experiment.
+pub(super) fn section(outcome: &Outcome) -> String {
+    let Outcome { name, source, about, state, found, .. } = outcome;
+    let mut text = format!("## {name}\n{source}. {about}\n\n");
+    if *state != State::Done {
+        text += &format!("This experiment was {state}.\n\n");
+    }
+    for one in &found.tables {
+        text += &table(one);
+    }
+    text += &figures(&found.figures);
+    for note in &found.notes {
+        text += &format!("{note}\n\n");
+    }
+    text
+}
+
+fn table(table: &Table) -> String {
+    let Table { title, head: columns, rows } = table;
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut text = format!(
+        "**{title}**
+
+{}",
+        head(&columns)
+    );
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text + "\n"
+}
+
+/// The first two lines of a table.
+fn head(columns: &[&str]) -> String {
+    format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len()))
+}
+
+fn cell(cell: &Cell) -> String {
+    format!("{}{}", cell_text(&cell.text), mark(cell.is_short))
+}
+
+/// What a table's cell can hold.
+fn cell_text(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn mark(is_short: bool) -> &'static str {
+    if is_short { " 🔴" } else { "" }
+}
+
+/// The figures that are judged, or have a rival.
+fn figures(figures: &[Line]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let mut text = head(&["figure", "is", "must be", "rival", ""]);
+    for line in figures {
+        let with_unit =
+            |value: f64| format!("{} {}", number(value), line.unit).trim_end().to_owned();
+        let is = line.value.map_or("not measured".to_owned(), with_unit);
+        let must = line.must.as_deref().unwrap_or_default();
+        let rival = line.rival.as_deref().unwrap_or_default();
+        let theirs = line.rival_value.map(with_unit).unwrap_or_default();
+        text += &format!(
+            "| {} | {is}{} | {} | {} | {theirs} |\n",
+            cell_text(&line.figure),
+            mark(line.pass == Some(false)),
+            // A sign that begins a quotation elsewhere.
+            must.replace('<', "&lt;").replace('>', "&gt;"),
+            cell_text(rival),
+        );
+    }
+    text + "\n"
+}
+
+/// Four digits, or all before the point.
+fn number(value: f64) -> String {
+    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 + 1 };
+    let places = if value.fract() == 0.0 { 0 } else { (4 - digits).clamp(0, 4) as usize };
+    format!("{value:.places$}")
+}

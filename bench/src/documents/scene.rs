@@ -1,0 +1,63 @@
+//! What an experiment is given, and how it tells where it is.
+
+use std::fmt::Display;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::results::State;
+use crate::experiments::Request;
+
+const TEMPLATE: &str = "{prefix} {spinner} {msg}, {elapsed}";
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(200);
+
+/// See the head of this file.
+pub(crate) struct Scene<'a> {
+    pub(crate) request: &'a Request,
+    /// Whether less is to be measured, in an eighth of the time.
+    pub(crate) quick: bool,
+    name: String,
+    bar: ProgressBar,
+}
+
+impl<'a> Scene<'a> {
+    /// Of the experiment `name`, the first of so many, counted from 0.
+    pub(super) fn new(
+        request: &'a Request,
+        quick: bool,
+        name: String,
+        (nth, all): (usize, usize),
+    ) -> Scene<'a> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(format!("{} of {all}, {name}:", nth + 1));
+        bar.enable_steady_tick(TICK);
+        Scene { request, quick, name, bar }
+    }
+
+    /// Tells what is done now: moving on a terminal, a line elsewhere.
+    pub(crate) fn step(&self, what: impl Display) {
+        match self.bar.is_hidden() {
+            true => eprintln!("bench: {}: {what}", self.name),
+            false => self.bar.set_message(what.to_string()),
+        }
+    }
+
+    /// Returns `whole`, or `quick` where less is to be measured.
+    pub(crate) fn of<T>(&self, whole: T, quick: T) -> T {
+        if self.quick { quick } else { whole }
+    }
+
+    /// Tells how it ended.
+    pub(super) fn end(&self, state: &State) {
+        self.bar.finish_and_clear();
+        eprintln!("bench: {}: {state}", self.name);
+    }
+}

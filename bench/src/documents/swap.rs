@@ -1,0 +1,117 @@
+//! Memory goes out and comes back a hundred times, in blocks of 4, 16 and 64 KiB.
+
+use super::found::{Cell, Chart, Found, Series, Table};
+use super::scene::Scene;
+use super::{Experiment, Name};
+use crate::Error;
+use crate::experiments::blocks::{LZ4, Method, ZSTD};
+use crate::experiments::zmem::{BYTES, Laps, kernel_laps, our_laps};
+use crate::inputs::Input;
+use crate::kernel::Rival;
+use crate::report::{Bound, Figure};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: Name::Swap,
+    source: "mTHP and multi-page blocks for zsmalloc and zram (2024)",
+    about: "100 MiB of a CPython process's heap go out and come back, all of it in order, 100 \
+            times: by `zmem` with its backend that needs no right, in blocks of 4, 16 and 64 \
+            KiB, with zstd at level 3 and with lz4; and by the kernel's own swap on a zram \
+            device of its own, in pages and in folios of these sizes. The kernel's zram has \
+            blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the ratio is \
+            memory of the pool over the data.",
+    needs: |_| Vec::new(),
+    run,
+};
+
+const ROUNDS: u64 = 100;
+const QUICK: u64 = 3;
+const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+/// What the document measured with zstd: blocks of 4 KiB, of 16 KiB.
+const DOCUMENT: [[&str; 2]; 3] =
+    [["68,711 ms", "49,908 ms"], ["30,687 ms", "20,685 ms"], ["20.49%", "16.9%"]];
+const COLUMNS: [&str; 3] = ["out", "in", "memory over data"];
+
+fn run(scene: &Scene<'_>) -> Result<Found, Error> {
+    let pages = scene.request.pages(Input::Heap)?.capped(BYTES).load()?;
+    let rounds = scene.request.operations.unwrap_or(scene.of(ROUNDS, QUICK));
+    let head = ["of 100 MiB", "", "4 KiB", "16 KiB", "64 KiB"];
+    let mut table = Table::new(format!("{rounds} rounds"), head);
+    for (column, figures) in COLUMNS.iter().zip(DOCUMENT) {
+        let [four, sixteen] = figures.map(Cell::from);
+        table.row([
+            "the document, zstd, 100 rounds".into(),
+            Cell::from(*column),
+            four,
+            sixteen,
+            Cell::default(),
+        ]);
+    }
+    let mut found = Found::default();
+    for method in [ZSTD, LZ4] {
+        let mut laps = Vec::new();
+        for block in BLOCKS {
+            scene.step(format!("uzram, {method}, {} KiB", block >> 10));
+            laps.push(Some(our_laps(&pages, method, block, rounds)?));
+        }
+        compare(method, &laps, &mut found);
+        rows(&format!("uzram, {method}"), &laps, &mut table);
+        found.charts.push(chart(method, &laps));
+    }
+    let mut laps = Vec::new();
+    for folio in BLOCKS {
+        scene.step(format!("the kernel, lz4, folios of {} KiB", folio >> 10));
+        laps.push(match kernel_laps(&pages, folio, rounds)? {
+            Rival::Present(laps) => Some(laps),
+            Rival::Absent(reason) => {
+                found.note(format!(
+                    "The kernel's swap with folios of {} KiB is left out: {reason}.",
+                    folio >> 10
+                ));
+                None
+            }
+        });
+    }
+    rows("the kernel, lz4", &laps, &mut table);
+    found.tables.push(table);
+    found.note("The kernel of this machine has no zstd for zram, so it is measured with lz4.");
+    Ok(found)
+}
+
+fn columns(laps: &Laps) -> [f64; 3] {
+    [laps.out, laps.back, laps.ratio]
+}
+
+/// Blocks of 16 KiB must take less than blocks of 4 KiB, in all columns.
+fn compare(method: Method, laps: &[Option<Laps>], found: &mut Found) {
+    let [Some(four), Some(sixteen), ..] = laps else { return };
+    for ((what, four), sixteen) in COLUMNS.iter().zip(columns(four)).zip(columns(sixteen)) {
+        let what = format!("{method}: {what}, blocks of 16 KiB over 4 KiB");
+        found.add(&Figure::new("swap", what, sixteen / four, "").must(Bound::below(1.0)));
+    }
+}
+
+fn rows(who: &str, laps: &[Option<Laps>], table: &mut Table) {
+    for (nth, column) in COLUMNS.into_iter().enumerate() {
+        let cell = |laps: &Option<Laps>| match (laps.as_ref().map(columns), nth) {
+            (None, _) => "-".into(),
+            (Some(values), 2) => format!("{:.2}%", values[2] * 100.0).into(),
+            (Some(values), _) => format!("{:.0} ms", values[nth] * 1e3).into(),
+        };
+        let cells = laps.iter().map(cell);
+        table.row([Cell::from(who), column.into()].into_iter().chain(cells));
+    }
+}
+
+fn chart(method: Method, laps: &[Option<Laps>]) -> Chart {
+    let of = |name: &str, part: fn(&Laps) -> f64| Series {
+        name: name.to_owned(),
+        values: laps.iter().flatten().map(part).collect(),
+    };
+    Chart {
+        title: format!("Out and in again, {method}"),
+        unit: "seconds".to_owned(),
+        places: BLOCKS.iter().map(|block| format!("{} KiB", block >> 10)).collect(),
+        series: vec![of("out", |laps| laps.out), of("in", |laps| laps.back)],
+        is_log: false,
+    }
+}

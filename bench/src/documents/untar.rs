@@ -1,0 +1,226 @@
+//! A source tree is unpacked on a disk, and removed directory by directory.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+
+use super::disk::Mount;
+use super::found::{Cell, Chart, Found, Series, Table};
+use super::needs::Need;
+use super::scene::Scene;
+use super::{Experiment, Name};
+use crate::Error;
+use crate::experiments::serve::held::{Holds, PoolKind};
+use crate::experiments::serve::tree::{pack, unpack_at};
+use crate::inputs::{REMOVAL_ORDER, source_tree};
+use crate::kernel::Rival;
+use crate::report::{Bound, Figure};
+use crate::size::{GIB, mebibytes};
+use crate::stores::SETTLE;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: Name::Untar,
+    source: "zsmalloc: merging of size classes (2014)",
+    about: "The Linux 6.1 source tree is unpacked on ext4, mounted with `discard`, and its \
+            directories are removed in the document's order (6.1 has no `firmware`). After each \
+            step the file system is synced and trimmed, and the disk is asked what it holds. The \
+            disks: uzram with the kernel's packing as it was then (chains of 4 pages, no \
+            compaction), without merging and with it; uzram as it is; and the kernel's own zram. \
+            Overhead is what the pool takes beyond the compressed data. All are compressed by \
+            lz4, the document's by lzo.",
+    needs,
+    run,
+};
+
+const DISK: u64 = 3 * GIB;
+/// What the document has without merging and with it, in percent: unpacked, and after each
+/// directory.
+const DOCUMENT: [[f64; 2]; 10] = [
+    [5.56, 5.34],
+    [8.41, 6.80],
+    [13.55, 9.47],
+    [18.55, 11.51],
+    [24.58, 13.96],
+    [29.21, 16.19],
+    [43.13, 22.04],
+    [60.70, 29.86],
+    [88.03, 42.97],
+    [91.24, 46.53],
+];
+/// Directories that a quick run leaves out: most of the tree.
+const QUICK_WITHOUT: usize = 2;
+/// What ours may have, in percent: unpacked, and on every later line.
+const UNPACKED_MAX: f64 = 0.6;
+const LATER_MAX: f64 = 2.0;
+
+fn needs(quick: bool) -> Vec<Need> {
+    let programs = [
+        Need::Program("mkfs.ext4", "e2fsprogs"),
+        Need::Program("losetup", "mount"),
+        Need::Program("fstrim", "util-linux"),
+        Need::Program("tar", "tar"),
+    ];
+    let room = if quick { GIB / 2 } else { 2 * GIB };
+    [Need::Root, Need::Fuse, Need::Disk(room), Need::Memory(2 * GIB)]
+        .into_iter()
+        .chain(programs)
+        .collect()
+}
+
+/// A disk's name, and what it held after each step.
+type Line = (&'static str, Vec<Holds>);
+
+fn run(scene: &Scene<'_>) -> Result<Found, Error> {
+    let tree = source_tree(&scene.request.cache)?;
+    let without = scene.of(0, QUICK_WITHOUT);
+    let steps = &REMOVAL_ORDER[without..];
+    scene.step("packing");
+    let packed = match scene.quick {
+        true => pack(&tree, steps)?,
+        false => pack(&tree, &["."])?,
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    let mut found = Found::default();
+    let kernel = |merge| PoolKind::Kernel { chain: 4, merge };
+    for (name, pool) in [
+        ("uzram, chains of 4, merging off", kernel(false)),
+        ("uzram, chains of 4, merging on", kernel(true)),
+        ("uzram", PoolKind::Native),
+    ] {
+        let disk = Mount::ours(pool, DISK)?;
+        lines.push((name, one(scene, name, disk, packed.path(), &tree, steps)?));
+    }
+    match Mount::kernels(DISK)? {
+        Rival::Present(disk) => {
+            let name = "kernel zram";
+            lines.push((name, one(scene, name, disk, packed.path(), &tree, steps)?));
+        }
+        Rival::Absent(reason) => found.note(format!("The kernel's zram is left out: {reason}.")),
+    }
+    let names: Vec<String> = ["untar".to_owned()]
+        .into_iter()
+        .chain(steps.iter().map(|step| format!("-{step}")))
+        .collect();
+    let document = &DOCUMENT[without..];
+    let tables = lines.iter().enumerate().map(|(nth, line)| table(line, &names, document, nth));
+    found.tables.extend(tables);
+    judge(&lines, &names, document, &mut found);
+    found.charts.push(chart(&lines, &names, document));
+    found.note("The last line of the kernel's table is after a write to its `compact`.");
+    Ok(found)
+}
+
+/// Unpacks, removes, and looks at what is left. The kernel's is looked at once more, compacted.
+fn one(
+    scene: &Scene<'_>,
+    name: &str,
+    disk: Mount,
+    packed: &Path,
+    tree: &Path,
+    steps: &[&str],
+) -> Result<Vec<Holds>, Error> {
+    scene.step(format!("{name}: unpacking"));
+    unpack_at(packed, &disk.mounted.dir)?;
+    let look = |disk: &Mount| {
+        disk.mounted.settle()?;
+        // Ours moves objects in the background.
+        sleep(SETTLE);
+        disk.holds()
+    };
+    let mut holds = vec![look(&disk)?];
+    for step in steps {
+        scene.step(format!("{name}: -{step}"));
+        let dir = disk.mounted.dir.join(step);
+        fs::remove_dir_all(&dir).map_err(Error::file("remove", &dir, "run it again"))?;
+        holds.push(look(&disk)?);
+    }
+    disk.compact()?;
+    holds.push(disk.holds()?);
+    scene.step(format!("{name}: comparing"));
+    let disk = disk.again()?;
+    compare(&disk.mounted.dir, tree)?;
+    Ok(holds)
+}
+
+/// What is left of a tree is as it was.
+fn compare(left: &Path, tree: &Path) -> Result<(), Error> {
+    let listed = fs::read_dir(left).map_err(Error::file("list", left, "run it again"))?;
+    for entry in listed.flatten() {
+        let (path, was) = (entry.path(), tree.join(entry.file_name()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && was.exists() => compare(&path, &was)?,
+            Ok(kind) if kind.is_file() && fs::read(&path).ok() != fs::read(&was).ok() => {
+                return Err(Error::Mismatch { device: path.display().to_string(), offset: 0 });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Percent that the pool takes beyond the compressed data.
+fn overhead(holds: &Holds) -> f64 {
+    (holds.used as f64 / holds.compressed as f64 - 1.0) * 100.0
+}
+
+fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usize) -> Table {
+    let head = ["step", "data, MiB", "compressed, MiB", "used, MiB", "overhead, MiB", "overhead"];
+    let has_document = nth < 2;
+    let mut table =
+        Table::new(*name, head.into_iter().chain(has_document.then_some("the document's")));
+    let compacted = "after `compact`".to_owned();
+    // Only the kernel's changes by that.
+    let steps = names.iter().chain((*name == "kernel zram").then_some(&compacted));
+    for (at, (step, holds)) in steps.zip(holds).enumerate() {
+        let beyond = holds.used - holds.compressed;
+        let sizes = [holds.data, holds.compressed, holds.used, beyond];
+        let sizes = sizes.map(|bytes| format!("{:.2}", mebibytes(bytes)));
+        let percent = format!("{:.2}%", overhead(holds));
+        let documents = document.get(at).filter(|_| has_document);
+        let documents = documents.map(|both| format!("{:.2}%", both[nth]));
+        let cells = [step.clone()].into_iter().chain(sizes).chain([percent]).chain(documents);
+        table.row(cells.map(Cell::from));
+    }
+    table
+}
+
+/// Merging must help at each step, and ours must take little.
+fn judge(lines: &[Line], names: &[String], document: &[[f64; 2]], found: &mut Found) {
+    let of = |nth: usize, at: usize| lines.get(nth).map(|(_, holds)| overhead(&holds[at]));
+    for (at, step) in names.iter().enumerate() {
+        let [Some(off), Some(on), Some(own)] = [of(0, at), of(1, at), of(2, at)] else { continue };
+        let what = format!("{step}: overhead with merging over without");
+        let merged = Figure::new("untar", what, on / off, "").must(Bound::below(1.0));
+        found.add(&match document.get(at) {
+            Some([off, on]) => merged.rival("the document", on / off),
+            None => merged,
+        });
+        let most = if at == 0 { UNPACKED_MAX } else { LATER_MAX };
+        let native = Figure::new("untar", format!("{step}: overhead of uzram"), own, "%");
+        let native = native.must(Bound::at_most(most));
+        found.add(&match of(3, at) {
+            Some(kernel) => native.rival("kernel zram", kernel),
+            None => native,
+        });
+    }
+}
+
+fn chart(lines: &[Line], names: &[String], document: &[[f64; 2]]) -> Chart {
+    let series = |(name, holds): &Line| Series {
+        name: (*name).to_owned(),
+        values: holds.iter().take(names.len()).map(overhead).collect(),
+    };
+    let documents =
+        ["the document, merging off", "the document, merging on"].into_iter().enumerate();
+    let documents = documents.map(|(nth, name)| Series {
+        name: name.to_owned(),
+        values: document.iter().map(|both| both[nth]).collect(),
+    });
+    Chart {
+        title: "Overhead as the tree is removed".to_owned(),
+        unit: "% of the compressed data".to_owned(),
+        places: names.to_vec(),
+        series: lines.iter().map(series).chain(documents).collect(),
+        is_log: true,
+    }
+}

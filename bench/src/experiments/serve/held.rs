@@ -1,0 +1,106 @@
+//! The process that serves a device of ours: what it is told, and what it says.
+
+use std::io::stdin;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serve::fuse::Mounted;
+use serve::nbd::{Export, Exports, Mode, Options, Server};
+use serve::{Address, Log};
+use zcomp::Params;
+use zram::{Compaction, Config, Zram};
+use zsmalloc::{ChainRule, Geometry, KernelGeometry};
+
+use crate::Error;
+
+/// How a device's pool packs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolKind {
+    /// As ours does, and moves objects together by itself.
+    Native,
+    /// As the kernel's did with chains of up to so many pages, by the rule of that time, and moves
+    /// nothing.
+    Kernel { chain: usize, merge: bool },
+}
+
+/// What the process that serves our device is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) path: PathBuf,
+    pub(super) algorithm: String,
+    pub(super) level: Option<i32>,
+    pub(super) block: usize,
+    pub(super) bytes: u64,
+    pub(super) mount: Option<PathBuf>,
+    pub(super) pool: PoolKind,
+}
+
+/// What a device holds, in bytes: as written, compressed, and with the pool's pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Holds {
+    pub(crate) data: u64,
+    pub(crate) compressed: u64,
+    pub(crate) used: u64,
+}
+
+/// Serves a device until this process is killed.
+pub fn hold(order: &str) -> Result<(), Error> {
+    let refused = |reason: &dyn std::fmt::Display| Error::ToolFailed {
+        tool: "a server of ours",
+        reason: reason.to_string(),
+        remedy: "see its message on standard error",
+    };
+    let order: Order = serde_json::from_str(order).map_err(|error| refused(&error))?;
+    let config = Config {
+        algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
+        params: Params { level: order.level, ..Params::default() },
+        block: order.block,
+        ..packed(order.pool, Config::new(order.bytes)?)
+    };
+    let zram = Arc::new(Zram::new());
+    let config = Config { disksize: 0, ..config };
+    zram.configure("settings", |settings| {
+        *settings = config;
+        Ok(())
+    })?;
+    zram.set_disksize(order.bytes)?;
+    let device = Arc::new(zram.open()?);
+    let export = Export {
+        name: String::new(),
+        description: String::new(),
+        disk: device.clone(),
+        mode: Mode::ReadWrite,
+    };
+    let listening = Address::Unix(order.path).listen().map_err(|error| refused(&error))?;
+    let log = Log::new(|line| eprintln!("bench: {line}"));
+    let _server = Server::start(listening, Exports::new([export]), Options::default(), log.clone())
+        .map_err(|error| refused(&error))?;
+    let threads = Options::default().workers;
+    let mounted = order
+        .mount
+        .map(|dir| Mounted::start(&dir, zram, device.clone(), Mode::ReadWrite, threads, log));
+    let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
+    for asked in stdin().lines() {
+        asked.map_err(|error| refused(&error))?;
+        let mm = device.mm_stat();
+        let (data, compressed) = (mm.orig_data_size, mm.compr_data_size);
+        let holds = Holds { data, compressed, used: mm.mem_used_total };
+        println!("{}", serde_json::to_string(&holds).map_err(|error| refused(&error))?);
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// A configuration with such a pool.
+fn packed(pool: PoolKind, config: Config) -> Config {
+    match pool {
+        PoolKind::Native => config,
+        PoolKind::Kernel { chain, merge } => {
+            let kernel = KernelGeometry { chain, rule: ChainRule::UsedPercent, merge, order: 0 };
+            let geometry = Geometry::Kernel(kernel);
+            Config { geometry, compaction: Compaction::Manual, ..config }
+        }
+    }
+}

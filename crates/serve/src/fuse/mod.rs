@@ -19,12 +19,13 @@ use crate::steered::Steered;
 use files::Files;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use mount::Mount;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use zram::room;
 
 /// Bytes of the stack of a thread that this module starts.
@@ -36,6 +37,10 @@ const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
 /// Fewest threads, so that one that waits for the backing store does not stop the disk.
 const THREADS_MIN: usize = 2;
+
+/// Threads of the FUSE library are waited for so long, and looked at so often.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+const READY_STEP: Duration = Duration::from_millis(1);
 
 /// A mounted device; it stays mounted until `stop`.
 #[derive(Debug)]
@@ -74,6 +79,7 @@ impl Mounted {
         config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
         let (mount, connection) = Mount::new(dir, &log)?;
         let session = Session::from_fd(files, connection, SessionACL::Owner, config)?.spawn()?;
+        wait_for_threads(threads);
         Ok(Mounted { session, mount, log, has_ended })
     }
 
@@ -93,5 +99,22 @@ impl Mounted {
             taken_off.is_ok()
         });
         unmounted == Some(true)
+    }
+}
+
+/// Waits until so many threads of the FUSE library wait for requests, and so have their buffers:
+/// what is written to the disk could take the room for them else. Not for long, as that is no
+/// reason to refuse.
+fn wait_for_threads(count: usize) {
+    let is_waiting = |task: &fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // The one without a number has no buffer.
+        let named = stat.split_once("(fuser-").map(|(_, rest)| rest);
+        named.is_some_and(|rest| rest.starts_with(char::is_numeric) && rest.contains(") S "))
+    };
+    let tasks = || fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let begun = Instant::now();
+    while tasks().filter(is_waiting).count() < count && begun.elapsed() < READY_WITHIN {
+        sleep(READY_STEP);
     }
 }

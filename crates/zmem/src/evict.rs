@@ -47,6 +47,7 @@ impl Pager {
                 gone += more;
             }
         }
+        self.pack_where_tight(evictor);
         self.weigh();
         self.limit.set_stuck(gone == 0);
         gone

@@ -46,7 +46,7 @@ pub(crate) struct Limit {
     pub(crate) peak: Peak,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
-    /// Whether it can't be kept: see `in_tree`.
+    /// Whether a tree's can't be kept: see `in_tree`.
     is_lost: AtomicBool,
     /// The processes that it is the limit of, if it is not this one's alone.
     pub(crate) member: Option<Member>,

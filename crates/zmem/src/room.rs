@@ -1,6 +1,7 @@
 //! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
 //! no such thread.
 
+use crate::clock::Evictor;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::recent::Spares;
@@ -13,6 +14,10 @@ const ROOM_TIME: Duration = Duration::from_millis(100);
 /// And so long in all, where others take all room that is made.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
+/// Where room is tight, the device is packed that could give up this share of its pages.
+const TIGHT_SHARE: u64 = 32;
+/// After it was, this many times as long passes until it is again.
+const PACK_PAUSE: u32 = 16;
 
 impl Pager {
     /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
@@ -57,9 +62,23 @@ impl Pager {
     /// Takes account of what was freed, which an eviction does else: there may be none, as no more
     /// than the floor is left.
     fn regain_limit(&self) {
-        if let Some(_evictor) = self.evictor.try_lock() {
+        if let Some(mut evictor) = self.evictor.try_lock() {
             self.drop_copies();
+            self.pack_where_tight(&mut evictor);
             self.weigh();
+        }
+    }
+
+    /// Moves some objects of the device together where what can't go leaves little room: a block
+    /// that stays is worth more then than the time.
+    pub(crate) fn pack_where_tight(&self, evictor: &mut Evictor) {
+        if !self.limit.is_tight() {
+            return;
+        }
+        let began = Instant::now();
+        if evictor.packs_from.is_none_or(|from| from <= began) {
+            self.pack(TIGHT_SHARE);
+            evictor.packs_from = Some(began + began.elapsed() * (PACK_PAUSE + 1));
         }
     }
 

@@ -160,10 +160,13 @@ impl Pager {
     /// Moves some objects of the device together, if that frees this share of its pages; whether
     /// some were freed.
     pub(crate) fn compact(&self, share: u64) -> bool {
-        self.compact_by(|used| {
-            let is_due = self.device.freeable() as u64 > used / share;
-            is_due && self.device.shrink(STEP_BYTES) > 0
-        })
+        self.compact_by(|_| self.pack(share))
+    }
+
+    /// Does so within the gate, and with signals blocked.
+    pub(crate) fn pack(&self, share: u64) -> bool {
+        let is_due = self.device.freeable() as u64 > self.device.mm_stat().mem_used_total / share;
+        is_due && self.device.shrink(STEP_BYTES) > 0
     }
 
     /// Moves all objects of a device together that is small, for which what its last pages lack is

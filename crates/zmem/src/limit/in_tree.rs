@@ -20,35 +20,62 @@ const FLOOR_MAX: u64 = 16 << 20;
 const FLOOR_SHARE_MAX: u64 = 8;
 /// A process that has lost its limit has more, as it would do nothing but compress else.
 const LOST_FLOOR_SHARE: u64 = 4;
+/// Where there is no tree, the floor grows by so much of what can't go beyond the limit.
+const BEYOND_WEIGHT: u64 = 4;
 /// Processes that hold such a share of a limit divide it among them.
 const LARGE_SHARE: u64 = 16;
+/// Room is tight where less than this share of the limit is left by what can't go.
+const TIGHT_SHARE: u64 = 16;
 /// A limit is lost that is passed by this share, while less than another such share could go.
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
     /// What this process may always have resident.
     fn floor(&self, limit: u64) -> u64 {
-        if self.is_lost() {
-            return limit / LOST_FLOOR_SHARE;
-        }
-        let floor = limit / FLOOR_SHARE;
+        let (floor, lost_floor) = (limit / FLOOR_SHARE, limit / LOST_FLOOR_SHARE);
         match self.member {
+            Some(_) if self.is_lost.load(Relaxed) => lost_floor,
             Some(_) => floor.clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX),
-            None => floor,
+            // Step by step: what passes the limit for a moment is not to bring much with it.
+            None => (floor + self.beyond() * BEYOND_WEIGHT).min(lost_floor),
         }
+    }
+
+    /// By how much the limit is passed by what can't go.
+    fn beyond(&self) -> u64 {
+        // Not by what is pinned: that goes once it is so no more.
+        self.beside_resident().saturating_sub(self.limit.load(Relaxed))
     }
 
     /// Whether the limit is passed, and nothing is left that could go.
     pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost.load(Relaxed)
+        match self.member {
+            Some(_) => self.is_lost.load(Relaxed),
+            None => self.beyond() > 0,
+        }
     }
 
-    /// Takes note of whether the limit can't be kept; it can again once no more is held.
-    fn note_lost(&self, is_lost: bool, held: u64, limit: u64) {
-        if is_lost != self.is_lost() && (is_lost || held <= limit) {
+    /// Takes note of whether a tree's limit can't be kept; it can again once no more is held.
+    fn note_lost(&self, member: &Member, is_lost: bool, held: u64, limit: u64) {
+        if is_lost != self.is_lost.load(Relaxed) && (is_lost || held <= limit) {
             self.is_lost.store(is_lost, Relaxed);
-            self.member.iter().filter(|_| is_lost).for_each(Member::note_lost);
+            if is_lost {
+                member.note_lost();
+            }
         }
+    }
+
+    /// Whether what can't go leaves little room below the limit, in all processes together.
+    pub(crate) fn is_tight(&self) -> bool {
+        let Some(limit) = self.get() else { return false };
+        let (held, may_go) = match &self.member {
+            Some(member) => {
+                let all = self.sum(member, limit);
+                (all.held, all.may_go)
+            }
+            None => (self.held(), self.may_go()),
+        };
+        held.saturating_sub(may_go) > limit - limit / TIGHT_SHARE
     }
 
     /// Whether the limit is kept together with others.
@@ -87,11 +114,7 @@ impl Limit {
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
         let more = (more * self.unit) as u64;
         let limit = self.limit.load(Relaxed);
-        let Some(member) = &self.member else {
-            // Not by what is pinned: that goes once it is so no more.
-            self.note_lost(self.beside_resident() >= limit, self.held(), limit);
-            return self.held() + more > mark;
-        };
+        let Some(member) = &self.member else { return self.held() + more > mark };
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
         // What processes held that are gone is free.
@@ -99,7 +122,7 @@ impl Limit {
             all = self.sum(member, limit);
         }
         let is_passed = all.held > limit + limit / LOST_SHARE;
-        self.note_lost(is_passed && all.may_go <= limit / LOST_SHARE, all.held, limit);
+        self.note_lost(member, is_passed && all.may_go <= limit / LOST_SHARE, all.held, limit);
         all.held + more > mark
     }
 

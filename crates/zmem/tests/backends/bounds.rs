@@ -139,7 +139,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
         };
         // Each block may be a mapping.
         let is_small = [BackendKind::SignalMappings, BackendKind::SignalRemap].contains(&backend);
-        let (bytes, limit) = if is_small { (48, 24) } else { (160, 64) };
+        let (bytes, limit) = if is_small { (48, 20) } else { (160, 64) };
         for &(block, threads) in &all[..most] {
             let limit = (limit * MIB) as u64;
             let options = Options { limit: Some(limit), backend, block, ..Options::default() };

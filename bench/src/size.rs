@@ -10,6 +10,11 @@ pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / MIB as f64
 }
 
+/// Returns by how many percent `all` is more than `part`.
+pub fn percent_beyond(all: u64, part: u64) -> f64 {
+    (all as f64 / part as f64 - 1.0) * 100.0
+}
+
 /// Reads a decimal or 0x number, without sign or blanks.
 pub fn number(digits: &str) -> Option<u64> {
     let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {

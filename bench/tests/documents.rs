@@ -2,15 +2,78 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use bench::documents::{Results, html, markdown};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-fn experiments(arguments: &[&str], out: &Path) -> Output {
+/// How long what was interrupted may take to be gone.
+const GONE_MAX: Duration = Duration::from_secs(20);
+
+fn command(arguments: &[&str], out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
     command.arg("experiments").args(arguments).arg("--out").arg(out);
-    command.env("UZRAM_BENCH_DIR", out.join("inputs")).output().unwrap()
+    command.env("UZRAM_BENCH_DIR", out.join("inputs"));
+    command
+}
+
+fn experiments(arguments: &[&str], out: &Path) -> Output {
+    command(arguments, out).output().unwrap()
+}
+
+/// What there is on this machine that names a directory: mounts, loop devices and processes.
+fn traces(dir: &Path) -> Vec<String> {
+    let dir = dir.to_str().unwrap();
+    let below =
+        |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts = mounts.lines().map(str::to_owned);
+    // What ends meanwhile is gone.
+    let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into();
+    let loops = below("/sys/block").map(|device| text(&device.join("loop/backing_file")));
+    let programs = below("/proc").map(|process| text(&process.join("cmdline")));
+    mounts.chain(loops).chain(programs).filter(|trace: &String| trace.contains(dir)).collect()
+}
+
+#[test]
+fn what_is_interrupted_leaves_nothing() {
+    let has = |path: &str| Path::new(path).exists();
+    if !geteuid().is_root() || !has("/dev/fuse") || !has("/dev/loop-control") {
+        eprintln!(
+            "documents: what is interrupted can't be tried: no root, /dev/fuse or loop devices"
+        );
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (out, temporary) = (dir.path().join("out"), dir.path().join("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    let text = out.join("inputs/linux-source-6.1/mm/zsmalloc.c");
+    fs::create_dir_all(text.parent().unwrap()).unwrap();
+    fs::write(&text, "int objects, pages;\n".repeat(4000)).unwrap();
+    // Between its beginning and its end, and at once.
+    for pause in [300, 0] {
+        let mut command = command(&["pieces"], &out);
+        let mut child = command.env("TMPDIR", &temporary).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let seen: Vec<String> = lines.take_while(|line| !line.contains("chains of 4")).collect();
+        // The command, its server, the server's mount, the loop device and the file system on it.
+        assert!(traces(&temporary).len() >= 4, "{seen:?}, {:?}", traces(&temporary));
+        sleep(Duration::from_millis(pause));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let since = Instant::now();
+        while !traces(&temporary).is_empty() {
+            assert!(since.elapsed() < GONE_MAX, "{:?}", traces(&temporary));
+            sleep(Duration::from_millis(50));
+        }
+        let left: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(!out.join("report.md").exists());
+    }
 }
 
 #[test]
@@ -48,4 +111,35 @@ fn wrong_use_is_refused() {
     let output = experiments(&["classes"], &file.join("out"));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--out"));
+}
+
+/// Where the committed run is.
+fn committed() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results")
+}
+
+#[test]
+fn the_committed_report_is_of_the_committed_results() {
+    let results = Results::read(&committed()).unwrap();
+    for (name, text) in [("report.md", markdown(&results)), ("report.html", html(&results))] {
+        let is = fs::read_to_string(committed().join(name)).unwrap();
+        assert!(is == text, "docs/results/{name} is not what results.json comes to");
+    }
+}
+
+#[test]
+fn the_committed_run_is_whole() {
+    let text = fs::read_to_string(committed().join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(results["machine"]["is_quick"], false);
+    let ended: Vec<(&str, &str)> = results["experiments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (of["name"].as_str().unwrap(), of["state"].as_str().unwrap_or("not done")))
+        .collect();
+    let all = "untar pieces classes artifacts swap build slabinfo messaging";
+    assert_eq!(ended, all.split(' ').map(|name| (name, "done")).collect::<Vec<_>>());
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    assert!(fs::read_to_string(readme).unwrap().contains("docs/results/report.md"));
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use zram::{Config, Device, MmStat};
-use zsmalloc::{ChainRule, Geometry, KernelGeometry};
+use zram::{Config, Device};
 
 use super::found::{Cell, Found, Table};
 use super::needs::Need;
@@ -11,11 +10,12 @@ use super::scene::Scene;
 use super::{Experiment, Name};
 use crate::Error;
 use crate::aligned::AlignedBuf;
+use crate::experiments::serve::held::PoolKind;
 use crate::filled::{self, kernel_stat};
 use crate::inputs::PageSet;
 use crate::kernel::{self, Rival};
 use crate::report::{Bound, Figure};
-use crate::size::{MIB, mebibytes};
+use crate::size::{MIB, mebibytes, percent_beyond};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: Name::Artifacts,
@@ -24,136 +24,143 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             their metadata) is stored by lz4 on devices with chains of up to 4 and up to 8 \
             pages, by the document's rule, on one with our own geometry, and on the kernel's \
             zram, whose chains have up to 8 pages. The document stored a kernel's build.",
-    needs: |quick| vec![Need::Memory(4 * bytes(quick))],
+    needs: |quick| vec![Need::Memory(4 * if quick { QUICK_BYTES } else { BYTES })],
     run,
 };
 
-/// What the document says of chains of 4 and of 8: bytes compressed and used, objects allocated and
-/// used, pages.
-const DOCUMENT: [(&str, [u64; 5]); 2] = [
-    ("the document, chain 4", [628_083_717, 655_175_680, 413_836, 412_973, 159_955]),
-    ("the document, chain 8", [627_793_930, 641_703_936, 414_852, 412_978, 156_666]),
+const KERNEL: &str = "kernel zram, chain 8";
+/// What the document says of chains of 4 and of 8.
+const DOCUMENT: [(&str, Taken); 2] = [
+    (
+        "the document, chain 4",
+        Taken {
+            data: None,
+            compressed: 628_083_717,
+            used: 655_175_680,
+            objects: Some([413_836, 412_973]),
+            pages: 159_955,
+        },
+    ),
+    (
+        "the document, chain 8",
+        Taken {
+            data: None,
+            compressed: 627_793_930,
+            used: 641_703_936,
+            objects: Some([414_852, 412_978]),
+            pages: 156_666,
+        },
+    ),
 ];
-
-/// Bytes that are stored at most.
-fn bytes(quick: bool) -> u64 {
-    if quick { 128 * MIB } else { 640 * MIB }
-}
+const BYTES: u64 = 640 * MIB;
+const QUICK_BYTES: u64 = 128 * MIB;
 
 /// What a device takes.
+#[derive(Debug, Clone, Copy)]
 struct Taken {
-    mm: MmStat,
-    /// Objects there is room for, objects, pages.
-    pool: [u64; 3],
+    /// Bytes that were stored, where they are told.
+    data: Option<u64>,
+    /// Bytes.
+    compressed: u64,
+    /// Bytes.
+    used: u64,
+    /// Objects that there is room for, and objects, where they are told.
+    objects: Option<[u64; 2]>,
+    pages: u64,
 }
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let program = std::env::current_exe().unwrap_or_default();
     let built = program.parent().unwrap_or(Path::new("/"));
-    let set = PageSet::of_tree(built, &["deps"])?.capped(bytes(scene.quick));
+    let set = PageSet::of_tree(built, &["deps"])?.capped(scene.of(BYTES, QUICK_BYTES));
     if set.page_count() == 0 {
         let reason = format!("nothing that was compiled lies in {}", built.join("deps").display());
         return Err(Error::Setup { reason, remedy: "run it by cargo run --release -p bench" });
     }
     let pages = set.load()?;
-    let head =
-        ["", "data", "compressed", "used", "overhead", "objects, room for", "objects", "pages"];
-    let mut table = Table::new(
-        format!("{:.0} MiB of a compilation's files", mebibytes(pages.len() as u64)),
-        head,
-    );
-    for (who, [compressed, used, allocated, objects, pages]) in DOCUMENT {
-        row(
-            who,
-            ["-".into(), compressed.to_string()],
-            used,
-            compressed,
-            [allocated, objects, pages],
-            &mut table,
-        );
-    }
-    let chain = |chain| {
-        let kernel =
-            KernelGeometry { chain, rule: ChainRule::UsedPercent, ..KernelGeometry::default() };
-        Geometry::Kernel(kernel)
-    };
-    let mut used = Vec::new();
-    for (who, geometry) in [
+    let mut found = Found::default();
+    let mut lines = DOCUMENT.to_vec();
+    let chain = |chain| PoolKind::Kernel { chain, merge: true };
+    let pools = [
         ("uzram, chain 4", chain(4)),
         ("uzram, chain 8", chain(8)),
-        ("uzram, native", Geometry::default()),
-    ] {
+        ("uzram, native", PoolKind::Native),
+    ];
+    scene.expects(pools.len() + 1);
+    for (who, pool) in pools {
         scene.step(who);
-        let Taken { mm, pool } = stored(&pages, geometry)?;
-        let data = [mm.orig_data_size, mm.compr_data_size].map(|bytes| bytes.to_string());
-        row(who, data, mm.mem_used_total, mm.compr_data_size, pool, &mut table);
-        used.push(mm.mem_used_total as f64);
+        lines.push((who, stored(&pages, pool)?));
     }
-    let mut found = Found::default();
     scene.step("the kernel's zram");
-    let kernel = kernel_stat(&pages)?;
-    let native = Figure::new("artifacts", "used by native over chain 8", used[2] / used[1], "");
-    let eight = Figure::new("artifacts", "used by chain 8 over chain 4", used[1] / used[0], "");
-    let document = DOCUMENT[1].1[1] as f64 / DOCUMENT[0].1[1] as f64;
-    found.add(&eight.must(Bound::below(1.0)).rival("the document", document));
-    found.add(&native.must(Bound::below(1.0)));
-    match kernel {
-        Rival::Present(stat) => {
-            kernels_row(&stat, &mut table);
-            let over = Figure::new(
-                "artifacts",
-                "used by native over the kernel's",
-                used[2] / stat.mem_used_total as f64,
-                "",
-            );
-            found.add(&over.must(Bound::below(1.0)));
-        }
+    match kernel_stat(&pages)? {
+        Rival::Present(stat) => lines.push((KERNEL, Taken::of_kernel(&stat))),
         Rival::Absent(reason) => found.note(format!("The kernel's zram is left out: {reason}.")),
     }
-    found.tables.push(table);
+    judge(&lines, &mut found);
+    let data = mebibytes(pages.len() as u64);
+    found.tables.push(table(&lines, format!("{data:.0} MiB of a compilation's files")));
     Ok(found)
 }
 
 /// Stores all pages on a new device, and reads them back.
-fn stored(pages: &AlignedBuf, geometry: Geometry) -> Result<Taken, Error> {
+fn stored(pages: &AlignedBuf, pool: PoolKind) -> Result<Taken, Error> {
+    let geometry = pool.geometry();
     let device = Device::new(Config { geometry, ..Config::new(pages.len() as u64)? })?;
     filled::write(&device, pages)?;
     filled::verify(&device, pages)?;
-    let classes = device.classes();
+    let (mm, classes) = (device.mm_stat(), device.classes());
     let sum = |of: fn(&zsmalloc::ClassStat) -> u64| classes.iter().map(of).sum();
-    let pool = [
-        sum(|class| class.obj_allocated),
-        sum(|class| class.obj_used),
-        sum(|class| class.committed),
-    ];
-    Ok(Taken { mm: device.mm_stat(), pool })
+    Ok(Taken {
+        data: Some(mm.orig_data_size),
+        compressed: mm.compr_data_size,
+        used: mm.mem_used_total,
+        objects: Some([sum(|class| class.obj_allocated), sum(|class| class.obj_used)]),
+        pages: sum(|class| class.committed),
+    })
 }
 
-fn row(
-    who: &str,
-    [data, compressed]: [String; 2],
-    used: u64,
-    compr: u64,
-    pool: [u64; 3],
-    table: &mut Table,
-) {
-    let overhead = format!("{:.2}%", (used as f64 / compr as f64 - 1.0) * 100.0);
-    let cells = [who.to_owned(), data, compressed, used.to_string(), overhead];
-    let pool = pool.map(|count| count.to_string());
-    table.row(cells.into_iter().chain(pool).map(Cell::from));
+impl Taken {
+    /// Of its objects a kernel does not tell that was built without statistics.
+    fn of_kernel(stat: &kernel::MmStat) -> Taken {
+        Taken {
+            data: Some(stat.orig_data_size),
+            compressed: stat.compr_data_size,
+            used: stat.mem_used_total,
+            objects: None,
+            pages: stat.mem_used_total / page::page_size() as u64,
+        }
+    }
 }
 
-/// The kernel does not tell of its objects where it was built without statistics.
-fn kernels_row(stat: &kernel::MmStat, table: &mut Table) {
-    let overhead = (stat.mem_used_total as f64 / stat.compr_data_size as f64 - 1.0) * 100.0;
-    let cells = [stat.orig_data_size, stat.compr_data_size, stat.mem_used_total]
-        .map(|bytes| bytes.to_string());
-    let pages = stat.mem_used_total / page::page_size() as u64;
-    let row = ["kernel zram, chain 8".to_owned()].into_iter().chain(cells).chain([
-        format!("{overhead:.2}%"),
-        "-".to_owned(),
-        "-".to_owned(),
-        pages.to_string(),
-    ]);
-    table.row(row.map(Cell::from));
+/// Longer chains must take less, and ours the least.
+fn judge(lines: &[(&str, Taken)], found: &mut Found) {
+    let [(_, document4), (_, document8), (_, four), (_, eight), (_, native), kernel @ ..] = lines
+    else {
+        return;
+    };
+    let over = |this: &Taken, that: &Taken| this.used as f64 / that.used as f64;
+    let below =
+        |what: &str, value| Figure::new("artifacts", what, value, "").must(Bound::below(1.0));
+    let longer = below("used by chain 8 over chain 4", over(eight, four));
+    found.add(&longer.rival("the document", over(document8, document4)));
+    found.add(&below("used by native over chain 8", over(native, eight)));
+    for (_, kernel) in kernel {
+        found.add(&below("used by native over the kernel's", over(native, kernel)));
+    }
+}
+
+fn table(lines: &[(&str, Taken)], title: String) -> Table {
+    let head =
+        ["", "data", "compressed", "used", "overhead", "objects, room for", "objects", "pages"];
+    let mut table = Table::new(title, head);
+    let told = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
+    for (who, Taken { data, compressed, used, objects, pages }) in lines {
+        let overhead = format!("{:.2}%", percent_beyond(*used, *compressed));
+        let [room, objects] = [0, 1].map(|nth| told(objects.map(|counts| counts[nth])));
+        let [data, compressed, used, pages] =
+            [*data, Some(*compressed), Some(*used), Some(*pages)].map(told);
+        let cells = [(*who).to_owned(), data, compressed, used, overhead, room, objects, pages];
+        table.row(cells.map(Cell::from));
+    }
+    table
 }

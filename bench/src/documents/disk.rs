@@ -2,12 +2,14 @@
 //! kernel's.
 
 use std::path::PathBuf;
+use std::thread::sleep;
 
 use crate::Error;
 use crate::disk::{Looped, Mounted, make_ext4};
 use crate::experiments::serve::held::{Holds, PoolKind};
 use crate::experiments::serve::host::{Disk, Host};
 use crate::kernel::{KernelZram, Rival};
+use crate::stores::SETTLE;
 
 /// See the head of this file. What is first goes first.
 pub(super) struct Mount {
@@ -52,7 +54,11 @@ impl Mount {
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
         match &self.device {
-            Device::Ours { host, .. } => host.holds(),
+            Device::Ours { host, .. } => {
+                // It moves objects in the background.
+                sleep(SETTLE);
+                host.holds()
+            }
             Device::Kernels(device) => {
                 let mm = device.mm_stat()?;
                 let (data, compressed) = (mm.orig_data_size, mm.compr_data_size);

@@ -16,19 +16,12 @@ svg { max-width: 100%; height: auto; }";
 
 /// Returns the report as a page that needs no other file.
 pub fn report(results: &Results) -> String {
-    let whole = markdown::report(results);
-    let mut body = String::new();
-    let mut rest = whole.as_str();
-    // Each experiment's charts follow its text.
+    let mut body = made(&markdown::opening(results));
     for outcome in &results.experiments {
-        let section = markdown::section(outcome);
-        let (before, after) = rest.split_once(section.as_str()).unwrap_or(("", rest));
-        body += &made(before);
-        body += &made(&section).replacen("<h2>", &format!("<h2 id=\"{}\">", outcome.name), 1);
+        let section = made(&markdown::section(outcome));
+        body += &section.replacen("<h2>", &format!("<h2 id=\"{}\">", outcome.name), 1);
         outcome.found.charts.iter().for_each(|of| body += &chart::drawn(of));
-        rest = after;
     }
-    body += &made(rest);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\

@@ -16,13 +16,14 @@ can do the same work. What falls short of the document, of the kernel or of our 
 
 /// Returns the report as Markdown.
 pub fn report(results: &Results) -> String {
-    let mut text = format!("# The documents' experiments\n{INTRODUCTION}\n");
-    text += &machine(&results.machine);
-    text += &summary(results);
-    for outcome in &results.experiments {
-        text += &section(outcome);
-    }
-    text
+    let sections = results.experiments.iter().map(section);
+    [opening(results)].into_iter().chain(sections).collect()
+}
+
+/// What comes before the experiments.
+pub(super) fn opening(results: &Results) -> String {
+    let (machine, summary) = (machine(&results.machine), summary(results));
+    format!("# The documents' experiments\n{INTRODUCTION}\n{machine}{summary}")
 }
 
 fn machine(machine: &Machine) -> String {

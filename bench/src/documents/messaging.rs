@@ -16,7 +16,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "50 groups of senders and receivers exchange messages whose parts come from two \
             object caches, 1000 loops, by the layouts before, after and ours. The document had \
             20 senders and 20 receivers a group on four processors, as processes with sockets; \
-            here are 2 and 2 threads a group. Time is the median of ten pairs of runs in turn. \
+            here are 2 and 2 threads a group. Time is the median of ten pairs of runs in turn, \
+            each of which exchanges all messages ten times. \
             Cache misses are cachegrind's, of a quarter of the messages, where threads take \
             turns as a seed says: so all layouts do the same work.",
     needs: |_| vec![Need::Program("valgrind", "valgrind")],
@@ -33,6 +34,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         Request { cache: cache.clone(), seed: *seed, operations, limit: None, inputs: Vec::new() };
     let mut silent = io::sink();
     let mut report = Report::new(Form::Table, *seed, &mut silent);
+    scene.expects(2);
     scene.step("time");
     slab::messages::run(&request, &mut report)?;
     scene.step("cache misses, by cachegrind");

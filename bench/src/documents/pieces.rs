@@ -50,6 +50,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let source = source_tree(&scene.request.cache)?.join(TEXT);
     let text = fs::read(&source).map_err(Error::file("read", &source, "unpack it again"))?;
     let text = text.repeat(TIMES.max(LARGEST.div_ceil(text.len())));
+    // The native disk, and the kernel's.
+    scene.expects(CHAINS.len() + 2);
     let (rounds, step) = scene.of((ROUNDS, STEP), (1, QUICK_STEP));
     let one = |name: &str, disk: Mount| {
         scene.step(name);

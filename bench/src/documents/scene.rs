@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::results::State;
 use crate::experiments::Request;
 
-const TEMPLATE: &str = "{prefix} {spinner} {msg}, {elapsed}";
-/// How often the spinner turns.
+const TEMPLATE: &str = "{prefix} [{bar:24}] {elapsed}, {msg}";
+/// How often the time is written anew.
 const TICK: Duration = Duration::from_millis(200);
 
 /// See the head of this file.
@@ -31,7 +31,7 @@ impl<'a> Scene<'a> {
         (nth, all): (usize, usize),
     ) -> Scene<'a> {
         let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner(),
+            true => ProgressBar::new(0),
             false => ProgressBar::hidden(),
         };
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -42,11 +42,21 @@ impl<'a> Scene<'a> {
         Scene { request, quick, name, bar }
     }
 
-    /// Tells what is done now: moving on a terminal, a line elsewhere.
+    /// Says how many steps there are, about as long as each other.
+    pub(crate) fn expects(&self, steps: usize) {
+        self.bar.set_length(steps as u64);
+    }
+
+    /// Tells what is done now: on a terminal the bar goes on, elsewhere it is a line.
     pub(crate) fn step(&self, what: impl Display) {
-        match self.bar.is_hidden() {
-            true => eprintln!("bench: {}: {what}", self.name),
-            false => self.bar.set_message(what.to_string()),
+        if self.bar.is_hidden() {
+            eprintln!("bench: {}: {what}", self.name);
+        } else {
+            // The step before is done; of the first there is none.
+            if !self.bar.message().is_empty() {
+                self.bar.inc(1);
+            }
+            self.bar.set_message(what.to_string());
         }
     }
 

@@ -47,12 +47,12 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
+    // Two methods, and the kernel's folios.
+    scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
-        let mut laps = Vec::new();
-        for block in BLOCKS {
-            scene.step(format!("uzram, {method}, {} KiB", block >> 10));
-            laps.push(Some(our_laps(&pages, method, block, rounds)?));
-        }
+        scene.step(format!("uzram, {method}"));
+        let laps = our_laps(&pages, method, &BLOCKS, rounds)?;
+        let laps: Vec<_> = laps.into_iter().map(Some).collect();
         compare(method, &laps, &mut found);
         rows(&format!("uzram, {method}"), &laps, &mut table);
         found.charts.push(chart(method, &laps));

@@ -1,8 +1,9 @@
 //! A source tree is unpacked on a disk, and removed directory by directory.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
 
 use super::disk::Mount;
 use super::found::{Cell, Chart, Found, Series, Table};
@@ -15,8 +16,7 @@ use crate::experiments::serve::tree::{pack, unpack_at};
 use crate::inputs::{REMOVAL_ORDER, source_tree};
 use crate::kernel::Rival;
 use crate::report::{Bound, Figure};
-use crate::size::{GIB, mebibytes};
-use crate::stores::SETTLE;
+use crate::size::{GIB, mebibytes, percent_beyond};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: Name::Untar,
@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const DISK: u64 = 3 * GIB;
+const DISKS: usize = 4;
 /// What the document has without merging and with it, in percent: unpacked, and after each
 /// directory.
 const DOCUMENT: [[f64; 2]; 10] = [
@@ -74,6 +75,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let tree = source_tree(&scene.request.cache)?;
     let without = scene.of(0, QUICK_WITHOUT);
     let steps = &REMOVAL_ORDER[without..];
+    // Of each disk: unpacked, all removals, what is left.
+    scene.expects(1 + DISKS * (steps.len() + 2));
     scene.step("packing");
     let packed = match scene.quick {
         true => pack(&tree, steps)?,
@@ -121,46 +124,57 @@ fn one(
 ) -> Result<Vec<Holds>, Error> {
     scene.step(format!("{name}: unpacking"));
     unpack_at(packed, &disk.mounted.dir)?;
-    let look = |disk: &Mount| {
-        disk.mounted.settle()?;
-        // Ours moves objects in the background.
-        sleep(SETTLE);
-        disk.holds()
-    };
-    let mut holds = vec![look(&disk)?];
+    let mut holds = vec![disk.holds()?];
     for step in steps {
         scene.step(format!("{name}: -{step}"));
         let dir = disk.mounted.dir.join(step);
         fs::remove_dir_all(&dir).map_err(Error::file("remove", &dir, "run it again"))?;
-        holds.push(look(&disk)?);
+        holds.push(disk.holds()?);
     }
     disk.compact()?;
     holds.push(disk.holds()?);
     scene.step(format!("{name}: comparing"));
     let disk = disk.again()?;
-    compare(&disk.mounted.dir, tree)?;
+    // A quick run packs only what it removes.
+    let is_left = |name: &OsString| !scene.quick && steps.iter().all(|step| name != step);
+    compare(&disk.mounted.dir, tree, &is_left)?;
     Ok(holds)
 }
 
-/// What is left of a tree is as it was.
-fn compare(left: &Path, tree: &Path) -> Result<(), Error> {
-    let listed = fs::read_dir(left).map_err(Error::file("list", left, "run it again"))?;
-    for entry in listed.flatten() {
-        let (path, was) = (entry.path(), tree.join(entry.file_name()));
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && was.exists() => compare(&path, &was)?,
-            Ok(kind) if kind.is_file() && fs::read(&path).ok() != fs::read(&was).ok() => {
-                return Err(Error::Mismatch { device: path.display().to_string(), offset: 0 });
-            }
-            _ => {}
+/// What is left of a tree is as it was, with all its files for which `is_left`.
+fn compare(left: &Path, tree: &Path, is_left: &dyn Fn(&OsString) -> bool) -> Result<(), Error> {
+    let is_of_tree = |name: &OsString| name != "lost+found";
+    let expected: BTreeSet<OsString> = names(tree)?.into_iter().filter(is_left).collect();
+    let found: BTreeSet<OsString> = names(left)?.into_iter().filter(is_of_tree).collect();
+    let differs = |path: &Path| Error::Mismatch { device: path.display().to_string(), offset: 0 };
+    if let Some(name) = found.symmetric_difference(&expected).next() {
+        return Err(differs(&left.join(name)));
+    }
+    for name in found {
+        let (path, was) = (left.join(&name), tree.join(&name));
+        if path.is_symlink() || !path.is_dir() {
+            let is_same = match path.is_symlink() {
+                true => fs::read_link(&path).ok() == fs::read_link(&was).ok(),
+                false => fs::read(&path).ok() == fs::read(&was).ok(),
+            };
+            is_same.then_some(()).ok_or_else(|| differs(&path))?;
+        } else {
+            compare(&path, &was, &|_| true)?;
         }
     }
     Ok(())
 }
 
+fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
+    let listed = fs::read_dir(dir).and_then(|listed| {
+        listed.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()
+    });
+    listed.map_err(Error::file("list", dir, "run it again"))
+}
+
 /// Percent that the pool takes beyond the compressed data.
 fn overhead(holds: &Holds) -> f64 {
-    (holds.used as f64 / holds.compressed as f64 - 1.0) * 100.0
+    percent_beyond(holds.used, holds.compressed)
 }
 
 fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usize) -> Table {

@@ -16,7 +16,7 @@ use super::Request;
 use crate::Error;
 use crate::report::Report;
 
-pub(crate) use build::{Build, builds};
+pub(crate) use build::{Build, Limited, builds, count as build_count};
 pub use heap::run as heap;
 pub use launch::launch;
 pub use limited::run as jobs;

@@ -2,7 +2,6 @@
 
 use crate::Error;
 use crate::mappings::PROBATION_MAX;
-use std::time::Instant;
 
 /// The clock, and the queue of pieces with blocks in probation.
 #[derive(Debug)]
@@ -17,8 +16,6 @@ pub(crate) struct Evictor {
     queued: usize,
     /// Whether nothing is to go any more.
     pub(crate) has_ended: bool,
-    /// Before then the device is not packed again.
-    pub(crate) packs_from: Option<Instant>,
 }
 
 /// What a step of the hand came to.
@@ -39,15 +36,7 @@ impl Evictor {
             .try_reserve_exact(room)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
-        Ok(Evictor {
-            pieces,
-            hand: 0,
-            queue: queue.into(),
-            first: 0,
-            queued: 0,
-            has_ended: false,
-            packs_from: None,
-        })
+        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0, has_ended: false })
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -47,7 +47,6 @@ impl Pager {
                 gone += more;
             }
         }
-        self.pack_where_tight(evictor);
         self.weigh();
         self.limit.set_stuck(gone == 0);
         gone

@@ -18,7 +18,7 @@ use crate::Error;
 use crate::policy::PIECE;
 use crate::tree::{Member, Tree};
 use peak::Peak;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
 const GROWTH_BYTES: u64 = 256 << 10;
@@ -46,8 +46,8 @@ pub(crate) struct Limit {
     pub(crate) peak: Peak,
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     stuck: AtomicUsize,
-    /// Whether a tree's can't be kept: see `in_tree`.
-    is_lost: AtomicBool,
+    /// By how much a tree's is passed by what can't go, for each of its large processes.
+    beyond: AtomicU64,
     /// The processes that it is the limit of, if it is not this one's alone.
     pub(crate) member: Option<Member>,
 }
@@ -65,7 +65,7 @@ impl Limit {
             tables: AtomicU64::new(0),
             peak: Peak::default(),
             stuck: AtomicUsize::new(usize::MAX),
-            is_lost: AtomicBool::new(false),
+            beyond: AtomicU64::new(0),
             member: None,
         }
     }
@@ -75,13 +75,14 @@ impl Limit {
         self.member = tree.map(Member::new);
     }
 
-    /// Takes note of what an empty region takes with its device; whether the limit allows that.
+    /// Takes note of what the device of an empty region takes, and will take with all its streams;
+    /// whether the limit allows that.
     ///
     /// # Errors
     /// As of [`set`](Self::set).
-    pub(crate) fn begin(&self, device: u64) -> Result<(), Error> {
+    pub(crate) fn begin(&self, device: u64, device_least: u64) -> Result<(), Error> {
         self.set_device(device);
-        self.least.store(self.own + device, Relaxed);
+        self.least.store(self.own + device_least, Relaxed);
         self.set(self.get())
     }
 

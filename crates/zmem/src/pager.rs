@@ -22,6 +22,7 @@ use crate::{Error, Options, probes};
 use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
 use zram::Device;
 
 /// What became of a fault.
@@ -68,6 +69,10 @@ pub(crate) struct Pager {
     pub(crate) waker: Waker,
     /// Bytes that had been evicted when the device was last gone over.
     pub(crate) compacted: AtomicU64,
+    /// Before then the device is not packed again where room is tight.
+    pub(crate) packs_from: Mutex<Option<Instant>>,
+    /// Whether no fault interrupts the allocator.
+    pub(crate) is_heap_own: bool,
     /// How often blocks were closed that had been resident, by their pieces: some pieces share one.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
@@ -158,6 +163,8 @@ impl Pager {
             round: AtomicU32::new(0),
             waker: Waker::default(),
             compacted: AtomicU64::new(0),
+            packs_from: Mutex::new(None),
+            is_heap_own,
             closings: [const { AtomicU32::new(0) }; CLOSINGS],
             order: Order::default(),
             recent: Recent::new(blocks.unit),
@@ -166,7 +173,7 @@ impl Pager {
             _mappings: mappings,
         };
         pager.memory.allow_folios(blocks.stored.min(blocks.unit));
-        pager.limit.begin(pager.device.mem_total())?;
+        pager.limit.begin(pager.device_bytes(), pager.device.mem_total())?;
         match contents {
             Contents::Untouched => {}
             Contents::InUse => pager.take_over(),
@@ -207,9 +214,14 @@ impl Pager {
         done.unwrap_or_else(|errno| refused(what, errno));
     }
 
+    /// Returns what the device takes by now.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        self.device.mem_total() - self.device.mem_unused()
+    }
+
     /// Takes account of what the device takes by now.
     pub(crate) fn weigh(&self) {
-        self.limit.set_device(self.device.mem_total());
+        self.limit.set_device(self.device_bytes());
         let mm = self.device.mm_stat();
         self.stored_most.note(mm.orig_data_size, mm.compr_data_size);
     }

@@ -1,7 +1,6 @@
 //! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
 //! no such thread.
 
-use crate::clock::Evictor;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::recent::Spares;
@@ -14,10 +13,14 @@ const ROOM_TIME: Duration = Duration::from_millis(100);
 /// And so long in all, where others take all room that is made.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
-/// Where room is tight, the device is packed that could give up this share of its pages.
-const TIGHT_SHARE: u64 = 32;
+/// Where room is tight, the device is packed if that frees this share of its pages.
+const GAIN_SHARE: u64 = 32;
+/// And where the limit is lost, this one.
+const LOST_GAIN_SHARE: u64 = 128;
 /// After it was, this many times as long passes until it is again.
 const PACK_PAUSE: u32 = 16;
+/// What is longer was not spent on it: the process was stopped.
+const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 
 impl Pager {
     /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
@@ -55,31 +58,50 @@ impl Pager {
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            self.evict(&mut evictor, units.max(least), Spares::Recent, buf);
+            let wanted = least.min(self.units_above_floor()).max(units);
+            self.evict(&mut evictor, wanted, Spares::Recent, buf);
+            drop(evictor);
+            if self.is_heap_own {
+                self.pack_where_tight();
+            }
         }
+    }
+
+    /// Returns how many blocks may go until the floor is reached, and a batch at least.
+    pub(crate) fn units_above_floor(&self) -> usize {
+        let above = self.limit.above_floor() as usize / self.blocks.unit;
+        above.max(self.batch())
     }
 
     /// Takes account of what was freed, which an eviction does else: there may be none, as no more
     /// than the floor is left.
     fn regain_limit(&self) {
-        if let Some(mut evictor) = self.evictor.try_lock() {
+        if let Some(_evictor) = self.evictor.try_lock() {
             self.drop_copies();
-            self.pack_where_tight(&mut evictor);
             self.weigh();
+        }
+        if self.is_heap_own {
+            self.pack_where_tight();
+        } else {
+            self.waker.wake();
         }
     }
 
     /// Moves some objects of the device together where what can't go leaves little room: a block
-    /// that stays is worth more then than the time.
-    pub(crate) fn pack_where_tight(&self, evictor: &mut Evictor) {
-        if !self.limit.is_tight() {
+    /// that stays is worth more then than the time. The caller is within the gate, and no signal
+    /// comes. That allocates, so it is not for faults that may have interrupted the allocator.
+    pub(crate) fn pack_where_tight(&self) {
+        // One thread at a time.
+        let Some(mut packs_from) = self.packs_from.try_lock() else { return };
+        let began = Instant::now();
+        if packs_from.is_some_and(|from| began < from) || !self.limit.is_tight() {
             return;
         }
-        let began = Instant::now();
-        if evictor.packs_from.is_none_or(|from| from <= began) {
-            self.pack(TIGHT_SHARE);
-            evictor.packs_from = Some(began + began.elapsed() * (PACK_PAUSE + 1));
-        }
+        let share = if self.limit.is_lost() { LOST_GAIN_SHARE } else { GAIN_SHARE };
+        self.pack(share);
+        self.weigh();
+        let took = began.elapsed().min(PACK_TIME_MAX);
+        *packs_from = Some(began + took * (PACK_PAUSE + 1));
     }
 
     /// Waits until the thread has made room, finds none, or does nothing for long; or a fork keeps

@@ -20,7 +20,7 @@ impl Pager {
             is_in_tree: self.limit.is_in_tree(),
             resident: self.limit.resident_bytes(),
             resident_max: (self.limit.peak.resident() * self.blocks.unit) as u64,
-            device: self.device.mem_total(),
+            device: self.device_bytes(),
             pool: mm.mem_used_total,
             stored: mm.orig_data_size,
             compressed: mm.compr_data_size,

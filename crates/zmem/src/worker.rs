@@ -26,6 +26,8 @@ const FREEABLE_SHARE: u64 = 8;
 const WHOLE_MAX: u64 = 64 << 20;
 /// Between two looks at that so many steps are made.
 const COMPACTED_STEPS: usize = 16;
+/// Where the device has many pages, this share of them is freed in one step.
+const STEP_SHARE: u64 = 256;
 /// Bytes that go before a fork that waits is let in, and others may make room.
 const STEP_BYTES: usize = 1 << 20;
 
@@ -130,7 +132,11 @@ impl Pager {
                     let mut goes_on = self.limit.is_wanted(self.batch());
                     while goes_on {
                         goes_on = self.run_step(&mut buf);
+                        self.compact_by(|| self.pack_where_tight());
                         evicted += 1;
+                    }
+                    if self.limit.is_lost() {
+                        self.compact_by(|| self.pack_where_tight());
                     }
                     if evicted >= COMPACTED_STEPS {
                         self.compact(FREEABLE_SHARE);
@@ -145,7 +151,8 @@ impl Pager {
     fn run_step(&self, buf: &mut [u8]) -> bool {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
-            self.evict(&mut self.evictor.lock(), self.step_units(), Spares::Nothing, buf)
+            let wanted = self.step_units().min(self.units_above_floor());
+            self.evict(&mut self.evictor.lock(), wanted, Spares::Nothing, buf)
         });
         self.waker.step();
         let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
@@ -160,19 +167,21 @@ impl Pager {
     /// Moves some objects of the device together, if that frees this share of its pages; whether
     /// some were freed.
     pub(crate) fn compact(&self, share: u64) -> bool {
-        self.compact_by(|_| self.pack(share))
+        self.compact_by(|| self.pack(share))
     }
 
-    /// Does so within the gate, and with signals blocked.
+    /// Does so where the caller is within the gate, and no signal comes.
     pub(crate) fn pack(&self, share: u64) -> bool {
-        let is_due = self.device.freeable() as u64 > self.device.mm_stat().mem_used_total / share;
-        is_due && self.device.shrink(STEP_BYTES) > 0
+        let used = self.device.mm_stat().mem_used_total;
+        let is_due = self.device.freeable() as u64 > used / share;
+        is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
     }
 
     /// Moves all objects of a device together that is small, for which what its last pages lack is
     /// much, and that has stored as much as it has since the last time.
     pub(crate) fn compact_whole(&self) {
-        self.compact_by(|used| {
+        self.compact_by(|| {
+            let used = self.device.mm_stat().mem_used_total;
             let stored = self.counters.evicted.load(Relaxed) * self.blocks.unit as u64;
             let before = self.compacted.load(Relaxed);
             if used <= WHOLE_MAX && stored.saturating_sub(before) >= used {
@@ -182,10 +191,10 @@ impl Pager {
         });
     }
 
-    fn compact_by<T>(&self, compact: impl FnOnce(u64) -> T) -> T {
+    fn compact_by<T>(&self, compact: impl FnOnce() -> T) -> T {
         signals::without_signals(|| {
             let _inside = GATE.enter();
-            let compacted = compact(self.device.mm_stat().mem_used_total);
+            let compacted = compact();
             self.weigh();
             compacted
         })

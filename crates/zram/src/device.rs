@@ -411,6 +411,12 @@ impl Device {
         size_of::<Self>() as u64 + self.table.bytes()
     }
 
+    /// Returns the bytes of [`mem_total`](Self::mem_total) that are streams' which no request has
+    /// used yet. The system gives memory for them with their first use.
+    pub fn mem_unused(&self) -> u64 {
+        self.table.streams.unused_bytes() as u64
+    }
+
     /// Returns the limit of all memory in bytes, if there is one.
     pub fn total_limit(&self) -> Option<u64> {
         self.table.total.limit()

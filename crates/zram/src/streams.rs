@@ -8,11 +8,14 @@ use crate::{Config, Error, SLOT_BYTES};
 use page::fork::{Mutex, Step};
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What a thread needs to compress and decompress. Nothing in it allocates later.
 pub(crate) struct Workspace {
     /// Which of the streams this is.
     pub(crate) index: usize,
+    /// Whether anyone has had it.
+    is_used: bool,
     pub(crate) codecs: Codecs,
     /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
@@ -68,6 +71,10 @@ pub(crate) struct Streams {
     requests: usize,
     /// What they share is in it: the digests of a dictionary.
     bytes: usize,
+    /// Bytes of one stream that are written only once it is used.
+    bytes_by_use: usize,
+    /// How many have been used.
+    used: AtomicUsize,
 }
 
 impl Streams {
@@ -89,6 +96,7 @@ impl Streams {
             .map(|nth| {
                 Ok(Padded(Mutex::new(Workspace {
                     index: nth,
+                    is_used: false,
                     expects_same_place: false,
                     codecs: prepared.codecs()?,
                     scratch: Box::new([0; 2 * SLOT_BYTES]),
@@ -102,10 +110,13 @@ impl Streams {
         };
         let buffers = workspaces.iter().map(|workspace| 3 * SLOT_BYTES + of_blocks(workspace));
         let buffers: usize = buffers.sum();
-        let contexts = blocks.iter().chain([&prepared]).map(|prepared| prepared.bytes(count));
-        let bytes = size_of_val(&*workspaces) + buffers + contexts.sum::<usize>();
+        let contexts = |count| -> usize {
+            blocks.iter().chain([&prepared]).map(|prepared| prepared.bytes(count)).sum()
+        };
+        let bytes = size_of_val(&*workspaces) + buffers + contexts(count);
+        let bytes_by_use = contexts(1) - contexts(0) + workspaces.first().map_or(0, of_blocks);
         let requests = count - usize::from(config.needs_job_stream());
-        Ok(Streams { workspaces, requests, bytes })
+        Ok(Streams { workspaces, requests, bytes, bytes_by_use, used: AtomicUsize::new(0) })
     }
 
     /// Waits for every stream, and keeps it, over a fork.
@@ -121,20 +132,36 @@ impl Streams {
         self.bytes
     }
 
-    /// This processor's stream; where it is busy another that is not; else it is waited for.
+    /// Returns the bytes of streams that nobody has used yet, which the system has not given: they
+    /// are zeros.
+    pub(crate) fn unused_bytes(&self) -> usize {
+        (self.len() - self.used.load(Relaxed)) * self.bytes_by_use
+    }
+
+    /// Of the streams that have been used this processor's; where it is busy another that is not;
+    /// else one that takes memory from now on, and where there is none it is waited for.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
-        let count = self.requests;
-        let first = rustix::thread::sched_getcpu() % count;
-        (0..count)
-            .find_map(|step| self.workspaces[(first + step) % count].0.try_lock())
-            .unwrap_or_else(|| self.workspaces[first].0.lock())
+        let used = self.used.load(Relaxed).clamp(1, self.requests);
+        let first = rustix::thread::sched_getcpu() % used;
+        let own = (0..used).map(|step| (first + step) % used);
+        let free = own.chain(used..self.requests).find_map(|nth| self.workspaces[nth].0.try_lock());
+        self.begun(free.unwrap_or_else(|| self.workspaces[first].0.lock()))
     }
 
     /// Returns the stream that is for jobs, or a request's where there is none.
     pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
         match self.workspaces.get(self.requests) {
-            Some(workspace) => workspace.0.lock(),
+            Some(workspace) => self.begun(workspace.0.lock()),
             None => self.get(),
         }
+    }
+
+    /// Takes account of its first use.
+    fn begun<'s>(&self, mut stream: MutexGuard<'s, Workspace>) -> MutexGuard<'s, Workspace> {
+        if !stream.is_used {
+            stream.is_used = true;
+            self.used.fetch_add(1, Relaxed);
+        }
+        stream
     }
 }

@@ -177,6 +177,32 @@ fn slots_of_every_kind_are_counted() {
 }
 
 #[test]
+fn streams_take_memory_with_their_first_use() {
+    let streams = 3;
+    let config = Config { streams: Some(streams), ..config("lz4", 64 * SLOT_BYTES as u64) };
+    let device = Device::new(config).unwrap();
+    let each = device.mem_unused() / streams as u64;
+    assert!(each > 0 && 3 * each < device.mem_total());
+    // One thread needs one, whatever processors it runs on.
+    for nth in 0..64 {
+        device.write(nth * SLOT_BYTES as u64, &[nth as u8 | 1; 100]).unwrap();
+        assert_eq!(device.mem_unused(), 2 * each);
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for nth in 0..2000 {
+                    device.write(nth % 64 * SLOT_BYTES as u64, &nth.to_ne_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(device.mem_unused() % each, 0);
+    assert!(device.mem_unused() <= 2 * each);
+    device.check();
+}
+
+#[test]
 fn bad_requests_are_named_and_change_nothing() {
     assert!(matches!(Device::new(Config::new(0).unwrap()), Err(Error::Disksize { bytes: 0, .. })));
     assert!(matches!(Device::new(Config::new(1 << 44).unwrap()), Err(Error::Disksize { .. })));

@@ -282,8 +282,9 @@ impl EntryPool {
 
     /// Returns the bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
     pub fn freeable(&self) -> usize {
-        let pages: u64 = self.classes().iter().map(|stat| stat.gain).sum();
-        pages as usize * page_size()
+        let here = try_repair(&self.0);
+        let pages = here.classes.iter().map(|class| here.lock(class).gain() as usize);
+        pages.sum::<usize>() * page_size()
     }
 
     /// Returns the pages that compaction has freed so far.

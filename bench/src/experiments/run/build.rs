@@ -12,36 +12,54 @@ use crate::kernel::Rival;
 
 /// Jobs at once.
 const JOBS: u32 = 8;
-/// The limit is this share of what it takes alone.
-const SHARE: f64 = 0.6;
+/// The limits are these shares of what it takes alone.
+const SHARES: [f64; 2] = [0.75, 0.6];
 /// Bytes of the kernel's swap.
 const SWAP: u64 = 2 << 30;
-/// Each of our sides, with its options.
-const OURS: [(&str, &[&str]); 2] = [
-    ("uzram run, blocks of 4 KiB", &["--algorithm", "zstd", "--block", "4K"]),
-    ("uzram run, blocks of 16 KiB", &["--algorithm", "zstd", "--block", "16K"]),
+/// Each of our sides: KiB of a block, and the options.
+const OURS: [(u64, &[&str]); 2] = [
+    (4, &["--algorithm", "zstd", "--block", "4K"]),
+    (16, &["--algorithm", "zstd", "--block", "16K"]),
 ];
 
 /// What all builds took.
 #[derive(Debug)]
 pub(crate) struct Builds {
-    /// Bytes of the limit.
-    pub(crate) limit: u64,
     /// Bytes that it takes alone.
     pub(crate) alone: u64,
-    pub(crate) sides: Vec<Build>,
+    /// Without a limit.
+    pub(crate) free: Build,
+    pub(crate) limited: Vec<Limited>,
     /// Why the kernel is not among them.
     pub(crate) no_kernel: Option<String>,
+}
+
+/// Builds with a limit.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    /// Bytes.
+    pub(crate) limit: u64,
+    /// By the kernel's cgroup.
+    pub(crate) kernel: Option<Build>,
+    /// By blocks of 4 KiB, and of 16 KiB.
+    pub(crate) ours: [Build; 2],
 }
 
 /// What builds took on one side, as means.
 #[derive(Debug)]
 pub(crate) struct Build {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// Wall clock, in seconds.
     pub(crate) seconds: f64,
     /// User and system time of all processes, in seconds.
     pub(crate) cpu: f64,
+    /// Bytes that went out, where that is told.
+    pub(crate) out: Option<f64>,
+}
+
+/// How many builds there are in so many rounds.
+pub(crate) fn count(rounds: u64) -> u64 {
+    1 + rounds * (1 + SHARES.len() as u64 * (1 + OURS.len() as u64))
 }
 
 /// Builds all C sources below a directory, in rounds, each side once in a round.
@@ -54,17 +72,22 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
         let reason = "the compilation by itself".to_owned();
         return Err(Error::ToolFailed { tool: "make", reason, remedy: "run it by hand" });
     }
-    let limit = (alone.peak.anonymous as f64 * SHARE) as u64;
     let kernel = Kernel::acquire(SWAP)?;
-    let mut sides = vec![("no limit", Side::Alone, Vec::new())];
-    if let Rival::Present(_) = &kernel {
-        sides.push(("the kernel's cgroup", Side::Kernel(limit), Vec::new()));
-    }
-    for (name, options) in OURS {
-        sides.push((name, Side::Ours { limit, options, is_confined: false }, Vec::new()));
-    }
+    let mut free = Rounds::new("no limit".to_owned(), Side::Alone, None);
+    let limits = SHARES.map(|share| (alone.peak.anonymous as f64 * share) as u64);
+    let mut limited = limits.map(|limit| {
+        let kernels = Rounds::new("the kernel's cgroup".to_owned(), Side::Kernel(limit), None);
+        let kernels = matches!(kernel, Rival::Present(_)).then_some(kernels);
+        let ours = OURS.map(|(block, options)| {
+            let side = Side::Ours { limit, options, is_confined: false };
+            Rounds::new(format!("uzram run, blocks of {block} KiB"), side, Some(block << 10))
+        });
+        (limit, kernels, ours)
+    });
     for round in 0..rounds {
-        for (name, side, outcomes) in &mut sides {
+        let with_limit =
+            limited.iter_mut().flat_map(|(_, kernels, ours)| kernels.iter_mut().chain(ours));
+        for Rounds { name, side, outcomes, .. } in std::iter::once(&mut free).chain(with_limit) {
             step(&format!("{name}, round {} of {rounds}", round + 1));
             let outcome = run_side(&job, *side, &place, false)?;
             if outcome.shown != alone.shown {
@@ -79,12 +102,41 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
         Rival::Present(_) => None,
         Rival::Absent(reason) => Some(reason),
     };
-    let sides = sides.into_iter().map(|(name, _, outcomes)| Build {
-        name,
-        seconds: mean(&outcomes, |outcome| outcome.seconds),
-        cpu: mean(&outcomes, |outcome| outcome.cpu),
+    let limited = limited.into_iter().map(|(limit, kernel, ours)| Limited {
+        limit,
+        kernel: kernel.map(Rounds::mean),
+        ours: ours.map(Rounds::mean),
     });
-    Ok(Builds { limit, alone: alone.peak.anonymous, sides: sides.collect(), no_kernel })
+    let limited = limited.collect();
+    Ok(Builds { alone: alone.peak.anonymous, free: free.mean(), limited, no_kernel })
+}
+
+/// Builds on one side.
+struct Rounds {
+    name: String,
+    side: Side,
+    /// Bytes of a block, where it is ours.
+    block: Option<u64>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Rounds {
+    fn new(name: String, side: Side, block: Option<u64>) -> Rounds {
+        Rounds { name, side, block, outcomes: Vec::new() }
+    }
+
+    fn mean(self) -> Build {
+        let Rounds { name, block, outcomes, .. } = self;
+        let mean =
+            |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64;
+        let evicted = mean(|outcome| outcome.stats.evicted);
+        Build {
+            name,
+            seconds: mean(|outcome| outcome.seconds),
+            cpu: mean(|outcome| outcome.cpu),
+            out: block.map(|bytes| evicted * bytes as f64),
+        }
+    }
 }
 
 /// A makefile of all sources, and a sum of what they become.
@@ -104,7 +156,3 @@ all: $(objects)
 %.o: %.c
 \t$(CC) -O2 -w -DXXH_NAMESPACE=ZSTD_ -DZSTD_LEGACY_SUPPORT=0 -DZSTD_DISABLE_ASM -c $< -o $@
 ";
-
-fn mean(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
-    outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
-}

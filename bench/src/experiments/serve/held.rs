@@ -56,7 +56,9 @@ pub fn hold(order: &str) -> Result<(), Error> {
         algorithm: zcomp::by_name(&order.algorithm).map_err(|error| refused(&error))?,
         params: Params { level: order.level, ..Params::default() },
         block: order.block,
-        ..packed(order.pool, Config::new(order.bytes)?)
+        geometry: order.pool.geometry(),
+        compaction: order.pool.compaction(),
+        ..Config::new(order.bytes)?
     };
     let zram = Arc::new(Zram::new());
     let config = Config { disksize: 0, ..config };
@@ -93,14 +95,23 @@ pub fn hold(order: &str) -> Result<(), Error> {
     }
 }
 
-/// A configuration with such a pool.
-fn packed(pool: PoolKind, config: Config) -> Config {
-    match pool {
-        PoolKind::Native => config,
-        PoolKind::Kernel { chain, merge } => {
-            let kernel = KernelGeometry { chain, rule: ChainRule::UsedPercent, merge, order: 0 };
-            let geometry = Geometry::Kernel(kernel);
-            Config { geometry, compaction: Compaction::Manual, ..config }
+impl PoolKind {
+    pub(crate) fn geometry(self) -> Geometry {
+        match self {
+            PoolKind::Native => Geometry::default(),
+            PoolKind::Kernel { chain, merge } => Geometry::Kernel(KernelGeometry {
+                chain,
+                rule: ChainRule::UsedPercent,
+                merge,
+                order: 0,
+            }),
+        }
+    }
+
+    fn compaction(self) -> Compaction {
+        match self {
+            PoolKind::Native => Compaction::default(),
+            PoolKind::Kernel { .. } => Compaction::Manual,
         }
     }
 }

@@ -25,28 +25,46 @@ pub(crate) struct Laps {
     pub(crate) ratio: f64,
 }
 
-impl Laps {
-    fn add(&mut self, took: &Took) {
-        self.out += took.out;
-        self.back += took.back;
+/// So many rounds of each side, in turn, after one of each that warms up.
+fn in_turn<R>(rounds: u64, sides: &mut [R]) -> Result<Vec<Laps>, Error>
+where
+    R: FnMut() -> Result<Took, Error>,
+{
+    let mut all = vec![Laps::default(); sides.len()];
+    for side in &mut *sides {
+        side()?;
     }
+    for _ in 0..rounds {
+        for (laps, side) in all.iter_mut().zip(&mut *sides) {
+            let Took { out, back, .. } = side()?;
+            laps.out += out;
+            laps.back += back;
+        }
+    }
+    Ok(all)
 }
 
-/// By the backend that needs no right, in blocks of `block` bytes. One round before warms up.
-pub(crate) fn ours(pages: &[u8], method: Method, block: usize, rounds: u64) -> Result<Laps, Error> {
+/// By the backend that needs no right, in blocks of so many bytes.
+pub(crate) fn ours(
+    pages: &[u8],
+    method: Method,
+    blocks: &[usize],
+    rounds: u64,
+) -> Result<Vec<Laps>, Error> {
     let words = in_order(pages.len(), PAGE);
     let expected = touch(pages, &words);
-    let mut held = Held::start(pages, method, block, SIGNAL)?;
-    held.round(&words, expected)?;
-    let mut laps = Laps::default();
-    for _ in 0..rounds {
-        laps.add(&held.round(&words, expected)?);
-    }
+    let held = blocks.iter().map(|block| Held::start(pages, method, *block, SIGNAL));
+    let mut held = held.collect::<Result<Vec<_>, Error>>()?;
+    let words = &words;
+    let sides = held.iter_mut().map(|held| move || held.round(words, expected));
+    let mut all = in_turn(rounds, &mut sides.collect::<Vec<_>>())?;
     drop(held);
-    let region = region(pages, method, block, BackendKind::Signal)?;
-    region.advise(0..pages.len(), Advice::Cold)?;
-    laps.ratio = region.stats().pool as f64 / pages.len() as f64;
-    Ok(laps)
+    for (laps, block) in all.iter_mut().zip(blocks) {
+        let region = region(pages, method, *block, BackendKind::Signal)?;
+        region.advise(0..pages.len(), Advice::Cold)?;
+        laps.ratio = region.stats().pool as f64 / pages.len() as f64;
+    }
+    Ok(all)
 }
 
 /// By the kernel's swap, with lz4 and folios of `folio` bytes.
@@ -58,11 +76,7 @@ pub(crate) fn kernels(pages: &[u8], folio: usize, rounds: u64) -> Result<Rival<L
     let words = in_order(pages.len(), PAGE);
     let expected = touch(pages, &words);
     let swapped = Swapped::new(swap, pages, folio)?;
-    round(&swapped, &words, expected)?;
-    let mut laps = Laps::default();
-    for _ in 0..rounds {
-        laps.add(&round(&swapped, &words, expected)?);
-    }
-    laps.ratio = swapped.used()? as f64 / pages.len() as f64;
-    Ok(Rival::Present(laps))
+    let all = in_turn(rounds, &mut [|| round(&swapped, &words, expected)])?;
+    let ratio = swapped.used()? as f64 / pages.len() as f64;
+    Ok(Rival::Present(Laps { ratio, ..all[0] }))
 }

@@ -18,64 +18,65 @@ const FLOOR_MIN: u64 = 1 << 20;
 const FLOOR_MAX: u64 = 16 << 20;
 /// Of a small limit it is this share at most.
 const FLOOR_SHARE_MAX: u64 = 8;
-/// A process that has lost its limit has more, as it would do nothing but compress else.
-const LOST_FLOOR_SHARE: u64 = 4;
-/// Where there is no tree, the floor grows by so much of what can't go beyond the limit.
+/// It grows by so much of what can't go beyond the limit, as a process would do nothing but
+/// compress else.
 const BEYOND_WEIGHT: u64 = 4;
+/// Up to this share.
+const LOST_FLOOR_SHARE: u64 = 4;
 /// Processes that hold such a share of a limit divide it among them.
 const LARGE_SHARE: u64 = 16;
 /// Room is tight where less than this share of the limit is left by what can't go.
 const TIGHT_SHARE: u64 = 16;
-/// A limit is lost that is passed by this share, while less than another such share could go.
+/// A process says that its tree's limit can't be kept where what can't go passes it by this share.
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
+    /// What this process may have resident where the limit can be kept.
+    fn kept_floor(&self, limit: u64) -> u64 {
+        let floor = limit / FLOOR_SHARE;
+        match self.member {
+            Some(_) => floor.clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX),
+            None => floor,
+        }
+    }
+
     /// What this process may always have resident.
     fn floor(&self, limit: u64) -> u64 {
-        let (floor, lost_floor) = (limit / FLOOR_SHARE, limit / LOST_FLOOR_SHARE);
-        match self.member {
-            Some(_) if self.is_lost.load(Relaxed) => lost_floor,
-            Some(_) => floor.clamp(FLOOR_MIN, FLOOR_MAX).min(limit / FLOOR_SHARE_MAX),
-            // Step by step: what passes the limit for a moment is not to bring much with it.
-            None => (floor + self.beyond() * BEYOND_WEIGHT).min(lost_floor),
-        }
+        let floor = self.kept_floor(limit);
+        // Step by step: what passes the limit for a moment is not to bring much with it.
+        (floor + self.beyond() * BEYOND_WEIGHT).min(floor.max(limit / LOST_FLOOR_SHARE))
     }
 
-    /// By how much the limit is passed by what can't go.
+    /// By how much the limit is passed by what can't go: not by what is pinned, which can once it
+    /// is so no more.
     fn beyond(&self) -> u64 {
-        // Not by what is pinned: that goes once it is so no more.
-        self.beside_resident().saturating_sub(self.limit.load(Relaxed))
-    }
-
-    /// Whether the limit is passed, and nothing is left that could go.
-    pub(crate) fn is_lost(&self) -> bool {
         match self.member {
-            Some(_) => self.is_lost.load(Relaxed),
-            None => self.beyond() > 0,
+            Some(_) => self.beyond.load(Relaxed),
+            None => self.beside_resident().saturating_sub(self.limit.load(Relaxed)),
         }
     }
 
-    /// Takes note of whether a tree's limit can't be kept; it can again once no more is held.
-    fn note_lost(&self, member: &Member, is_lost: bool, held: u64, limit: u64) {
-        if is_lost != self.is_lost.load(Relaxed) && (is_lost || held <= limit) {
-            self.is_lost.store(is_lost, Relaxed);
-            if is_lost {
-                member.note_lost();
-            }
-        }
+    /// Whether what can't go passes the limit.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.beyond() > 0
+    }
+
+    /// What this process has resident above its floor.
+    pub(crate) fn above_floor(&self) -> u64 {
+        self.get().map_or(0, |limit| self.resident_bytes().saturating_sub(self.floor(limit)))
     }
 
     /// Whether what can't go leaves little room below the limit, in all processes together.
     pub(crate) fn is_tight(&self) -> bool {
         let Some(limit) = self.get() else { return false };
-        let (held, may_go) = match &self.member {
+        let stays = match &self.member {
             Some(member) => {
                 let all = self.sum(member, limit);
-                (all.held, all.may_go)
+                all.held.saturating_sub(all.may_go)
             }
-            None => (self.held(), self.may_go()),
+            None => self.held().saturating_sub(self.may_go()),
         };
-        held.saturating_sub(may_go) > limit - limit / TIGHT_SHARE
+        stays > limit - limit / TIGHT_SHARE
     }
 
     /// Whether the limit is kept together with others.
@@ -87,7 +88,7 @@ impl Limit {
     fn may_go(&self) -> u64 {
         match self.get() {
             Some(limit) if !self.is_stuck() => {
-                self.resident_bytes().saturating_sub(self.floor(limit))
+                self.resident_bytes().saturating_sub(self.kept_floor(limit))
             }
             _ => 0,
         }
@@ -115,15 +116,26 @@ impl Limit {
         let more = (more * self.unit) as u64;
         let limit = self.limit.load(Relaxed);
         let Some(member) = &self.member else { return self.held() + more > mark };
+        let all = self.look(member, limit, more);
+        all.held + more > mark
+    }
+
+    /// Looks at what all hold, and takes note of whether that, with so much more, is too much.
+    fn look(&self, member: &Member, limit: u64, more: u64) -> Sum {
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
         // What processes held that are gone is free.
         if member.note_short(is_short, limit / all.large) {
             all = self.sum(member, limit);
         }
-        let is_passed = all.held > limit + limit / LOST_SHARE;
-        self.note_lost(member, is_passed && all.may_go <= limit / LOST_SHARE, all.held, limit);
-        all.held + more > mark
+        let beyond = all.held.saturating_sub(all.may_go).saturating_sub(limit);
+        if beyond / all.large != self.beyond() {
+            self.beyond.store(beyond / all.large, Relaxed);
+        }
+        if beyond > limit / LOST_SHARE {
+            member.note_lost();
+        }
+        all
     }
 
     /// Returns whether blocks may be opened that nobody has asked for. They may be written any time
@@ -139,10 +151,8 @@ impl Limit {
     /// Returns whether the tree is short of room, and this process holds more than its share.
     pub(crate) fn is_above_share_and_short(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
-        let all = self.sum(member, limit);
-        let is_short = all.held + self.reserve_of(limit) > limit;
-        member.note_short(is_short, limit / all.large);
-        is_short && self.is_above_share()
+        let all = self.look(member, limit, 0);
+        all.held + self.reserve_of(limit) > limit && self.is_above_share()
     }
 
     /// Returns whether this process holds more than its share.

@@ -55,6 +55,8 @@ impl Member {
     /// Takes a slot for a child, which has its parent's. A child in another space of numbers has
     /// none, nor have its children: its number names another process there.
     pub(crate) fn begin_child(&self) {
+        // What another thread of the parent is about to execute is not for the child.
+        self.is_hushed.store(false, Relaxed);
         if self.is_in() && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
         }

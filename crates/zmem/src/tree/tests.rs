@@ -2,6 +2,7 @@
 
 use super::member::own_number;
 use super::*;
+use crate::limit::Limit;
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -177,6 +178,37 @@ fn that_the_limit_is_lost_is_said_once() {
     assert!(own.take_lost() && !own.take_lost());
     own.note_lost();
     assert!(!own.take_lost());
+}
+
+#[test]
+fn a_limit_that_others_pass_is_lost_until_they_do_not() {
+    const MIB: u64 = 1 << 20;
+    let (tree, process) = (tree(2), waiting());
+    let other = member(tree, &process);
+    let mut limit = Limit::new(Some(64 * MIB), MIB, 4096, 0);
+    limit.share(Some(tree));
+    limit.begin(0, 0).unwrap();
+    limit.add(48 * 256);
+    // What can't go of the other's, and what may always be resident here.
+    for (stays, floor) in [(0, 1), (62, 1), (64, 5), (66, 9), (200, 16), (63, 3), (62, 1)] {
+        other.publish(stays * MIB, 0);
+        assert_eq!(limit.is_full(0), stays > 0);
+        assert_eq!((limit.is_lost(), limit.above_floor()), (floor > 1, (48 - floor) * MIB));
+        assert_eq!(limit.is_tight(), stays >= 62);
+    }
+    // What may go there is no reason.
+    other.publish(200 * MIB, 200 * MIB);
+    assert!(limit.is_full(0) && !limit.is_lost() && !limit.is_tight());
+}
+
+#[test]
+fn a_child_tells_what_it_holds_though_its_parent_was_about_to_execute_a_program() {
+    let tree = tree(2);
+    let own = Member::new(tree);
+    own.set_hushed(true);
+    own.begin_child();
+    own.publish(5000, 0);
+    assert_eq!(tree.sum_but(NONE, 0).held, 5000);
 }
 
 #[test]

@@ -17,6 +17,8 @@ const MOUNT: Tool = Tool { name: "mount", package: "mount", remedy: RIGHTS };
 const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS };
 const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
 
+const REMOVE_TRIES: usize = 100;
+
 /// Makes an ext4 file system on a device.
 pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
     MKFS.run(MKFS.command().args(["-q", "-F"]).arg(device)).map(drop)
@@ -45,6 +47,8 @@ impl Mounted {
                 };
                 // What is in use, when a signal comes, goes when it is used no more.
                 let _ = unmount(&[]) || unmount(&["-l"]);
+                // A thread that is still at work may write here now, until there is nothing left.
+                (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
                 Ok(())
             });
             Ok::<_, Error>((path, unmount))

@@ -16,10 +16,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: Name::Build,
     source: "mTHP and multi-page blocks for zsmalloc and zram (2024)",
     about: "The C sources of the zstd library are compiled by 8 jobs at once, with three \
-            quarters and three fifths of the memory that this takes alone: under `uzram run` with zstd in blocks of 4 and \
-            of 16 KiB, and in a memory cgroup of the kernel's with swap on zram (lz4, as this \
-            kernel has no zstd). The document built a kernel by 20 jobs in 1 GiB, and says the \
-            system time alone. Here are the means of all rounds, user and system time together. \
+            quarters and three fifths of the memory that this takes alone: under `uzram run` \
+            with zstd in blocks of 4 and of 16 KiB, and in a memory cgroup of the kernel's with \
+            swap on zram (lz4, as this kernel has no zstd). The document built a kernel by 20 \
+            jobs in 1 GiB, and says the system time alone. Here are the means of all rounds, \
+            user and system time together. \
             All builds come to the same objects.",
     needs: |_| vec![Need::Program("gcc", "gcc"), Need::Program("make", "make")],
     run,

@@ -159,8 +159,10 @@ fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
+/// Returns a text of a line, which any program may have written: nothing in it steers a terminal.
 fn text(line: &Line, name: &str) -> String {
-    line.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    let told = line.get(name).and_then(Value::as_str).unwrap_or_default();
+    told.replace(char::is_control, "\u{fffd}")
 }
 
 fn seconds(microseconds: u64) -> String {
@@ -229,6 +231,8 @@ mod tests {
         let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB, shared pages for each";
         assert!(table.ends_with(&format!("{last}; short of room\n")), "{table}");
         assert!(live(line, false).ends_with("shared pages for each\n"));
+        let odd = line.replace("sort", "\\u001b[2J\\nall");
+        assert!(live(&odd, true).contains(" \u{fffd}[2J\u{fffd}all "), "{}", live(&odd, true));
         assert_eq!(live("", false), "no process has begun, or all have ended\n");
     }
 }

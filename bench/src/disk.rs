@@ -3,13 +3,12 @@
 use std::env::temp_dir;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::Error;
 use crate::tool::Tool;
-use crate::undo::{Action, Undo};
+use crate::undo::{Action, Undo, apart};
 
 const RIGHTS: &str = "run as root on a machine that may mount";
 const MKFS: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs", remedy: RIGHTS };
@@ -18,10 +17,14 @@ const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS }
 const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
 
 const REMOVE_TRIES: usize = 100;
+/// Times 10 ms.
+const GONE_TRIES: usize = 1000;
 
 /// Makes an ext4 file system on a device.
 pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
-    MKFS.run(MKFS.command().args(["-q", "-F"]).arg(device)).map(drop)
+    // Nothing is left to be written later.
+    let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    MKFS.run(MKFS.command().args(options).arg(device)).map(drop)
 }
 
 /// Where a device is mounted, until this goes.
@@ -37,19 +40,23 @@ impl Mounted {
             let dir = TempDir::new();
             let remedy = "set TMPDIR";
             let dir = dir.map_err(Error::file("create a directory in", &temp_dir(), remedy))?;
-            MOUNT.run(MOUNT.command().args(options).arg(device).arg(dir.path()))?;
+            MOUNT.run_whole(MOUNT.command().args(options).arg(device).arg(dir.path()))?;
             let path = dir.path().to_owned();
             let unmount: Action = Box::new(move || {
                 let unmount = |how: &[&str]| {
-                    let mut command = Command::new("umount");
+                    let mut command = apart("umount");
                     let done = command.args(how).arg(dir.path()).status();
                     done.is_ok_and(|done| done.success())
                 };
                 // What is in use, when a signal comes, goes when it is used no more.
-                let _ = unmount(&[]) || unmount(&["-l"]);
+                let is_gone = unmount(&[]) || unmount(&["-l"]);
                 // A thread that is still at work may write here now, until there is nothing left.
-                (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
-                Ok(())
+                if is_gone {
+                    (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
+                    return Ok(());
+                }
+                let reason = format!("{} can't be unmounted", dir.keep().display());
+                Err(Error::ToolFailed { tool: "umount", reason, remedy: "unmount it by hand" })
             });
             Ok::<_, Error>((path, unmount))
         })?;
@@ -77,27 +84,25 @@ impl Looped {
         let (node, undo) = Undo::of(|| {
             let mut command = LOSETUP.command();
             let command = command.args(["-f", "--show", "--direct-io=on"]).arg(file);
-            let told = LOSETUP.run(command)?.stdout;
+            let told = LOSETUP.run_whole(command)?.stdout;
             let node = PathBuf::from(String::from_utf8_lossy(&told).trim_end());
             let gone = node.clone();
-            let detach: Action = Box::new(move || {
-                detach(&gone);
-                Ok(())
-            });
+            let detach: Action = Box::new(move || detach(&gone));
             Ok::<_, Error>((node, detach))
         })?;
         Ok(Looped { node, _undo: undo })
     }
 }
 
-fn detach(node: &Path) {
-    let _ = Command::new("losetup").arg("-d").arg(node).status();
+fn detach(node: &Path) -> Result<(), Error> {
+    LOSETUP.run_whole(LOSETUP.command().arg("-d").arg(node))?;
     // It goes once no one uses it any more, which may take a moment.
-    for _ in 0..100 {
+    for _ in 0..GONE_TRIES {
         let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
         if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {
-            return;
+            return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    Err(LOSETUP.failed(format!("{} is still in use", node.display())))
 }

@@ -34,7 +34,7 @@ struct Arguments {
     #[arg(long)]
     json: bool,
     /// What is drawn by chance is drawn from this number
-    #[arg(long, default_value = SEED_DEFAULT, value_parser = seed)]
+    #[arg(long, global = true, default_value = SEED_DEFAULT, value_parser = seed)]
     seed: u64,
     /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole
     /// heap, 1G of the others)

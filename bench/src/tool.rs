@@ -1,9 +1,10 @@
 //! Programs that inputs and rivals are made with.
 
 use std::io;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::Error;
+use crate::undo::{apart, ended};
 
 const MESSAGE_MAX: usize = 400;
 
@@ -17,7 +18,7 @@ pub(crate) struct Tool {
 
 impl Tool {
     pub(crate) fn command(&self) -> Command {
-        Command::new(self.name)
+        apart(self.name)
     }
 
     /// What `result` of starting it means.
@@ -30,9 +31,24 @@ impl Tool {
         })
     }
 
-    /// Runs `command` of this program to its end.
+    /// Runs `command` of this program to its end, or until a signal ends this process.
     pub(crate) fn run(&self, command: &mut Command) -> Result<Output, Error> {
-        let output = self.started(command.output())?;
+        self.run_to(command, Stdio::piped())
+    }
+
+    /// Does so with its standard output going there.
+    pub(crate) fn run_to(&self, command: &mut Command, output: Stdio) -> Result<Output, Error> {
+        command.stdout(output).stderr(Stdio::piped());
+        self.succeeded(ended(command)?)
+    }
+
+    /// Runs it to its end, where something is made or undone: no signal gets in between.
+    pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
+        self.succeeded(command.output())
+    }
+
+    fn succeeded(&self, output: io::Result<Output>) -> Result<Output, Error> {
+        let output = self.started(output)?;
         if output.status.success() {
             return Ok(output);
         }

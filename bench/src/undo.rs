@@ -4,10 +4,13 @@
 //! Lock order: the list, then a device's file. The list is held while something is made, so none is
 //! missed; a signal takes it for good, so none is made after.
 
-use std::process;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{self, Command, Output};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -67,6 +70,65 @@ impl Drop for Undo {
     }
 }
 
+/// A command in a group of its own: a terminal's Ctrl-C is not for it, but for who started it.
+pub fn apart(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.process_group(0);
+    command
+}
+
+/// Runs a command to its end. A signal that ends this process before ends it first, with all that
+/// it has started. Not for what is run while something is made or undone.
+///
+/// # Errors
+/// Signals can't be caught. Within: the command can't be started.
+pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
+    command.process_group(0);
+    let spawned = Undo::of(|| {
+        let child = command.spawn().map_err(Started::Not)?;
+        let process = Pid::from_child(&child);
+        let end: Action = Box::new(move || {
+            let _gone = kill_process_group(process, Signal::KILL);
+            Ok(())
+        });
+        Ok::<_, Started>((child, end))
+    });
+    let (mut child, undo) = match spawned {
+        Ok(spawned) => spawned,
+        Err(Started::Not(error)) => return Ok(Err(error)),
+        Err(Started::Uncaught(error)) => return Err(error),
+    };
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = thread::scope(|scope| {
+        let stderr = scope.spawn(|| all(stderr));
+        (all(stdout), stderr.join().unwrap_or_default())
+    });
+    // It stays a number of this process's until it is undone.
+    let process = Pid::from_child(&child);
+    let _status = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    undo.now()?;
+    Ok(child.wait().map(|status| Output { status, stdout, stderr }))
+}
+
+/// Why a command was not started.
+enum Started {
+    Not(io::Error),
+    Uncaught(Error),
+}
+
+impl From<Error> for Started {
+    fn from(error: Error) -> Self {
+        Started::Uncaught(error)
+    }
+}
+
+fn all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read until it failed tells enough.
+    let _read = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    bytes
+}
+
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -96,7 +158,8 @@ fn undo_all_and_exit() -> ! {
     let mut list = list();
     while let Some((_, action)) = list.made.pop() {
         if let Err(error) = action() {
-            eprintln!("bench: {error}");
+            // Nobody may listen any more, and that is no reason to leave the rest.
+            let _told = writeln!(io::stderr(), "bench: {error}");
         }
     }
     process::exit(SIGNALLED)

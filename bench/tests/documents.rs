@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bench::documents::{Results, html, markdown};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 /// How long what was interrupted may take to be gone.
 const GONE_MAX: Duration = Duration::from_secs(20);
@@ -57,13 +58,18 @@ fn what_is_interrupted_leaves_nothing() {
     // Between its beginning and its end, and at once.
     for pause in [300, 0] {
         let mut command = command(&["pieces"], &out);
-        let mut child = command.env("TMPDIR", &temporary).stderr(Stdio::piped()).spawn().unwrap();
+        command.env("TMPDIR", &temporary).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let seen: Vec<String> = lines.take_while(|line| !line.contains("chains of 4")).collect();
         // The command, its server, the server's mount, the loop device and the file system on it.
         assert!(traces(&temporary).len() >= 4, "{seen:?}, {:?}", traces(&temporary));
         sleep(Duration::from_millis(pause));
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        // As a terminal has it, by who is impatient: all that it has started, twice.
+        let group = Pid::from_child(&child);
+        kill_process_group(group, Signal::INT).unwrap();
+        sleep(Duration::from_millis(20));
+        let _ended_already = kill_process_group(group, Signal::INT);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         let since = Instant::now();
         while !traces(&temporary).is_empty() {
@@ -74,6 +80,51 @@ fn what_is_interrupted_leaves_nothing() {
         assert!(left.is_empty(), "{left:?}");
         assert!(!out.join("report.md").exists());
     }
+}
+
+#[test]
+fn what_is_missing_is_said_and_the_rest_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nothing is found there, and nothing is made.
+    let output = command(&["classes", "build", "messaging", "untar", "pieces"], dir.path())
+        .env("PATH", dir.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for part in ["classes: done", "build: skipped", "messaging: skipped", "package valgrind"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    for part in ["untar: skipped", "pieces: skipped", "package gcc"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let report = fs::read_to_string(dir.path().join("report.md")).unwrap();
+    assert!(report.contains("This experiment was skipped: it needs valgrind"), "{report}");
+}
+
+#[test]
+fn what_falls_short_is_marked_and_no_text_is_markup() {
+    let dir = tempfile::tempdir().unwrap();
+    experiments(&["classes", "--quick"], dir.path());
+    let path = dir.path().join("results.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let page = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let results = Results::read(dir.path()).unwrap();
+        (markdown(&results), html(&results))
+    };
+    let (is_right, _) = page(&text);
+    assert!(!is_right.contains("69 🔴"));
+    let mut results: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let found = &mut results["experiments"][0]["found"];
+    found["figures"][0]["pass"] = false.into();
+    found["figures"][1]["must"] = "< 100".into();
+    found["figures"][1]["rival_value"] = 1.into();
+    found["notes"] = serde_json::json!(["<img src=x>\n# a | b & c"]);
+    let (report, page) = page(&results.to_string());
+    assert!(report.contains("69 🔴") && report.contains("69 🟠"), "{report}");
+    assert_eq!(page.matches("class=\"short\"").count(), 3, "the summary's, and two");
+    assert!(!page.contains("<img") && page.contains("&lt;img src=x&gt; # a | b &amp; c"));
 }
 
 #[test]

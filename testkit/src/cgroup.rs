@@ -72,15 +72,22 @@ impl Group {
     }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
+impl Group {
+    /// Removes it now, if it is still there; nobody may be of it any more.
+    pub fn remove(&self) {
         // The last process may take a moment to leave it.
         for _ in 0..1500 {
-            if fs::remove_dir(&self.dir).is_ok() {
+            if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
                 return;
             }
             sleep(Duration::from_millis(20));
         }
         eprintln!("{} could not be removed", self.dir.display());
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.remove();
     }
 }

@@ -24,7 +24,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             their metadata) is stored by lz4 on devices with chains of up to 4 and up to 8 \
             pages, by the document's rule, on one with our own geometry, and on the kernel's \
             zram, whose chains have up to 8 pages. The document stored a kernel's build.",
-    needs: |quick| vec![Need::Memory(4 * if quick { QUICK_BYTES } else { BYTES })],
+    needs: |quick| {
+        let built = Need::Met(|| built().map(drop));
+        vec![Need::Memory(4 * if quick { QUICK_BYTES } else { BYTES }), built]
+    },
     run,
 };
 
@@ -70,14 +73,7 @@ struct Taken {
 }
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
-    let program = std::env::current_exe().unwrap_or_default();
-    let built = program.parent().unwrap_or(Path::new("/"));
-    let set = PageSet::of_tree(built, &["deps"])?.capped(scene.of(BYTES, QUICK_BYTES));
-    if set.page_count() == 0 {
-        let reason = format!("nothing that was compiled lies in {}", built.join("deps").display());
-        return Err(Error::Setup { reason, remedy: "run it by cargo run --release -p bench" });
-    }
-    let pages = set.load()?;
+    let pages = built()?.capped(scene.of(BYTES, QUICK_BYTES)).load()?;
     let mut found = Found::default();
     let mut lines = DOCUMENT.to_vec();
     let chain = |chain| PoolKind::Kernel { chain, merge: true };
@@ -100,6 +96,16 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let data = mebibytes(pages.len() as u64);
     found.tables.push(table(&lines, format!("{data:.0} MiB of a compilation's files")));
     Ok(found)
+}
+
+/// What was compiled where this program was.
+fn built() -> Result<PageSet, Error> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let built = program.parent().unwrap_or(Path::new("/"));
+    PageSet::of_tree(built, &["deps"]).map_err(|error| {
+        let reason = format!("nothing that was compiled lies beside this program: {error}");
+        Error::Setup { reason, remedy: "run it by cargo run --release -p bench" }
+    })
 }
 
 /// Stores all pages on a new device, and reads them back.

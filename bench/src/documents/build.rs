@@ -18,11 +18,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "The C sources of the zstd library are compiled by 8 jobs at once, with three \
             quarters and three fifths of the memory that this takes alone: under `uzram run` \
             with zstd in blocks of 4 and of 16 KiB, and in a memory cgroup of the kernel's with \
-            swap on zram (lz4, as this kernel has no zstd). The document built a kernel by 20 \
-            jobs in 1 GiB, and says the system time alone. Here are the means of all rounds, \
-            user and system time together. \
+            swap on zram with lz4. That counts page cache as well, and leaves out what zram \
+            takes; ours counts what is compressed. The document built a kernel by 20 jobs in 1 \
+            GiB, and says the system time alone. Here are the means of all rounds, user and \
+            system time together. \
             All builds come to the same objects.",
-    needs: |_| vec![Need::Program("gcc", "gcc"), Need::Program("make", "make")],
+    needs: |_| {
+        let sources = Need::Met(|| sources().map(drop));
+        vec![Need::Program("gcc", "gcc"), Need::Program("make", "make"), sources]
+    },
     run,
 };
 
@@ -35,7 +39,7 @@ const ROUNDS: u64 = 5;
 const QUICK: u64 = 1;
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
-    let rounds = scene.request.operations.unwrap_or(scene.of(ROUNDS, QUICK));
+    let rounds = scene.of(ROUNDS, QUICK);
     scene.expects(count(rounds) as usize);
     let done = builds(&sources()?, rounds, |what| scene.step(what))?;
     let title = format!("Alone it takes {:.0} MiB; means of {rounds}", mebibytes(done.alone));
@@ -53,17 +57,26 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         let limit = format!("{:.0} MiB", mebibytes(*limit));
         kernel.iter().chain(ours).for_each(|side| table.row(row(&limit, side)));
         let [four, sixteen] = ours;
+        if let Some(kernel) = kernel {
+            for side in ours {
+                let what = format!("user and system time at {limit}, {}", side.name);
+                let figure = Figure::new("build", what, side.cpu, "s");
+                found.add(&figure.rival("the kernel's cgroup", kernel.cpu));
+            }
+        }
         let ratios = [
             ("user and system time", sixteen.cpu / four.cpu),
             ("wall clock", sixteen.seconds / four.seconds),
         ];
         for (what, ratio) in ratios {
             let what = format!("{what} at {limit}, blocks of 16 KiB over 4 KiB");
-            found.add(&Figure::new("build", what, ratio, "").must(Bound::below(1.0)));
+            found.add(&scene.judged(Figure::new("build", what, ratio, ""), Bound::below(1.0)));
         }
     }
     found.tables.push(table);
-    found.note(REASON);
+    if found.figures.iter().any(|line| line.pass == Some(false)) {
+        found.note(REASON);
+    }
     if let Some(reason) = done.no_kernel {
         found.note(format!("The kernel's cgroup is left out: {reason}."));
     }

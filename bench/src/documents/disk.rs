@@ -53,12 +53,10 @@ impl Mount {
     /// What the device holds, once all is written and discarded.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
+        // Ours moves objects in the background.
+        sleep(SETTLE);
         match &self.device {
-            Device::Ours { host, .. } => {
-                // It moves objects in the background.
-                sleep(SETTLE);
-                host.holds()
-            }
+            Device::Ours { host, .. } => host.holds(),
             Device::Kernels(device) => {
                 let mm = device.mm_stat()?;
                 let (data, compressed) = (mm.orig_data_size, mm.compr_data_size);

@@ -39,9 +39,9 @@ fn made(text: &str) -> String {
 /// Has a cell that is marked be red.
 fn marked(line: &str) -> String {
     let cells = line.split("<td>").enumerate();
-    let cell = |(nth, cell): (usize, &str)| match (nth, cell.contains('🔴')) {
+    let cell = |(nth, cell): (usize, &str)| match (nth, cell.contains(['🔴', '🟠'])) {
         (0, _) => cell.to_owned(),
-        (_, true) => format!("<td class=\"short\">{}", cell.replace(" 🔴", "")),
+        (_, true) => format!("<td class=\"short\">{cell}"),
         (_, false) => format!("<td>{cell}"),
     };
     cells.map(cell).collect()

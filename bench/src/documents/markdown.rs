@@ -8,8 +8,8 @@ use crate::size::mebibytes;
 const INTRODUCTION: &str = "\
 Five public documents define what uzram does. This report has the experiments of these documents,
 repeated on real input with uzram, and beside it with the kernel of the same machine wherever that
-can do the same work. What falls short of the document, of the kernel or of our own bound is marked
-🔴.
+can do the same work. A figure that is not what it must be is marked 🔴, and one for which the
+document or the kernel has a better one 🟠. In the page both are red.
 
 `make experiments` measures all of it again.
 ";
@@ -57,14 +57,14 @@ pub(super) fn section(outcome: &Outcome) -> String {
     let Outcome { name, source, about, state, found, .. } = outcome;
     let mut text = format!("## {name}\n{source}. {about}\n\n");
     if *state != State::Done {
-        text += &format!("This experiment was {state}.\n\n");
+        text += &format!("This experiment was {}.\n\n", cell_text(&state.to_string()));
     }
     for one in &found.tables {
         text += &table(one);
     }
     text += &figures(&found.figures);
     for note in &found.notes {
-        text += &format!("{note}\n\n");
+        text += &format!("{}\n\n", cell_text(note));
     }
     text
 }
@@ -94,13 +94,25 @@ fn cell(cell: &Cell) -> String {
     format!("{}{}", cell_text(&cell.text), mark(cell.is_short))
 }
 
-/// What a table's cell can hold.
+/// What a line or a table's cell can hold, of a text that others may have written.
 fn cell_text(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('|', "\\|").replace('\n', " ")
 }
 
 fn mark(is_short: bool) -> &'static str {
     if is_short { " 🔴" } else { "" }
+}
+
+/// Whether its rival's is better. A bound says which way that is.
+fn is_behind(line: &Line) -> bool {
+    let (Some(is), Some(rival)) = (line.value, line.rival_value) else { return false };
+    match line.must.as_deref().and_then(|must| must.chars().next()) {
+        Some('<') => rival < is,
+        Some('>') => rival > is,
+        None => line.unit == "s" && rival < is,
+        _ => false,
+    }
 }
 
 /// The figures that are judged, or have a rival.
@@ -119,9 +131,11 @@ fn figures(figures: &[Line]) -> String {
         text += &format!(
             "| {} | {is}{} | {} | {} | {theirs} |\n",
             cell_text(&line.figure),
-            mark(line.pass == Some(false)),
-            // A sign that begins a quotation elsewhere.
-            must.replace('<', "&lt;").replace('>', "&gt;"),
+            match line.pass == Some(false) {
+                false if is_behind(line) => " 🟠",
+                fails => mark(fails),
+            },
+            cell_text(must),
             cell_text(rival),
         );
     }
@@ -130,6 +144,9 @@ fn figures(figures: &[Line]) -> String {
 
 /// Four digits, or all before the point.
 fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
     let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 + 1 };
     let places = if value.fract() == 0.0 { 0 } else { (4 - digits).clamp(0, 4) as usize };
     format!("{value:.places$}")

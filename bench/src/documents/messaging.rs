@@ -28,8 +28,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const QUICK: u64 = 60;
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
-    let Request { cache, seed, operations, .. } = scene.request;
-    let operations = operations.or(scene.of(None, Some(QUICK)));
+    let Request { cache, seed, .. } = scene.request;
+    let operations = scene.of(None, Some(QUICK));
     let request =
         Request { cache: cache.clone(), seed: *seed, operations, limit: None, inputs: Vec::new() };
     let mut silent = io::sink();

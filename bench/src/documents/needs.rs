@@ -1,15 +1,16 @@
 //! What an experiment needs of the machine.
 
 use std::env::temp_dir;
-use std::path::Path;
+use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use measure::memory::MachineMemory;
+use measure::memory::bytes as bytes_of;
 
+use crate::Error;
 use crate::size::mebibytes;
 
 /// See the head of this file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
     /// Root's rights.
     Root,
@@ -19,8 +20,10 @@ pub(crate) enum Need {
     Program(&'static str, &'static str),
     /// Bytes that are free where temporary files go.
     Disk(u64),
-    /// Bytes of memory that are free.
+    /// Bytes of memory that are to be had.
     Memory(u64),
+    /// Something else, and why it is not there.
+    Met(fn() -> Result<(), Error>),
 }
 
 impl Need {
@@ -31,7 +34,8 @@ impl Need {
                 (rustix::process::geteuid().is_root(), "it needs root: run it as root".to_owned())
             }
             Need::Fuse => {
-                let is_there = Path::new("/dev/fuse").exists();
+                let opened = File::options().read(true).write(true).open("/dev/fuse");
+                let is_there = opened.is_ok();
                 (is_there, "it needs /dev/fuse: load the module fuse".to_owned())
             }
             Need::Program(name, package) => {
@@ -45,9 +49,14 @@ impl Need {
                 (free.is_ok_and(|free| free >= bytes), format!("it needs {room}: set TMPDIR"))
             }
             Need::Memory(bytes) => {
-                let free = MachineMemory::now().map(|memory| memory.free);
-                let remedy = format!("it needs {:.0} MiB of free memory", mebibytes(bytes));
-                (free.is_ok_and(|free| free >= bytes), remedy)
+                let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+                let free = bytes_of(&told, "MemAvailable");
+                let remedy = format!("it needs {:.0} MiB of memory", mebibytes(bytes));
+                (free.is_some_and(|free| free >= bytes), remedy)
+            }
+            Need::Met(is_met) => {
+                let met = is_met();
+                (met.is_ok(), met.err().map_or_else(String::new, |error| error.to_string()))
             }
         };
         (!is_there).then_some(otherwise)
@@ -73,5 +82,9 @@ mod tests {
         assert_eq!(Need::Disk(1).lacking(), None);
         assert!(Need::Disk(u64::MAX).lacking().unwrap().contains("TMPDIR"));
         assert!(Need::Memory(u64::MAX).lacking().is_some());
+        assert_eq!(Need::Memory(1).lacking(), None);
+        let unmet = || Err(Error::Setup { reason: "none".into(), remedy: "some" });
+        assert!(Need::Met(unmet).lacking().unwrap().contains("none"));
+        assert_eq!(Need::Met(|| Ok(())).lacking(), None);
     }
 }

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::results::State;
 use crate::experiments::Request;
+use crate::report::{Bound, Figure};
 
 const TEMPLATE: &str = "{prefix} [{bar:24}] {elapsed}, {msg}";
 /// How often the time is written anew.
@@ -16,7 +17,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// See the head of this file.
 pub(crate) struct Scene<'a> {
     pub(crate) request: &'a Request,
-    /// Whether less is to be measured, in an eighth of the time.
+    /// Whether less is to be measured.
     pub(crate) quick: bool,
     name: String,
     bar: ProgressBar,
@@ -63,6 +64,11 @@ impl<'a> Scene<'a> {
     /// Returns `whole`, or `quick` where less is to be measured.
     pub(crate) fn of<T>(&self, whole: T, quick: T) -> T {
         if self.quick { quick } else { whole }
+    }
+
+    /// Has a figure be judged, but where too little was measured for that.
+    pub(crate) fn judged(&self, figure: Figure, bound: Bound) -> Figure {
+        if self.quick { figure } else { figure.must(bound) }
     }
 
     /// Tells how it ended.

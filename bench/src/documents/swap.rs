@@ -1,6 +1,7 @@
 //! Memory goes out and comes back a hundred times, in blocks of 4, 16 and 64 KiB.
 
 use super::found::{Cell, Chart, Found, Series, Table};
+use super::needs::Need;
 use super::scene::Scene;
 use super::{Experiment, Name};
 use crate::Error;
@@ -9,6 +10,7 @@ use crate::experiments::zmem::{BYTES, Laps, kernel_laps, our_laps};
 use crate::inputs::Input;
 use crate::kernel::Rival;
 use crate::report::{Bound, Figure};
+use crate::size::GIB;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: Name::Swap,
@@ -16,10 +18,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "100 MiB of a CPython process's heap go out and come back, all of it in order, 100 \
             times: by `zmem` with its backend that needs no right, in blocks of 4, 16 and 64 \
             KiB, with zstd at level 3 and with lz4; and by the kernel's own swap on a zram \
-            device of its own, in pages and in folios of these sizes. The kernel's zram has \
-            blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the ratio is \
+            device of its own with lz4, in pages and in folios of these sizes. The kernel's zram \
+            has blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the ratio is \
             memory of the pool over the data.",
-    needs: |_| Vec::new(),
+    needs: |_| vec![Need::Program("python3", "python3"), Need::Memory(2 * GIB)],
     run,
 };
 
@@ -33,7 +35,7 @@ const COLUMNS: [&str; 3] = ["out", "in", "memory over data"];
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let pages = scene.request.pages(Input::Heap)?.capped(BYTES).load()?;
-    let rounds = scene.request.operations.unwrap_or(scene.of(ROUNDS, QUICK));
+    let rounds = scene.of(ROUNDS, QUICK);
     let head = ["of 100 MiB", "", "4 KiB", "16 KiB", "64 KiB"];
     let mut table = Table::new(format!("{rounds} rounds"), head);
     for (column, figures) in COLUMNS.iter().zip(DOCUMENT) {
@@ -47,6 +49,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
+    // Those of the last method, which the kernel has as well.
+    let mut ours = Vec::new();
     // Two methods, and the kernel's folios.
     scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
@@ -56,6 +60,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         compare(method, &laps, &mut found);
         rows(&format!("uzram, {method}"), &laps, &mut table);
         found.charts.push(chart(method, &laps));
+        ours = laps;
     }
     let mut laps = Vec::new();
     for folio in BLOCKS {
@@ -72,9 +77,22 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         });
     }
     rows("the kernel, lz4", &laps, &mut table);
+    beside(&ours, &laps, &mut found);
     found.tables.push(table);
-    found.note("The kernel of this machine has no zstd for zram, so it is measured with lz4.");
     Ok(found)
+}
+
+/// Times beside the kernel's, where that has the same size.
+fn beside(ours: &[Option<Laps>], kernels: &[Option<Laps>], found: &mut Found) {
+    for ((block, ours), kernels) in BLOCKS.iter().zip(ours).zip(kernels) {
+        let Some((ours, kernels)) = ours.as_ref().zip(kernels.as_ref()) else { continue };
+        for (what, ours, kernels) in
+            [("out", ours.out, kernels.out), ("in", ours.back, kernels.back)]
+        {
+            let what = format!("{LZ4}: {what}, {} KiB", block >> 10);
+            found.add(&Figure::new("swap", what, ours, "s").rival("the kernel", kernels));
+        }
+    }
 }
 
 fn columns(laps: &Laps) -> [f64; 3] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use super::disk::Mount;
@@ -91,12 +91,13 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ("uzram", PoolKind::Native),
     ] {
         let disk = Mount::ours(pool, DISK)?;
-        lines.push((name, one(scene, name, disk, packed.path(), &tree, steps)?));
+        lines.push((name, one(scene, name, disk, &packed, &tree, steps)?));
     }
     match Mount::kernels(DISK)? {
         Rival::Present(disk) => {
             let name = "kernel zram";
-            lines.push((name, one(scene, name, disk, packed.path(), &tree, steps)?));
+            lines.push((name, one(scene, name, disk, &packed, &tree, steps)?));
+            found.note("The last line of the kernel's table is after a write to its `compact`.");
         }
         Rival::Absent(reason) => found.note(format!("The kernel's zram is left out: {reason}.")),
     }
@@ -107,9 +108,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let document = &DOCUMENT[without..];
     let tables = lines.iter().enumerate().map(|(nth, line)| table(line, &names, document, nth));
     found.tables.extend(tables);
-    judge(&lines, &names, document, &mut found);
+    judge(scene, &lines, &names, document, &mut found);
     found.charts.push(chart(&lines, &names, document));
-    found.note("The last line of the kernel's table is after a write to its `compact`.");
     Ok(found)
 }
 
@@ -118,7 +118,7 @@ fn one(
     scene: &Scene<'_>,
     name: &str,
     disk: Mount,
-    packed: &Path,
+    packed: &File,
     tree: &Path,
     steps: &[&str],
 ) -> Result<Vec<Holds>, Error> {
@@ -155,7 +155,7 @@ fn compare(left: &Path, tree: &Path, is_left: &dyn Fn(&OsString) -> bool) -> Res
         if path.is_symlink() || !path.is_dir() {
             let is_same = match path.is_symlink() {
                 true => fs::read_link(&path).ok() == fs::read_link(&was).ok(),
-                false => fs::read(&path).ok() == fs::read(&was).ok(),
+                false => read(&path)? == read(&was)?,
             };
             is_same.then_some(()).ok_or_else(|| differs(&path))?;
         } else {
@@ -163,6 +163,10 @@ fn compare(left: &Path, tree: &Path, is_left: &dyn Fn(&OsString) -> bool) -> Res
         }
     }
     Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(Error::file("read", path, "run it again"))
 }
 
 fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
@@ -186,7 +190,7 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     // Only the kernel's changes by that.
     let steps = names.iter().chain((*name == "kernel zram").then_some(&compacted));
     for (at, (step, holds)) in steps.zip(holds).enumerate() {
-        let beyond = holds.used - holds.compressed;
+        let beyond = holds.used.saturating_sub(holds.compressed);
         let sizes = [holds.data, holds.compressed, holds.used, beyond];
         let sizes = sizes.map(|bytes| format!("{:.2}", mebibytes(bytes)));
         let percent = format!("{:.2}%", overhead(holds));
@@ -199,19 +203,25 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
 }
 
 /// Merging must help at each step, and ours must take little.
-fn judge(lines: &[Line], names: &[String], document: &[[f64; 2]], found: &mut Found) {
+fn judge(
+    scene: &Scene<'_>,
+    lines: &[Line],
+    names: &[String],
+    document: &[[f64; 2]],
+    found: &mut Found,
+) {
     let of = |nth: usize, at: usize| lines.get(nth).map(|(_, holds)| overhead(&holds[at]));
     for (at, step) in names.iter().enumerate() {
         let [Some(off), Some(on), Some(own)] = [of(0, at), of(1, at), of(2, at)] else { continue };
         let what = format!("{step}: overhead with merging over without");
-        let merged = Figure::new("untar", what, on / off, "").must(Bound::below(1.0));
+        let merged = scene.judged(Figure::new("untar", what, on / off, ""), Bound::below(1.0));
         found.add(&match document.get(at) {
             Some([off, on]) => merged.rival("the document", on / off),
             None => merged,
         });
         let most = if at == 0 { UNPACKED_MAX } else { LATER_MAX };
         let native = Figure::new("untar", format!("{step}: overhead of uzram"), own, "%");
-        let native = native.must(Bound::at_most(most));
+        let native = scene.judged(native, Bound::at_most(most));
         found.add(&match of(3, at) {
             Some(kernel) => native.rival("kernel zram", kernel),
             None => native,

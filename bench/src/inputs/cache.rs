@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::undo::{Action, Undo};
 
 const VARIABLE: &str = "UZRAM_BENCH_DIR";
 const REMEDY: &str = "set UZRAM_BENCH_DIR to a directory that can be written to, with 3 GB free";
@@ -57,12 +58,13 @@ impl Cache {
         eprintln!("bench: making the input {name} in {}", self.root.display());
         let partial = self.root.join(format!("{name}.partial"));
         clear(&partial)?;
-        let made = make(&partial);
-        if let Err(error) = made {
-            // What is left is of no use; the first error tells more than a second one.
-            let _ = clear(&partial);
-            return Err(error);
-        }
+        let left = partial.clone();
+        // What is left of one that failed is of no use; of a whole one nothing is left there.
+        let (_, _undo) = Undo::of(|| {
+            let action: Action = Box::new(move || clear(&left));
+            Ok::<_, Error>(((), action))
+        })?;
+        make(&partial)?;
         fs::rename(&partial, &entry).map_err(Error::file("rename to", &entry, REMEDY))?;
         Ok(entry)
     }

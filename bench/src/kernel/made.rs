@@ -11,7 +11,7 @@ use crate::Error;
 use crate::undo::{Action, Undo};
 
 const CONTROL: &str = "/sys/class/zram-control";
-const BUSY_WAITS: u32 = 100;
+const BUSY_WAITS: u32 = 1500;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
 /// A device of this process.
@@ -86,7 +86,8 @@ fn hot_add() -> Result<u32, Refused> {
     })
 }
 
-// Something else, such as udev, may look at a device for a moment.
+// Something else, such as udev, may look at a device for a moment; and a file system that was
+// unmounted while it was in use ends with what it is doing.
 fn write_patiently(path: &Path, text: &str) -> Result<(), Error> {
     let mut waits = 0;
     loop {

@@ -47,10 +47,10 @@ impl KernelSwap {
         mkswap.run(mkswap.command().arg(&node))?;
         let ((), swap) = Undo::of(|| {
             let swapon = util("swapon");
-            swapon.run(swapon.command().args(["-p", PRIORITY, &node]))?;
+            swapon.run_whole(swapon.command().args(["-p", PRIORITY, &node]))?;
             let swapoff = util("swapoff");
             let end: Action =
-                Box::new(move || swapoff.run(swapoff.command().arg(&node)).map(|_| ()));
+                Box::new(move || swapoff.run_whole(swapoff.command().arg(&node)).map(|_| ()));
             Ok::<_, Error>(((), end))
         })?;
         Ok(Rival::Present(KernelSwap { _folios: folios, _swap: swap, device }))

@@ -87,7 +87,11 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
     for round in 0..rounds {
         let with_limit =
             limited.iter_mut().flat_map(|(_, kernels, ours)| kernels.iter_mut().chain(ours));
-        for Rounds { name, side, outcomes, .. } in std::iter::once(&mut free).chain(with_limit) {
+        let mut sides: Vec<&mut Rounds> = std::iter::once(&mut free).chain(with_limit).collect();
+        let turns = sides.len();
+        // Another one begins each round.
+        sides.rotate_left(round as usize % turns);
+        for Rounds { name, side, outcomes, .. } in sides {
             step(&format!("{name}, round {} of {rounds}", round + 1));
             let outcome = run_side(&job, *side, &place, false)?;
             if outcome.shown != alone.shown {
@@ -144,7 +148,7 @@ fn prepared(source: &Path, place: &Place) -> Result<Prepared, Error> {
     let makefile = place.file("Makefile", MAKEFILE)?;
     let shell = program("sh").unwrap_or_else(|| "/bin/sh".to_owned());
     let source = source.display();
-    let build = format!("make -s -j{JOBS} -f {makefile} SOURCE={source} && cat *.o | cksum");
+    let build = format!("make -s -j{JOBS} -f {makefile} SOURCE='{source}' && cat *.o | cksum");
     Ok(Prepared { command: vec![shell, "-c".to_owned(), build] })
 }
 

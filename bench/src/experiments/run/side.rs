@@ -151,7 +151,7 @@ fn spawn(
     let mut command = Command::new(program);
     command.args(["--launch", &text]).current_dir(folder).process_group(0);
     command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0").env("TMPDIR", folder);
-    command.env("HOME", folder).env_remove("LD_PRELOAD");
+    command.env("HOME", folder).env_remove("LD_PRELOAD").env_remove("MAKEFLAGS");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child: Child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let output = child.stdout.take();
@@ -161,7 +161,8 @@ fn spawn(
         // What it has left behind goes too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        drop(its_group);
+        // Who watches it may have it still.
+        its_group.iter().for_each(|group| group.remove());
         Ok(())
     });
     let Some(output) = output else { unreachable!("it was asked for") };

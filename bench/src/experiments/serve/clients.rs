@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::host::Host;
 use crate::Error;
+use crate::undo::ended;
 
 /// Seconds of a turn.
 const SECONDS: u32 = 4;
@@ -99,7 +100,8 @@ pub fn run(
     command: &mut Command,
 ) -> Result<String, Error> {
     let remedy = "see its message; where it names the server, see the server's";
-    let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+    let output = ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let output = output.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::ToolMissing { tool, package },
         _ => Error::ToolFailed { tool, reason: error.to_string(), remedy },
     })?;

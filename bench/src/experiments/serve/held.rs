@@ -44,7 +44,7 @@ pub(crate) struct Holds {
     pub(crate) used: u64,
 }
 
-/// Serves a device until this process is killed.
+/// Serves a device until this process is killed, or its standard input ends.
 pub fn hold(order: &str) -> Result<(), Error> {
     let refused = |reason: &dyn std::fmt::Display| Error::ToolFailed {
         tool: "a server of ours",
@@ -90,9 +90,8 @@ pub fn hold(order: &str) -> Result<(), Error> {
         let holds = Holds { data, compressed, used: mm.mem_used_total };
         println!("{}", serde_json::to_string(&holds).map_err(|error| refused(&error))?);
     }
-    loop {
-        std::thread::park();
-    }
+    // Who asked is gone.
+    Ok(())
 }
 
 impl PoolKind {

@@ -15,7 +15,7 @@ use measure::page::PAGE_SIZE;
 
 use super::held::{Holds, Order, PoolKind};
 use crate::Error;
-use crate::undo::{Action, Undo};
+use crate::undo::{Action, Undo, apart};
 
 /// A server is there within this time.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
@@ -133,6 +133,7 @@ impl Host {
         let is_ours = matches!(disk, Disk::Ours { .. });
         let end = || if is_ours { Stdio::piped() } else { Stdio::null() };
         let child = command.stdin(end()).stdout(end()).spawn();
+        let child = child.inspect_err(|_| drop(fs::remove_dir_all(&dir)));
         let mut child = child.map_err(|error| match (disk, error.kind()) {
             (Disk::Nbdkit { .. }, std::io::ErrorKind::NotFound) => {
                 Error::ToolMissing { tool: "nbdkit", package: "nbdkit" }
@@ -145,7 +146,7 @@ impl Host {
             let _ = child.kill();
             let _ = child.wait();
             if let Some(mount) = mount {
-                let _ = Command::new("umount").arg("-l").arg(mount).status();
+                let _ = apart("umount").arg("-l").arg(mount).status();
             }
             let _ = fs::remove_dir_all(&dir);
             Ok(())

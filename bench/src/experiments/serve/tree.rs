@@ -2,14 +2,14 @@
 //! on each.
 
 use std::env::temp_dir;
+use std::fs::File;
+use std::io::Seek;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
-use tempfile::NamedTempFile;
+use tempfile::tempfile;
 
 use super::super::Request;
-use super::clients::run;
 use super::host::{Disk, Host};
 use crate::Error;
 use crate::disk::{Looped, Mounted, make_ext4};
@@ -18,6 +18,7 @@ use crate::kernel::{KernelZram, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;
+use crate::tool::Tool;
 
 const NAME: &str = "fuse";
 const ROUNDS: usize = 3;
@@ -25,6 +26,7 @@ const ROUNDS: usize = 3;
 const PARTS: [&str; 5] = ["fs", "net", "kernel", "include", "sound"];
 const DISK: u64 = 2 * GIB;
 const TIME_MAX: f64 = 2.0;
+const TAR: Tool = Tool { name: "tar", package: "tar", remedy: "make room there" };
 const WHAT: &str = "ext4 on a loop device, a source tree unpacked: time over ext4 on kernel zram";
 
 /// Measures, where this user may mount and the kernel has zram.
@@ -43,12 +45,12 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
             }
             Rival::Present(device) => {
                 let node = PathBuf::from(format!("/dev/zram{}", device.number()));
-                rivals.push(unpack(packed.path(), &node)?);
+                rivals.push(unpack(&packed, &node)?);
             }
         }
         let host = Host::mounted(&Disk::lz4(), DISK)?;
         let looped = Looped::new(&host.file())?;
-        ours.push(unpack(packed.path(), &looped.node)?);
+        ours.push(unpack(&packed, &looped.node)?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&rivals).map(|(ours, rival)| ours / rival).collect();
     let median = |values: &[f64]| Summary::of(values).map_or(f64::NAN, |summary| summary.median);
@@ -57,16 +59,17 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
 }
 
 /// Returns an archive of parts of a tree.
-pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<NamedTempFile, Error> {
-    let dir = temp_dir();
-    let file = NamedTempFile::new().map_err(Error::file("create a file in", &dir, "set TMPDIR"))?;
-    let mut command = Command::new("tar");
-    run("tar", "tar", command.arg("-cf").arg(file.path()).arg("-C").arg(tree).args(parts))?;
+pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<File, Error> {
+    // Without a name: it goes with this process.
+    let made = tempfile().and_then(|file| Ok((file.try_clone()?, file)));
+    let (file, to) = made.map_err(Error::file("create a file in", &temp_dir(), "set TMPDIR"))?;
+    let mut command = TAR.command();
+    TAR.run_to(command.arg("-cf").arg("-").arg("-C").arg(tree).args(parts), to.into())?;
     Ok(file)
 }
 
 /// Seconds from the first file to the last byte on the device.
-fn unpack(packed: &Path, device: &Path) -> Result<f64, Error> {
+fn unpack(packed: &File, device: &Path) -> Result<f64, Error> {
     make_ext4(device)?;
     let mounted = Mounted::new(device, &[])?;
     let begun = Instant::now();
@@ -76,7 +79,9 @@ fn unpack(packed: &Path, device: &Path) -> Result<f64, Error> {
 }
 
 /// Unpacks an archive in a directory.
-pub(crate) fn unpack_at(packed: &Path, dir: &Path) -> Result<(), Error> {
-    let mut command = Command::new("tar");
-    run("tar", "tar", command.arg("-xf").arg(packed).arg("-C").arg(dir)).map(drop)
+pub(crate) fn unpack_at(packed: &File, dir: &Path) -> Result<(), Error> {
+    let from = packed.try_clone().and_then(|mut file| file.rewind().map(|()| file));
+    let from = from.map_err(Error::file("read the archive for", dir, "run it again"))?;
+    let mut command = TAR.command();
+    TAR.run(command.stdin(from).arg("-xf").arg("-").arg("-C").arg(dir)).map(drop)
 }

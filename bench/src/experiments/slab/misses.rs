@@ -6,7 +6,7 @@
 //! on the first level, and 1 MiB on the last, which is less than what waits for its receivers; a
 //! last level that holds everything misses what is touched for the first time, whatever the layout.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread;
@@ -18,6 +18,7 @@ use super::messages::{Caches, End, LOOPS, Message, ends};
 use super::{NAME, Request, figure, median};
 use crate::Error;
 use crate::report::{Bound, Figure, Report};
+use crate::undo::ended;
 
 /// Fewer loops: cachegrind takes fifty times as long.
 const SHARE: u64 = 4;
@@ -71,7 +72,8 @@ fn watched(layout: Layout, loops: u64, seed: u64) -> Result<Option<[u64; 2]>, Er
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     command.args(CACHES).arg(program).args(["--messages", &format!("{layout} {loops} {seed}")]);
-    let output = match command.output() {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = match ended(&mut command)? {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(failed)?,
     };

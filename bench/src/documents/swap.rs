@@ -19,8 +19,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             times: by `zmem` with its backend that needs no right, in blocks of 4, 16 and 64 \
             KiB, with zstd at level 3 and with lz4; and by the kernel's own swap on a zram \
             device of its own with lz4, in pages and in folios of these sizes. The kernel's zram \
-            has blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the ratio is \
-            memory of the pool over the data.",
+            has blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the \
+            ratio is memory of the pool over the data.",
     needs: |_| vec![Need::Program("python3", "python3"), Need::Memory(2 * GIB)],
     run,
 };

@@ -24,6 +24,7 @@ mod swap;
 mod untar;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -33,6 +34,7 @@ use tempfile::NamedTempFile;
 use crate::Error;
 use crate::experiments::Request;
 use crate::report::Verdict;
+use crate::undo::catch_signals;
 use found::Found;
 pub use html::report as html;
 pub use markdown::report as markdown;
@@ -66,6 +68,12 @@ pub enum Name {
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Ends with 0 if all that ran is what it must be, 1 if something is not or has \
+    failed, 2 on wrong use, 130 on a signal; the report says so of each. What needs root, a package \
+    or room that is not there is skipped, with the reason. Inputs are kept in UZRAM_BENCH_DIR, \
+    temporary files in TMPDIR."
+)]
 pub struct Arguments {
     /// Which of them (default: all, in this order)
     #[arg(value_enum, value_name = "NAME")]
@@ -117,6 +125,7 @@ impl Name {
 /// The report can't be written.
 pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     let Arguments { names, quick, out, json } = arguments;
+    catch_signals()?;
     // Before anything is measured.
     fs::create_dir_all(out).map_err(Error::file("create", out, REMEDY))?;
     NamedTempFile::new_in(out).map_err(Error::file("write in", out, REMEDY))?;
@@ -130,7 +139,9 @@ pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     }
     let results = Results { machine, experiments };
     if *json {
-        println!("{}", results.json());
+        let told = writeln!(io::stdout(), "{}", results.json());
+        let place = Path::new("standard output");
+        told.map_err(Error::file("write to", place, "see that its reader goes on"))?;
     }
     write(&results, out)?;
     eprintln!("bench: the report is {}", out.join("report.html").display());

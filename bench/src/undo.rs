@@ -133,8 +133,11 @@ fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// One thread waits for the signals that end a run, and undoes what the run has made.
-fn catch_signals() -> Result<(), Error> {
+/// Has one thread wait for the signals that end a run, and undo what the run has made.
+///
+/// # Errors
+/// There is no such thread to be had.
+pub fn catch_signals() -> Result<(), Error> {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let caught = CAUGHT.get_or_init(|| {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);

@@ -45,7 +45,7 @@ fn summary(results: &Results) -> String {
         let counts = format!("{met} of {}{}", judged.len(), mark(met < judged.len()));
         let ended = match state {
             State::Done => format!("{seconds:.0} s"),
-            other => cell_text(&other.to_string()),
+            other => cell_text(&other.to_string()) + mark(matches!(other, State::Failed { .. })),
         };
         text += &format!("| [{name}](#{name}) | {source} | {counts} | {ended} |\n");
     }
@@ -56,8 +56,14 @@ fn summary(results: &Results) -> String {
 pub(super) fn section(outcome: &Outcome) -> String {
     let Outcome { name, source, about, state, found, .. } = outcome;
     let mut text = format!("## {name}\n{source}. {about}\n\n");
-    if *state != State::Done {
-        text += &format!("This experiment was {}.\n\n", cell_text(&state.to_string()));
+    match state {
+        State::Done => {}
+        State::Skipped { reason } => {
+            text += &format!("This experiment was skipped: {}.\n\n", cell_text(reason));
+        }
+        State::Failed { reason } => {
+            text += &format!("This experiment failed: {}.\n\n", cell_text(reason));
+        }
     }
     for one in &found.tables {
         text += &table(one);

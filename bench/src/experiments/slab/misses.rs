@@ -71,6 +71,8 @@ fn watched(layout: Layout, loops: u64, seed: u64) -> Result<Option<[u64; 2]>, Er
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
+    // No pipes that one that is killed would leave.
+    command.arg("--vgdb=no");
     command.args(CACHES).arg(program).args(["--messages", &format!("{layout} {loops} {seed}")]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let output = match ended(&mut command)? {

@@ -68,12 +68,10 @@ pub enum Name {
 
 /// What is asked for.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Ends with 0 if all that ran is what it must be, 1 if something is not or has \
-    failed, 2 on wrong use, 130 on a signal; the report says so of each. What needs root, a package \
-    or room that is not there is skipped, with the reason. Inputs are kept in UZRAM_BENCH_DIR, \
-    temporary files in TMPDIR."
-)]
+#[command(after_help = "Ends with 0 if all that ran is what it must be, 1 if something is not or \
+    has failed, 2 on wrong use, 130 on a signal; the report says so of each. What needs root, a \
+    package or room that is not there is skipped, with the reason. Inputs are kept in \
+    UZRAM_BENCH_DIR, temporary files in TMPDIR.")]
 pub struct Arguments {
     /// Which of them (default: all, in this order)
     #[arg(value_enum, value_name = "NAME")]

@@ -15,7 +15,7 @@ INPUT_LIMIT ?= 2G
 PACKAGES = gcc libc6-dev python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-LONG_PACKAGES = xfsprogs
+LONG_PACKAGES = xfsprogs redis-server tcl
 FSX = 0.3.2
 TARGET = x86_64-unknown-linux-gnu
 SANITIZED = page slab zsmalloc zram serve
@@ -41,6 +41,7 @@ setup:
 
 setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
+	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
 test: lint check-aarch64
 	cargo test --workspace --locked

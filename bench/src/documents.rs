@@ -33,6 +33,7 @@ use tempfile::NamedTempFile;
 
 use crate::Error;
 use crate::experiments::Request;
+use crate::inputs::Cache;
 use crate::report::Verdict;
 use crate::undo::catch_signals;
 use found::Found;
@@ -95,6 +96,8 @@ struct Experiment {
     /// What it asks, and what runs.
     about: &'static str,
     needs: fn(bool) -> Vec<Need>,
+    /// Makes its input, if it has one that others have too and nobody has made it yet.
+    input: fn(&Cache) -> Result<(), Error>,
     run: fn(&Scene<'_>) -> Result<Found, Error>,
 }
 
@@ -161,9 +164,13 @@ impl Experiment {
         let lacking: Vec<String> =
             (self.needs)(scene.quick).iter().filter_map(Need::lacking).collect();
         let begun = Instant::now();
-        let (state, found) = match lacking.is_empty() {
-            false => (State::Skipped { reason: lacking.join("; ") }, Found::default()),
-            true => match (self.run)(scene) {
+        let missing = match lacking.is_empty() {
+            false => Some(lacking.join("; ")),
+            true => (self.input)(&scene.request.cache).err().map(|error| error.to_string()),
+        };
+        let (state, found) = match missing {
+            Some(reason) => (State::Skipped { reason }, Found::default()),
+            None => match (self.run)(scene) {
                 Ok(found) => (State::Done, found),
                 Err(error) => (State::Failed { reason: error.to_string() }, Found::default()),
             },

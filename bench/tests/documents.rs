@@ -1,8 +1,9 @@
 //! The documents' experiments: the command, and the report.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -100,6 +101,18 @@ fn what_is_missing_is_said_and_the_rest_runs() {
     }
     let report = fs::read_to_string(dir.path().join("report.md")).unwrap();
     assert!(report.contains("This experiment was skipped: it needs valgrind"), "{report}");
+}
+
+#[test]
+fn what_has_no_input_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let python = dir.path().join("python3");
+    fs::write(&python, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
+    let output = command(&["swap"], dir.path()).env("PATH", dir.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("swap: skipped: python3 failed"), "{told}");
 }
 
 #[test]

@@ -12,7 +12,13 @@ def table_processors(r):
 
 
 def table_failed(r):
-    rows = [[f"`{file}`", line["figure"], ratio(line["value"]), line["must"]] for file, line in r.failed()]
+    def missed(line):
+        """Returns the value with as many digits as it takes to see that it misses its bound."""
+        bound = line["must"].split()[-1]
+        digits = (f"{line['value']:.{count}f}" for count in range(2, 6))
+        return next((text for text in digits if float(text) != float(bound)), str(line["value"]))
+
+    rows = [[f"`{file}`", line["figure"], missed(line), line["must"]] for file, line in r.failed()]
     return table(["result", "figure", "is", "must be"], rows) if rows else "None."
 
 

@@ -28,6 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         let built = Need::Met(|| built().map(drop));
         vec![Need::Memory(4 * if quick { QUICK_BYTES } else { BYTES }), built]
     },
+    input: |_| Ok(()),
     run,
 };
 

@@ -27,6 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         let sources = Need::Met(|| sources().map(drop));
         vec![Need::Program("gcc", "gcc"), Need::Program("make", "make"), sources]
     },
+    input: |_| Ok(()),
     run,
 };
 

@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             Cache misses are cachegrind's, of a quarter of the messages, where threads take \
             turns as a seed says: so all layouts do the same work.",
     needs: |_| vec![Need::Program("valgrind", "valgrind")],
+    input: |_| Ok(()),
     run,
 };
 

@@ -31,6 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         let of_machine = [Need::Root, Need::Fuse, Need::Disk(2 * GIB), Need::Memory(6 * GIB)];
         of_machine.into_iter().chain(programs).collect()
     },
+    input: |cache| source_tree(cache).map(drop),
     run,
 };
 

@@ -18,6 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             numbers of 32 bits and the slab's own data in the page's descriptor; and ours. How \
             many objects does a slab have?",
     needs: |_| Vec::new(),
+    input: |_| Ok(()),
     run,
 };
 

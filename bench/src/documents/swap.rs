@@ -22,6 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             has blocks of 4 KiB whatever the folio is. Times are the sum of all rounds; the \
             ratio is memory of the pool over the data.",
     needs: |_| vec![Need::Program("python3", "python3"), Need::Memory(2 * GIB)],
+    input: |cache| Input::Heap.open(cache).map(drop),
     run,
 };
 

@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             Overhead is what the pool takes beyond the compressed data. All are compressed by \
             lz4, the document's by lzo.",
     needs,
+    input: |cache| source_tree(cache).map(drop),
     run,
 };
 

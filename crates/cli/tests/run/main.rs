@@ -8,6 +8,7 @@ mod live;
 mod programs;
 mod refusals;
 mod signals;
+mod suites;
 #[path = "../support/mod.rs"]
 mod support;
 mod tree;

@@ -1,0 +1,123 @@
+//! Programs' own tests end under `uzram run` as they do without. `tools/suites.sh` fetches them,
+//! for `make long`.
+
+use super::{UZRAM, library};
+use crate::programs::Programs;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::is_long;
+
+/// Units of redis's tests. Those of its cluster, its modules and TLS need what is not installed.
+const UNITS: &[&str] = &[
+    "unit/dump",
+    "unit/auth",
+    "unit/protocol",
+    "unit/keyspace",
+    "unit/scan",
+    "unit/info",
+    "unit/type/string",
+    "unit/type/incr",
+    "unit/type/list",
+    "unit/type/list-2",
+    "unit/type/list-3",
+    "unit/type/set",
+    "unit/type/zset",
+    "unit/type/hash",
+    "unit/type/stream",
+    "unit/type/stream-cgroups",
+    "unit/sort",
+    "unit/expire",
+    "unit/other",
+    "unit/multi",
+    "unit/aofrw",
+    "unit/acl",
+    "unit/latency-monitor",
+    "unit/pubsub",
+    "unit/slowlog",
+    "unit/scripting",
+    "unit/functions",
+    "unit/introspection",
+    "unit/introspection-2",
+    "unit/limits",
+    "unit/bitops",
+    "unit/bitfield",
+    "unit/geo",
+    "unit/hyperloglog",
+    "unit/lazyfree",
+    "unit/pause",
+    "unit/querybuf",
+    "unit/tracking",
+    "unit/networking",
+    "unit/replybufsize",
+    "integration/aof",
+    "integration/rdb",
+    "integration/redis-cli",
+    "integration/redis-benchmark",
+    "integration/convert-ziplist-hash-on-load",
+];
+/// A server that holds nothing takes more.
+const LIMIT: &str = "5M";
+
+/// What a program's tests are made of, where that was fetched.
+fn suite(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
+    path.exists().then(|| path.canonicalize().unwrap())
+}
+
+/// Runs units of redis's tests with a server of this script. Returns how each test ended.
+fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> {
+    let place = Programs::new();
+    fs::create_dir(place.path().join("src")).unwrap();
+    place.file("src/redis-server", format!("#!/bin/sh\n{server} \"$@\"\n").as_bytes(), 0o755);
+    for name in ["redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"] {
+        symlink(Path::new("/usr/bin").join(name), place.path().join("src").join(name)).unwrap();
+    }
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(suite.join("tests")).arg(place.path());
+    assert!(copy.status().unwrap().success());
+    let mut tests = Command::new("tclsh");
+    tests.args(["tests/test_helper.tcl", "--clients", "2"]).env("TERM", "dumb");
+    units.iter().for_each(|unit| _ = tests.args(["--single", unit]));
+    let output = tests.current_dir(place.path()).output().expect("tclsh");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let mut ends = BTreeMap::new();
+    for line in told.lines().filter(|line| line.starts_with('[')) {
+        // `[ok]: A name (12 ms)`, of which the time differs.
+        let is_end = ["[ok]", "[err]", "[exception]"].iter().any(|end| line.starts_with(end));
+        if is_end {
+            let named = line.rsplit_once(" (").map_or(line, |(named, _)| named);
+            *ends.entry(named.split(" in tests/").next().unwrap().to_owned()).or_insert(0) += 1;
+        }
+    }
+    assert!(!ends.is_empty(), "{told}");
+    ends
+}
+
+#[test]
+fn redis_ends_its_own_tests_as_it_does_without() {
+    let Some(suite) = suite("redis").filter(|_| is_long()) else {
+        eprintln!("LEFT OUT: redis's own tests, which `make long` runs");
+        return;
+    };
+    library();
+    let dir = tempfile::tempdir().unwrap();
+    let stats = dir.path().join("stats");
+    fs::write(&stats, "").unwrap();
+    let run = format!("exec {UZRAM} run --limit {LIMIT} --stats-file {}", stats.display());
+    let without = "exec /usr/bin/redis-server".to_owned();
+    let with = format!("{run} -- /usr/bin/redis-server");
+    let before = redis(&suite, &without, UNITS);
+    let after = redis(&suite, &with, UNITS);
+    assert_eq!(before, after);
+    let evicted: u64 = fs::read_to_string(&stats)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap())
+        .sum();
+    eprintln!("redis: {} tests, {evicted} blocks went", before.values().sum::<usize>());
+    assert!(evicted > 100_000, "{evicted}");
+}

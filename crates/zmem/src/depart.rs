@@ -8,6 +8,7 @@ use crate::policy::PIECE;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::store;
+use crate::threads::Alone;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -15,12 +16,16 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 impl Pager {
     /// Stores a run of blocks that are being evicted, and drops their pages. Returns how many
     /// blocks went.
-    pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
+    pub(crate) fn evict_run(
+        &self,
+        run: Range<usize>,
+        buf: &mut [u8],
+        alone: Option<&Alone>,
+    ) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
-        let is_closed = self.backend.read(&self.memory, bytes.start, data).is_ok();
-        let from = if is_closed { Data::Closed } else { Data::Shown };
-        let outcome = if is_closed || self.show_and_read(run.clone(), data) {
+        let (from, is_read) = self.copy(run.clone(), data, alone);
+        let outcome = if is_read {
             self.store(run.clone(), data)
         } else {
             count(&self.counters.refused, run.len());
@@ -64,6 +69,20 @@ impl Pager {
             }
         });
         gone
+    }
+
+    /// Copies blocks that are being evicted. Returns where their data lie by then, and whether all
+    /// of them were copied. With `alone` they are open.
+    fn copy(&self, run: Range<usize>, data: &mut [u8], alone: Option<&Alone>) -> (Data, bool) {
+        let bytes = self.bytes_of(run.clone());
+        if let Some(alone) = alone {
+            self.memory.with_bytes(bytes, alone, |place| data.copy_from_slice(place));
+            return (Data::Open, true);
+        }
+        match self.backend.read(&self.memory, bytes.start, data) {
+            Ok(()) => (Data::Closed, true),
+            Err(_) => (Data::Shown, self.show_and_read(run, data)),
+        }
     }
 
     /// Copies blocks that are being evicted, where the system refuses to read below their

@@ -6,12 +6,13 @@
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 
-use crate::clock::Evictor;
+use crate::clock::{Evictor, Step};
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
 use crate::recent::Spares;
 use crate::state::State;
 use crate::stats::count;
+use crate::threads::{self, Alone};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,17 +36,25 @@ impl Pager {
         }
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
+        let alone = if self.backend.opens_first() { threads::alone() } else { None };
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
-            if self.wants_marks(evictor, idle) {
+            let refused = self.counters.refused.load(Relaxed);
+            let more = if let Some(alone) = alone.as_ref().filter(|_| evictor.is_empty()) {
+                let step = self.step(evictor);
+                idle += step.passed;
+                step.piece.map_or(0, |piece| self.evict_open(piece, spares, alone, buf))
+            } else if self.wants_marks(evictor, idle) {
                 idle += self.advance(evictor, spares);
+                continue;
             } else if let Some(piece) = evictor.pop() {
-                let refused = self.counters.refused.load(Relaxed);
-                let more = self.evict_marked(self.units_of(piece), buf);
-                let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
-                vain = if is_vain { vain + 1 } else { 0 };
-                idle = if more > 0 { 0 } else { idle };
-                gone += more;
-            }
+                self.evict_marked(self.units_of(piece), buf)
+            } else {
+                continue;
+            };
+            let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
+            vain = if is_vain { vain + 1 } else { 0 };
+            idle = if more > 0 { 0 } else { idle };
+            gone += more;
         }
         self.weigh();
         self.limit.set_stuck(gone == 0);
@@ -65,16 +74,38 @@ impl Pager {
     /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns
     /// how many pieces it passed: those of closed chunks are passed at once.
     fn advance(&self, evictor: &mut Evictor, spares: Spares) -> usize {
-        let step = evictor.step(|piece| self.next_open_piece(piece));
+        let step = self.step(evictor);
         let takes = |unit: usize| self.may_be_marked(unit, spares);
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
-        if step.is_round {
-            self.round.fetch_add(1, Relaxed);
-        }
         if let Some(piece) = marked {
             evictor.push(piece);
         }
         step.passed
+    }
+
+    /// Moves the hand past a piece.
+    fn step(&self, evictor: &mut Evictor) -> Step {
+        let step = evictor.step(|piece| self.next_open_piece(piece));
+        if step.is_round {
+            self.round.fetch_add(1, Relaxed);
+        }
+        step
+    }
+
+    /// Evicts the cold blocks of a piece without marking them first, as nobody can touch them
+    /// (zm-A4). Returns how many.
+    fn evict_open(&self, piece: usize, spares: Spares, alone: &Alone, buf: &mut [u8]) -> usize {
+        let mut gone = 0;
+        let takes = |unit: usize| self.may_be_marked(unit, spares);
+        self.for_runs(self.units_of(piece), self.batch(), takes, |run| {
+            self.note_closing(&run);
+            run.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
+            gone += self.evict_run(run, buf, Some(alone));
+        });
+        if gone > 0 && self.limit.has_many_tables() {
+            self.close_chunks(self.units_of(piece));
+        }
+        gone
     }
 
     /// Returns the blocks of a piece.
@@ -168,7 +199,7 @@ impl Pager {
         };
         self.for_runs(units.clone(), self.batch(), begins, |run| {
             self.probation.fetch_sub(run.len(), Relaxed);
-            gone += self.evict_run(run, buf);
+            gone += self.evict_run(run, buf, None);
         });
         if gone > 0 && self.limit.has_many_tables() {
             self.close_chunks(units);

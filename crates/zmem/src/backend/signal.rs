@@ -94,7 +94,7 @@ impl Backend for Signal {
                     memory.close(range.clone())?;
                 }
                 memory.guard(range.clone())?;
-                memory.open(range)
+                if from == Data::Open { Ok(()) } else { memory.open(range) }
             }
             Marks::Mappings => {
                 memory.close(range.clone())?;

@@ -209,7 +209,7 @@ impl Pager {
             let rounds = self.round().wrapping_sub(self.words[unit].load().heat()) & ROUNDS;
             let is_back_soon = rounds <= SOON_ROUNDS;
             count(&self.counters.refaults, is_back_soon.into());
-            let heat = u32::from(is_back_soon && own.start == unit);
+            let heat = if is_back_soon && own.start == unit { HEAT_KEPT_MAX } else { 0 };
             self.words[unit].publish(State::Resident, |word| word.with_heat(heat).with_copy(true));
         }
         own.len()

@@ -44,25 +44,28 @@ fn verify_page(region: &Region, nth: usize, round: u64) {
     }
 }
 
-/// Has all go and come back: blocks that were filled, and those of them in place.
-fn filled(region: &Region) -> (u64, u64) {
+/// Has all go and come back: blocks that were filled, those of them in place, and blocks that were
+/// marked before they went.
+fn filled(region: &Region) -> (u64, u64, u64) {
     let before = region.stats();
     region.reclaim(region.len());
     verify(region, 1);
     let now = region.stats();
-    (now.filled - before.filled, now.in_place - before.in_place)
+    (now.filled - before.filled, now.in_place - before.in_place, now.marked - before.marked)
 }
 
 fn assert_alone(region: &Region) {
     // A thread that was not alone asks again some time later.
     filled(region);
-    let (all, in_place) = filled(region);
+    let (all, in_place, marked) = filled(region);
     assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
+    assert_eq!(marked, 0, "of {all} blocks");
 }
 
 fn assert_not_alone(region: &Region) {
-    let (all, in_place) = filled(region);
+    let (all, in_place, marked) = filled(region);
     assert!(all > 0 && in_place == 0, "{in_place} of {all} in place");
+    assert!(marked >= all, "{marked} of {all} marked");
 }
 
 /// Does `work` while there is another thread.

@@ -1,7 +1,7 @@
 //! A CPython process with a heap, at two limits.
 
-use super::jobs::HEAP;
-use super::limited::{Bench, Trial};
+use super::jobs::{DENSE, HEAP};
+use super::limited::{Bench, Trial, told};
 use super::place::Place;
 use super::side::{Kernel, Side, run as run_side};
 use super::{Scale, TURNS};
@@ -12,8 +12,7 @@ use crate::report::Report;
 const NAME: &str = "run-heap";
 /// Limits of a heap of the usual size, and options. The heap compressed by lz4 is larger than the
 /// lower limit, which counts what is compressed.
-const LIMITS: [(u64, &[&str]); 2] =
-    [(200_000_000, &[]), (100_000_000, &["--algorithm", "zstd", "--block", "16K"])];
+const LIMITS: [(u64, &[&str]); 2] = [(200_000_000, &[]), (100_000_000, DENSE)];
 /// With every right, and with none.
 const WALL_MAX: [f64; 2] = [1.0, 1.2];
 const CPU_MAX: f64 = 1.3;
@@ -28,8 +27,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let alone = run_side(&job, Side::Alone, &place, true)?;
     for (usual, options) in LIMITS {
         let limit = place.scale.limit(usual);
-        let with = if options.is_empty() { "" } else { ", zstd in blocks of 16 KiB" };
-        let what = format!("heap at {} MB{with}", limit / 1_000_000);
+        let what = told("heap", limit, options);
         let (wall, cpu) = (WALL_MAX, Some(CPU_MAX));
         let trial = Trial { experiment: NAME, what, job: &job, limit, options, wall, cpu };
         bench.compare(&trial, &alone, report)?;

@@ -13,7 +13,9 @@ pub(super) struct Job {
     package: &'static str,
     /// How many times its limit the memory is that it takes.
     pub(super) times: f64,
-    make: fn(&Place, &str) -> Result<Vec<String>, Error>,
+    /// What ours is given beside the limit.
+    pub(super) options: &'static [&'static str],
+    make: Make,
 }
 
 /// A job with its inputs made.
@@ -22,29 +24,36 @@ pub(super) struct Prepared {
     pub(super) command: Vec<String>,
 }
 
+/// Where what the program takes, compressed by lz4, is about the limit, which counts it.
+pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--block", "16K"];
+
 /// What is measured with a limit, beside [`HEAP`].
 pub(super) const JOBS: [Job; 6] = [
-    Job { name: "sort", program: "sort", package: "coreutils", times: 3.0, make: sort },
-    Job { name: "g++", program: "g++", package: "g++", times: 2.0, make: compiler },
-    Job {
-        name: "redis",
-        program: "redis-server",
-        package: "redis-server",
-        times: 2.0,
-        make: redis,
-    },
-    Job { name: "node", program: "node", package: "nodejs", times: 2.0, make: node },
-    Job { name: "sqlite3", program: "python3", package: "python3", times: 2.0, make: sqlite },
-    Job { name: "xz", program: "xz", package: "xz-utils", times: 1.5, make: xz },
+    Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
+    job("g++", "g++", "g++", 2.0, compiler),
+    job("redis", "redis-server", "redis-server", 2.0, redis),
+    job("node", "node", "nodejs", 2.0, node),
+    job("sqlite3", "python3", "python3", 2.0, sqlite),
+    job("xz", "xz", "xz-utils", 1.5, xz),
 ];
 
 /// CPython with a heap.
-pub(super) const HEAP: Job =
-    Job { name: "heap", program: "python3", package: "python3", times: 1.8, make: heap };
+pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
 /// A million reads and writes of a byte.
-pub(super) const BYTES: Job =
-    Job { name: "dd bs=1", program: "dd", package: "coreutils", times: 1.0, make: bytes };
+pub(super) const BYTES: Job = job("dd bs=1", "dd", "coreutils", 1.0, bytes);
+
+type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
+
+const fn job(
+    name: &'static str,
+    program: &'static str,
+    package: &'static str,
+    times: f64,
+    make: Make,
+) -> Job {
+    Job { name, program, package, times, options: &[], make }
+}
 
 impl Job {
     /// Makes its inputs; `None`, with a line that says so, where the program is not there.

@@ -51,12 +51,18 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         let Some(prepared) = job.prepared(&place)? else { continue };
         let alone = run_side(&prepared, Side::Alone, &place, true)?;
         let limit = limit(job, &alone);
-        let what = format!("{} at {} MB", job.name, limit / 1_000_000);
-        let (wall, cpu, options) = ([WALL_MAX; 2], None, &[]);
+        let (wall, cpu, options) = ([WALL_MAX; 2], None, job.options);
+        let what = told(job.name, limit, options);
         let trial = Trial { experiment: NAME, what, job: &prepared, limit, options, wall, cpu };
         bench.compare(&trial, &alone, report)?;
     }
     Ok(())
+}
+
+/// A job's name in figures.
+pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
+    let with = if options.is_empty() { "" } else { ", zstd in blocks of 16 KiB" };
+    format!("{name} at {} MB{with}", limit / 1_000_000)
 }
 
 /// A part of what the job takes alone.

@@ -56,6 +56,11 @@ impl KernelSwap {
         Ok(Rival::Present(KernelSwap { _folios: folios, _swap: swap, device }))
     }
 
+    /// Has the most that the device takes be counted from now on.
+    pub fn count_most(&self) -> Result<(), Error> {
+        self.device.set_attribute("mem_used_max", "0")
+    }
+
     /// The device's memory figures.
     pub fn mm_stat(&self) -> Result<MmStat, Error> {
         self.device.mm_stat()

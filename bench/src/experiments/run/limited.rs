@@ -9,15 +9,21 @@ use crate::experiments::Request;
 use crate::kernel::Rival;
 use crate::report::{Bound, Figure, Report};
 use crate::summary::Summary;
+use std::time::{Duration, Instant};
 
 const NAME: &str = "run-jobs";
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
+/// Where a turn takes longer there is no other.
+const TURN_LONGEST: Duration = Duration::from_secs(180);
 /// The least that a program gets, as it has a need of its own.
 const SMALLEST: f64 = 6e6;
 
 /// How ours is run: what that is called, and whether without rights.
 pub(super) const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
+
+/// With a limit that is what the kernel takes in all, not what it counts.
+const EVEN: &str = "with none and as much memory in all";
 
 /// A job at a limit.
 pub(super) struct Trial<'a> {
@@ -72,14 +78,33 @@ fn limit(job: &Job, alone: &Outcome) -> u64 {
 
 /// A turn: the kernel's run, if there is a kernel, and ours in both ways.
 struct Turn {
-    kernel: Option<Outcome>,
+    kernel: Option<Theirs>,
     ours: [Outcome; 2],
+}
+
+/// The kernel's run.
+struct Theirs {
+    outcome: Outcome,
+    /// Bytes that it took in all: the limit, and compressed pages, which no cgroup counts.
+    all: u64,
+    /// Ours without rights, with a limit of as much.
+    even: Outcome,
 }
 
 impl Turn {
     /// Whether a run of ours did not come to its end.
     fn is_cut_off(&self) -> bool {
-        self.ours.iter().any(|outcome| !outcome.shown.0)
+        self.outcomes().any(|outcome| !outcome.shown.0)
+    }
+
+    /// Ours with as much memory as the kernel takes in all.
+    fn even(&self) -> Option<&Outcome> {
+        Some(&self.kernel.as_ref()?.even)
+    }
+
+    /// All of ours.
+    fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        self.ours.iter().chain(self.kernel.as_ref().map(|kernel| &kernel.even))
     }
 }
 
@@ -104,15 +129,21 @@ impl Bench<'_> {
         report.add(figure("memory alone over the limit", peak / *limit as f64, ""))?;
         let turns = self.turns(trial, alone)?;
         for (nth, (way, _)) in WAYS.into_iter().enumerate() {
-            self.times(trial, &turns, nth, way, report)?;
+            self.times(trial, &turns, trial.wall[nth], way, |turn| Some(&turn.ours[nth]), report)?;
         }
-        let others = turns.iter().flat_map(|turn| &turn.ours);
+        if let Rival::Present(_) = self.kernel {
+            let all = turns.iter().filter_map(|turn| Some(turn.kernel.as_ref()?.all as f64));
+            let all = median(all) / *limit as f64;
+            report.add(figure("memory of the kernel's in all, over the limit", all, ""))?;
+            self.times(trial, &turns, trial.wall[1], EVEN, Turn::even, report)?;
+        }
+        let others = turns.iter().flat_map(Turn::outcomes);
         let different = others.filter(|outcome| outcome.shown != alone.shown).count();
         let figure_of_output = figure("runs that end otherwise than alone", different as f64, "");
         report.add(figure_of_output.must(Bound::equal(0.0)))?;
         if let Rival::Present(_) = self.kernel {
             let kernels = turns.iter().filter_map(|turn| turn.kernel.as_ref());
-            let given_up = median(kernels.map(|kernel| kernel.given_up as f64));
+            let given_up = median(kernels.map(|kernel| kernel.outcome.given_up as f64));
             report.add(figure("times that the kernel gave it up", given_up, ""))?;
         }
         let name = format!("{what}: most memory over the limit");
@@ -140,11 +171,18 @@ impl Bench<'_> {
         let limit = trial.limit;
         let one = |side| run_side(trial.job, side, self.place, false);
         let kernel = || match self.kernel {
-            Rival::Present(_) => one(Side::Kernel(limit)).map(|kernel| whole(kernel, alone)),
+            Rival::Present(kernel) => {
+                let (outcome, pool) = kernel.with_pool(|| one(Side::Kernel(limit)))?;
+                let Some(outcome) = whole(outcome, alone) else { return Ok(None) };
+                let all = limit + pool;
+                let even = one(Side::Ours { limit: all, options: &[], is_confined: true })?;
+                Ok::<_, Error>(Some(Theirs { outcome, all, even }))
+            }
             Rival::Absent(_) => Ok(None),
         };
         let mut turns = Vec::new();
         for nth in 0..self.turns {
+            let begun = Instant::now();
             let ours = |is_confined| one(Side::Ours { limit, options: trial.options, is_confined });
             turns.push(if nth % 2 == 0 {
                 Turn { kernel: kernel()?, ours: [ours(false)?, ours(true)?] }
@@ -153,7 +191,7 @@ impl Bench<'_> {
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
             // It would take as long again.
-            if turns.last().is_some_and(Turn::is_cut_off) {
+            if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }
         }
@@ -165,28 +203,28 @@ impl Bench<'_> {
         &self,
         trial: &Trial<'_>,
         turns: &[Turn],
-        nth: usize,
+        wall: f64,
         way: &str,
+        ours: impl Fn(&Turn) -> Option<&Outcome>,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
         type Part = fn(&Outcome) -> f64;
         let parts: [(&str, Part, Option<f64>); 2] = [
-            ("wall clock", |outcome| outcome.seconds, Some(trial.wall[nth])),
+            ("wall clock", |outcome| outcome.seconds, Some(wall)),
             ("processor time", |outcome| outcome.cpu, trial.cpu),
         ];
         for (part, of, most) in parts {
             let what = format!("{}: {part} {way}", trial.what);
-            let own = median(turns.iter().map(|turn| of(&turn.ours[nth])));
+            let own = median(turns.iter().filter_map(|turn| Some(of(ours(turn)?))));
             let told = Figure::new(trial.experiment, what.clone(), own, "s");
             if let Rival::Absent(reason) = self.kernel {
                 report.add(told.rival_absent(reason))?;
                 continue;
             }
-            let theirs = median(turns.iter().filter_map(|turn| Some(of(turn.kernel.as_ref()?))));
-            report.add(told.rival("the kernel's swap", theirs))?;
-            let ratios = turns
-                .iter()
-                .filter_map(|turn| Some(of(&turn.ours[nth]) / of(turn.kernel.as_ref()?)));
+            let theirs = |turn: &Turn| Some(of(&turn.kernel.as_ref()?.outcome));
+            report.add(told.rival("the kernel's swap", median(turns.iter().filter_map(theirs))))?;
+            let ratio = |turn| Some(of(ours(turn)?) / theirs(turn)?);
+            let ratios = turns.iter().filter_map(ratio);
             let what = format!("{what}, over the kernel's");
             let figure = Figure::new(trial.experiment, what, median(ratios), "");
             report.add(match most {

@@ -65,10 +65,8 @@ pub(super) struct Stats {
     pub(super) backend: String,
 }
 
-/// The kernel's swap, which every run in a cgroup uses.
-pub(super) struct Kernel(
-    #[expect(dead_code, reason = "it swaps as long as this lives")] KernelSwap,
-);
+/// The kernel's swap, which every run in a cgroup uses as long as this lives.
+pub(super) struct Kernel(KernelSwap);
 
 impl Kernel {
     /// Swap of so many bytes, or the reason why there is none, or no cgroup.
@@ -77,6 +75,17 @@ impl Kernel {
             return Ok(Rival::Absent("no memory cgroup may be made here".to_string()));
         }
         Ok(KernelSwap::acquire("lz4", bytes, page::page_size())?.map(Kernel))
+    }
+
+    /// Does `work`, and returns the most bytes beside that the device took for compressed pages,
+    /// which no cgroup counts.
+    pub(super) fn with_pool<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(T, u64), Error> {
+        self.0.count_most()?;
+        let done = work()?;
+        Ok((done, self.0.mm_stat()?.mem_used_max))
     }
 }
 

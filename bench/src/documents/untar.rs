@@ -35,8 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const DISK: u64 = 3 * GIB;
 const DISKS: usize = 4;
-/// What the document has without merging and with it, in percent: unpacked, and after each
-/// directory.
+/// The document's, without merging and with it, in percent: unpacked, and after each directory.
 const DOCUMENT: [[f64; 2]; 10] = [
     [5.56, 5.34],
     [8.41, 6.80],

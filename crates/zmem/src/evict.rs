@@ -5,6 +5,8 @@
 //!   hand -> piece: resident blocks without heat are closed -> queue of pieces
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
+//!
+//! A thread that is alone stores and drops the blocks of a piece as the hand comes to it (zm-A4).
 
 use crate::clock::{Evictor, Step};
 use crate::pager::Pager;
@@ -46,10 +48,8 @@ impl Pager {
             } else if self.wants_marks(evictor, idle) {
                 idle += self.advance(evictor, spares);
                 continue;
-            } else if let Some(piece) = evictor.pop() {
-                self.evict_marked(self.units_of(piece), buf)
             } else {
-                continue;
+                evictor.pop().map_or(0, |piece| self.evict_marked(self.units_of(piece), buf))
             };
             let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
             vain = if is_vain { vain + 1 } else { 0 };
@@ -95,17 +95,11 @@ impl Pager {
     /// Evicts the cold blocks of a piece without marking them first, as nobody can touch them
     /// (zm-A4). Returns how many.
     fn evict_open(&self, piece: usize, spares: Spares, alone: &Alone, buf: &mut [u8]) -> usize {
-        let mut gone = 0;
         let takes = |unit: usize| self.may_be_marked(unit, spares);
-        self.for_runs(self.units_of(piece), self.batch(), takes, |run| {
+        self.evict_runs(self.units_of(piece), Some(alone), buf, takes, |run| {
             self.note_closing(&run);
-            run.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
-            gone += self.evict_run(run, buf, Some(alone));
-        });
-        if gone > 0 && self.limit.has_many_tables() {
-            self.close_chunks(self.units_of(piece));
-        }
-        gone
+            run.for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
+        })
     }
 
     /// Returns the blocks of a piece.
@@ -192,14 +186,29 @@ impl Pager {
 
     /// Evicts those of the blocks that are in probation. Returns how many.
     fn evict_marked(&self, units: Range<usize>, buf: &mut [u8]) -> usize {
-        let mut gone = 0;
         let begins = |unit: usize| {
             let seen = self.words[unit].load();
             seen.state() == State::Probation && self.words[unit].try_begin_evicting(seen)
         };
-        self.for_runs(units.clone(), self.batch(), begins, |run| {
+        self.evict_runs(units, None, buf, begins, |run| {
             self.probation.fetch_sub(run.len(), Relaxed);
-            gone += self.evict_run(run, buf, None);
+        })
+    }
+
+    /// Evicts the blocks that `takes` takes, after `begin` for each run of them. Returns how many
+    /// went.
+    fn evict_runs(
+        &self,
+        units: Range<usize>,
+        alone: Option<&Alone>,
+        buf: &mut [u8],
+        takes: impl Fn(usize) -> bool,
+        begin: impl Fn(Range<usize>),
+    ) -> usize {
+        let mut gone = 0;
+        self.for_runs(units.clone(), self.batch(), takes, |run| {
+            begin(run.clone());
+            gone += self.evict_run(run, buf, alone);
         });
         if gone > 0 && self.limit.has_many_tables() {
             self.close_chunks(units);

@@ -14,6 +14,7 @@
 mod begin;
 mod cost;
 mod heap;
+mod left_out;
 mod local;
 mod mappings;
 mod pieces;

@@ -17,15 +17,21 @@ pub(crate) enum Kind {
 }
 
 /// Pieces that do not overlap. Neighbours of one kind are one piece.
-#[derive(Debug, Default)]
-pub(crate) struct Pieces(BTreeMap<usize, (usize, Kind)>);
+#[derive(Debug)]
+pub(crate) struct Pieces<K = Kind>(BTreeMap<usize, (usize, K)>);
 
-impl Pieces {
+impl<K> Default for Pieces<K> {
+    fn default() -> Self {
+        Pieces(BTreeMap::new())
+    }
+}
+
+impl<K: Copy + Eq> Pieces<K> {
     /// Calls `work` with each part of a range, in order: `None` is where there is nothing.
     pub(crate) fn for_parts(
         &self,
         range: Range<usize>,
-        mut work: impl FnMut(Range<usize>, Option<Kind>),
+        mut work: impl FnMut(Range<usize>, Option<K>),
     ) {
         let mut next = range.start;
         let before = self.0.range(..=range.start).next_back().map(|(&start, _)| start);
@@ -47,7 +53,7 @@ impl Pieces {
     }
 
     /// Returns the parts of a range: see [`for_parts`](Self::for_parts).
-    pub(crate) fn parts(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<Kind>)> {
+    pub(crate) fn parts(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<K>)> {
         let mut parts = Vec::new();
         self.for_parts(range, |part, kind| parts.push((part, kind)));
         parts
@@ -68,7 +74,7 @@ impl Pieces {
     }
 
     /// Sets what is in a range.
-    pub(crate) fn set(&mut self, range: Range<usize>, kind: Option<Kind>) {
+    pub(crate) fn set(&mut self, range: Range<usize>, kind: Option<K>) {
         if range.is_empty() {
             return;
         }
@@ -119,8 +125,11 @@ impl Pieces {
     }
 
     #[cfg(test)]
-    fn check(&self) {
-        let mut last: Option<(usize, Kind)> = None;
+    fn check(&self)
+    where
+        K: std::fmt::Debug,
+    {
+        let mut last: Option<(usize, K)> = None;
         for (&start, &(end, kind)) in &self.0 {
             assert!(start < end);
             if let Some((before, of)) = last {

@@ -209,6 +209,7 @@ impl Hook for Program {
         HEAP.at_fork(fork::Step::Unlock);
         fork::after_in_child();
         self.space.unlock_after_fork();
+        self.space.lock().begin_child(&self.arena);
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
         self.show();

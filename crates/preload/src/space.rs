@@ -25,6 +25,8 @@ const NO_FILE: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pieces: Pieces,
+    /// See `left_out`.
+    pub(crate) left_out: Pieces<()>,
     /// The program's break; `None` if the system moves it.
     pub(crate) brk: Option<Break>,
     /// Whether new mappings are served: not once the program has locked all that comes.
@@ -74,7 +76,7 @@ fn refused<E>(_: E) -> Failed {
 
 impl Space {
     pub(crate) fn new(brk: Option<Break>) -> Self {
-        Space { pieces: Pieces::default(), brk, is_serving: true }
+        Space { pieces: Pieces::default(), left_out: Pieces::default(), brk, is_serving: true }
     }
 
     /// Returns the blocks that a range touches, as addresses.
@@ -170,11 +172,26 @@ impl Space {
     }
 
     /// Puts private anonymous memory in place of whatever a range has: `Data`, `Reserved`, or
-    /// nothing.
+    /// nothing. It is new: children have it.
     ///
     /// # Errors
     /// ENOMEM
     pub(crate) fn put(
+        &mut self,
+        arena: &Arena,
+        range: Range<usize>,
+        kind: Option<Kind>,
+    ) -> Result<(), Failed> {
+        self.turn(arena, range.clone(), kind)?;
+        self.left_out.set(range, None);
+        Ok(())
+    }
+
+    /// Does so in place of memory that is the same to forks.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn turn(
         &mut self,
         arena: &Arena,
         range: Range<usize>,

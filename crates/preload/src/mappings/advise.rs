@@ -7,8 +7,8 @@
 use super::{Answer, cut, error, outside};
 use crate::pieces::Kind;
 use crate::space::{Failed, Space, system};
-use libc::{ENOMEM, MADV_COLD, MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT, MADV_POPULATE_READ};
-use libc::{MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
+use libc::{ENOMEM, MADV_COLD, MADV_DONTNEED, MADV_FREE};
+use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
 
@@ -23,6 +23,8 @@ enum Means {
     Is(Advice),
     /// Nothing.
     Nothing,
+    /// A child has nothing of it, or has it again.
+    LeftOut(bool),
     /// What we do not do: the memory is plain from then on.
     Other,
 }
@@ -37,6 +39,8 @@ fn meaning(advice: i32) -> Means {
         libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | MADV_COLLAPSE => Means::Nothing,
         libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => Means::Nothing,
         libc::MADV_DODUMP | libc::MADV_DONTDUMP => Means::Nothing,
+        libc::MADV_DONTFORK => Means::LeftOut(true),
+        libc::MADV_DOFORK => Means::LeftOut(false),
         _ => Means::Other,
     }
 }
@@ -46,6 +50,10 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
     let more = [advice as usize, 0];
     let done = outside(SYS_madvise, outer, more).and_then(|()| match meaning(advice) {
         Means::Nothing => Ok(()),
+        Means::LeftOut(is_left_out) => {
+            space.leave_out(inner.clone(), is_left_out);
+            Ok(())
+        }
         Means::Other => other(space, arena, inner.clone(), more),
         means => space.uses(arena, &inner).into_iter().try_for_each(|(blocks, of)| {
             let part = blocks.start.max(inner.start)..blocks.end.min(inner.end);

@@ -23,7 +23,7 @@ pub(super) fn protect(
         match (kind, prot) {
             (None, _) => return Err(error(ENOMEM)),
             (Some(Kind::Data), DATA) | (Some(Kind::Reserved), PROT_NONE) => {}
-            (Some(Kind::Reserved), DATA) => space.put(arena, part, Some(Kind::Data))?,
+            (Some(Kind::Reserved), DATA) => space.turn(arena, part, Some(Kind::Data))?,
             (Some(kind), _) => {
                 space.make_plain(arena, &part)?;
                 protect_pages(&part, prot)?;

@@ -7,7 +7,8 @@
 use super::{Answer, error, map, pages, touches};
 use crate::pieces::Kind;
 use crate::space::{Failed, Space, system};
-use libc::{EFAULT, EINVAL, ENOMEM, MREMAP_FIXED, MREMAP_MAYMOVE, SYS_mremap};
+use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
+use libc::{SYS_madvise, SYS_mremap};
 use std::ops::Range;
 use zmem::Arena;
 
@@ -52,6 +53,7 @@ fn remap_data(
     flags: i32,
     to: Range<usize>,
 ) -> Result<usize, Failed> {
+    let is_left_out = space.is_left_out(old.start);
     if flags & MREMAP_FIXED == 0 {
         if bytes <= old.len() {
             if bytes < old.len() {
@@ -61,7 +63,8 @@ fn remap_data(
         }
         let more = old.end..old.start + bytes;
         if more.end <= arena.addresses().end && space.pieces.is_empty(more.clone()) {
-            space.put(arena, more, Some(Kind::Data))?;
+            space.put(arena, more.clone(), Some(Kind::Data))?;
+            space.leave_out(more, is_left_out);
             return Ok(old.start);
         }
     }
@@ -74,6 +77,7 @@ fn remap_data(
         _ => to.start,
     };
     space.put(arena, to..to + bytes, Some(Kind::Data))?;
+    space.leave_out(to..to + bytes, is_left_out);
     let moved = bytes.min(old.len());
     for at in (0..moved).step_by(STEP) {
         let part = at..moved.min(at + STEP);
@@ -102,6 +106,7 @@ fn remap_plain(
     to: Range<usize>,
 ) -> Result<usize, Failed> {
     let is_ours = touches(arena, &old);
+    let is_left_out = is_ours && space.is_left_out(old.start);
     if is_ours {
         if !space.pieces.is_full(old.clone()) {
             return Err(error(EFAULT));
@@ -127,14 +132,17 @@ fn remap_plain(
         space.settle(arena, &old)?;
     } else if is_ours && now != old.start {
         space.pieces.set(old.clone(), Some(Kind::Other));
-        space.put(arena, old, None)?;
+        space.put(arena, old.clone(), None)?;
     } else if is_ours && args[2] < old.len() {
         let rest = now + args[2].next_multiple_of(page::page_size())..old.end;
         space.put(arena, rest, None)?;
         space.settle(arena, &old)?;
     }
     if is_to_ours {
-        space.pieces.set(to, Some(Kind::Other));
+        space.pieces.set(to.clone(), Some(Kind::Other));
+        space.left_out.set(to, is_left_out.then_some(()));
+    } else if is_left_out && now != old.start {
+        system(SYS_madvise, [now, args[2], MADV_DONTFORK as usize, 0, 0, 0])?;
     }
     Ok(now)
 }

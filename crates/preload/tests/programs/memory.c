@@ -25,6 +25,7 @@ struct region {
 	uint8_t *start; // null: there is none
 	size_t pages;
 	uint32_t stamp[2 * PAGES_MAX]; // of each page: 0 is zeros
+	uint8_t is_left_out[2 * PAGES_MAX]; // a child has nothing of it
 };
 
 struct state {
@@ -96,6 +97,12 @@ static int faults(volatile uint8_t *at, int is_write) {
 	return did;
 }
 
+static void leave_out(struct region *region, size_t from, size_t count, int is_left_out) {
+	int advice = is_left_out ? MADV_DONTFORK : MADV_DOFORK;
+	CHECK(madvise(region->start + from * PAGE, count * PAGE, advice) == 0);
+	memset(region->is_left_out + from, is_left_out, count);
+}
+
 static void map(struct state *state, struct region *region) {
 	int is_reserved = random_below(state, 4) == 0;
 	region->pages = 1 + random_below(state, random_below(state, 4) ? 40 : PAGES_MAX);
@@ -103,8 +110,10 @@ static void map(struct state *state, struct region *region) {
 						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(region->start != MAP_FAILED);
 	memset(region->stamp, 0, sizeof region->stamp);
+	memset(region->is_left_out, 0, sizeof region->is_left_out);
 	if (is_reserved) {
 		CHECK(faults(region->start, 0));
+		leave_out(region, 0, region->pages, random_below(state, 2) == 0);
 		CHECK(mprotect(region->start, region->pages * PAGE, PROT_READ | PROT_WRITE) == 0);
 	}
 	fill(state, region, 0, region->pages / 2 + 1);
@@ -148,6 +157,8 @@ static void move(struct state *state, struct region *region) {
 	size_t pages = 1 + random_below(state, PAGES_MAX);
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
+	// The kernel does not move what is left out in part.
+	leave_out(region, 0, region->pages, region->is_left_out[0]);
 	if (random_below(state, 4) == 0) {
 		to = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		CHECK(to != MAP_FAILED);
@@ -162,8 +173,10 @@ static void move(struct state *state, struct region *region) {
 		return;
 	}
 	CHECK(now != MAP_FAILED && (!to || now == to));
-	for (size_t page = region->pages; page < pages; page++)
+	for (size_t page = region->pages; page < pages; page++) {
 		region->stamp[page] = 0;
+		region->is_left_out[page] = region->is_left_out[0];
+	}
 	region->start = now;
 	region->pages = pages;
 }
@@ -221,23 +234,53 @@ static void map_over(struct state *state, struct region *region) {
 	flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
 	CHECK(mmap(start, count * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == start);
 	memset(region->stamp + from, 0, count * sizeof *region->stamp);
+	memset(region->is_left_out + from, 0, count);
+}
+
+// In a child: it has all of the regions but what is left out, where something else may be by now.
+static void verify_child(struct state *state) {
+	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
+		for (size_t page = 0; region->start && page < region->pages; page++) {
+			uint8_t *start = region->start + page * PAGE;
+			if (!region->is_left_out[page])
+				verify_page(start, region->stamp[page]);
+			else if (!faults(start, 0))
+				CHECK(!region->stamp[page] || *(uint32_t *)start != region->stamp[page]);
+		}
+	}
+}
+
+// In a child: maps new memory where it has nothing, if nothing else is there.
+static void close_holes(struct region *region) {
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	for (size_t page = 0; page < region->pages; page++) {
+		uint8_t *start = region->start + page * PAGE;
+		if (!region->is_left_out[page])
+			continue;
+		uint8_t *now = mmap(start, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+		CHECK(now == start || (now == MAP_FAILED && errno == EEXIST));
+		if (now == start)
+			region->stamp[page] = region->is_left_out[page] = 0;
+	}
 }
 
 static void forks(struct state *state, struct region *region) {
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
-		for (int nth = 0; nth < REGIONS; nth++)
-			verify(&state->regions[nth]);
-		fill(state, region, 0, region->pages);
-		for (int nth = 0; nth < REGIONS; nth++)
-			verify(&state->regions[nth]);
+		verify_child(state);
+		close_holes(region);
+		verify_child(state);
+		for (size_t page = 0; page < region->pages; page++)
+			if (!region->is_left_out[page])
+				fill(state, region, page, 1);
+		verify_child(state);
 		if (random_below(state, 2)) {
 			pid_t grandchild = fork();
 			CHECK(grandchild >= 0);
 			if (grandchild == 0) {
-				for (int nth = 0; nth < REGIONS; nth++)
-					verify(&state->regions[nth]);
+				// What its parent has nothing of, it has nothing of.
+				verify_child(state);
 				_exit(0);
 			}
 			int status;
@@ -261,13 +304,19 @@ static void locks(struct state *state, struct region *region) {
 				  random_below(state, 2) ? MADV_WILLNEED : MADV_HUGEPAGE) == 0 || errno == EINVAL);
 }
 
+static void left_out(struct state *state, struct region *region) {
+	size_t from = random_below(state, region->pages);
+	size_t count = 1 + random_below(state, region->pages - from);
+	leave_out(region, from, count, random_below(state, 2) == 0);
+}
+
 static void step(struct state *state) {
 	struct region *region = &state->regions[random_below(state, REGIONS)];
 	if (!region->start) {
 		map(state, region);
 		return;
 	}
-	switch (random_below(state, 24)) {
+	switch (random_below(state, 25)) {
 	case 0: unmap(state, region); break;
 	case 1: drop(state, region); break;
 	case 2: protect(state, region); break;
@@ -280,6 +329,7 @@ static void step(struct state *state) {
 	case 10: case 11: case 12: case 13: case 14: case 15:
 		fill(state, region, random_below(state, region->pages), PAGES_MAX);
 		break;
+	case 16: left_out(state, region); break;
 	default: verify(region); break;
 	}
 }
@@ -324,6 +374,34 @@ static void breaks(void) {
 	}
 }
 
+// A child has nothing of what is left out, and may map there.
+static void child_lacks(void) {
+	struct state state = {.next_stamp = 77};
+	struct region *region = state.regions;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	region->pages = 64;
+	region->start = mmap(NULL, 64 * PAGE, PROT_NONE, flags, -1, 0);
+	CHECK(region->start != MAP_FAILED);
+	leave_out(region, 5, 40, 1);
+	CHECK(mprotect(region->start, 64 * PAGE, PROT_READ | PROT_WRITE) == 0);
+	fill(&state, region, 0, 64);
+	leave_out(region, 20, 3, 0);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		for (size_t page = 0; page < 64; page++)
+			CHECK(faults(region->start + page * PAGE, 1) == region->is_left_out[page]);
+		verify_child(&state);
+		close_holes(region);
+		verify(region);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	verify(region);
+	CHECK(munmap(region->start, 64 * PAGE) == 0);
+}
+
 int main(int count, char **args) {
 	CHECK(count == 4);
 	seed = strtoull(args[1], NULL, 10);
@@ -332,6 +410,7 @@ int main(int count, char **args) {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
 	breaks();
+	child_lacks();
 	pthread_t ids[16];
 	for (unsigned long nth = 1; nth < threads; nth++)
 		CHECK(pthread_create(&ids[nth], NULL, run, (void *)nth) == 0);

@@ -31,6 +31,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
+use zcomp::Params;
 
 /// The variable that the library reads: `NAME=VALUE` with commas between.
 const SETTINGS: &str = "UZRAM_RUN";
@@ -79,6 +80,11 @@ fn settings(
         "limit={limit},block={block},algorithm={algorithm},backend={},{}",
         args.backend, tree.setting
     ));
+    if let Some(level) = args.level {
+        let params = Params { level: Some(level), ..Params::default() };
+        args.algorithm.check(&params).map_err(Error::level)?;
+        text.push(format!(",level={level}"));
+    }
     if args.first_only {
         text.push(",first-only=1");
     }

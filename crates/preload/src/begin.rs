@@ -4,6 +4,7 @@
 //! One thread runs.
 #![allow(unsafe_code)]
 
+use crate::own_thread::OWN_THREAD;
 use crate::program::Program;
 use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
@@ -111,6 +112,9 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     arena.weigh_process();
     let program = Program::new(arena, brk, settings, tree);
     let program = PROGRAM.get_or_init(|| program);
+    if OWN_THREAD.begin() {
+        program.arena.store_aside(&OWN_THREAD);
+    }
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };
     program.measure();

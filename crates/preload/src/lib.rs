@@ -17,6 +17,7 @@ mod heap;
 mod left_out;
 mod local;
 mod mappings;
+mod own_thread;
 mod pieces;
 mod pins;
 mod program;

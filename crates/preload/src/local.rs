@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// Returns how far below a thread's pointer handlers touch storage.
-fn depth() -> usize {
+pub(crate) fn depth() -> usize {
     // SAFETY: see the head of this file.
     let (pointer, errno) = unsafe { (libc::pthread_self() as usize, libc::__errno_location()) };
     let ours = OURS.with(|ours| (&raw const *ours).addr());

@@ -8,6 +8,7 @@ use crate::cost::Cost;
 use crate::heap::HEAP;
 use crate::local;
 use crate::mappings::{self, Answer};
+use crate::own_thread::{self, OWN_THREAD};
 use crate::pins;
 use crate::settings::Settings;
 use crate::space::{Break, Space, system};
@@ -109,6 +110,9 @@ impl Program {
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
             _ => {}
         }
+        if own_thread::is_of_one_thread(number, &args) {
+            self.arena.rest();
+        }
         local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
@@ -194,6 +198,7 @@ impl Hook for Program {
     }
 
     fn before_fork(&self) {
+        self.arena.rest();
         self.space.lock_for_fork();
         fork::before();
         HEAP.at_fork(fork::Step::Lock);
@@ -207,6 +212,7 @@ impl Hook for Program {
 
     fn after_fork_in_child(&self) {
         HEAP.at_fork(fork::Step::Unlock);
+        OWN_THREAD.begin_child();
         fork::after_in_child();
         self.space.unlock_after_fork();
         self.space.lock().begin_child(&self.arena);
@@ -222,6 +228,9 @@ impl Hook for Program {
     }
 
     fn thread_ends(&self) {
-        self.threads.fetch_sub(1, Relaxed);
+        if self.threads.fetch_sub(1, Relaxed) == 1 {
+            // Else the process would go on as long as the library's own thread does.
+            self.arena.rest();
+        }
     }
 }

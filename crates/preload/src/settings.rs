@@ -68,6 +68,11 @@ impl Settings {
                         zcomp::codecs().iter().find(|codec| codec.name().as_bytes() == value);
                     options.codec = *codec.ok_or_else(|| format!("{}: unknown", shown()))?;
                 }
+                b"level" => {
+                    let level = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    let level: i32 = level.ok_or_else(|| format!("{}: not a number", shown()))?;
+                    options.params.level = Some(level);
+                }
                 b"backend" => {
                     let kind = BACKENDS.iter().find(|(name, _)| name.as_bytes() == value);
                     options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
-        let text = "limit=1000,block=16384,algorithm=zstd,backend=signal-remap,tree=960:7,\
+        let text = "limit=1000,block=16384,algorithm=zstd,level=-3,backend=signal-remap,tree=960:7,\
             first-only=1,stats=/a,arena=4194304";
         let found = of(text).unwrap();
         assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
@@ -107,12 +112,14 @@ mod tests {
         assert_eq!(found.options.backend, BackendKind::SignalRemap);
         assert_eq!(found.options.block, BlockOrder::Fixed(2));
         assert_eq!(found.options.codec.name(), "zstd");
+        assert_eq!(found.options.params.level, Some(-3));
         assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
         for wrong in [
             "limit",
             "tree=5",
             "tree=1:2:3",
             "limit=x",
+            "level=high",
             "block=5000",
             "block=131072",
             "algorithm=x",

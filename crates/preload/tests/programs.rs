@@ -68,6 +68,19 @@ fn a_program_of_one_thread_finds_its_memory() {
     }
 }
 
+/// The library's own thread is not there for calls that ask for one thread, nor in children, and
+/// the process ends with its last thread.
+#[test]
+fn a_program_of_one_thread_may_do_what_only_such_may() {
+    let place = place();
+    let program = place.compile(&sources(), "single");
+    let settings = format!("limit={},block=4096", 20 * MB);
+    let stats = same(&place, &settings, &[program.to_str().unwrap(), "namespaces"]);
+    assert!(stats.sum("evicted") > 1000 && stats.sum("aside") > 100);
+    // Nothing is told of what ends by a thread's end.
+    same(&place, &settings, &[program.to_str().unwrap(), "exits"]);
+}
+
 #[test]
 fn so_does_one_of_several() {
     for (limit, block) in [(5, 4096), (8, 16384)] {

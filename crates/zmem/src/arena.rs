@@ -13,6 +13,7 @@ use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
+use crate::storer::StartThread;
 use crate::uses::Use;
 use crate::worker::Workers;
 use crate::{Advice, Error, Options, forks, mappings, registry};
@@ -22,9 +23,10 @@ use std::sync::Arc;
 /// A range of addresses whose blocks can be managed, and given back, one by one.
 ///
 /// It is for who serves a program's mappings: all ranges are addresses, and begin and end at
-/// blocks. No handler of signals is installed, and no thread started: a touch of what is absent
-/// goes to [`answer_fault`](crate::answer_fault), which makes room itself. For that it uses the
-/// heap: so the allocator is one that no touch of an arena can interrupt.
+/// blocks. No handler of signals is installed, and no thread started but by
+/// [`store_aside`](Self::store_aside): a touch of what is absent goes to
+/// [`answer_fault`](crate::answer_fault), which makes room itself. For that it uses the heap: so
+/// the allocator is one that no touch of an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
     calls: Calls,
@@ -168,6 +170,18 @@ impl Arena {
         self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
     }
 
+    /// Has a thread store what is evicted, while the one that evicts goes on: `starter` starts one
+    /// when there is something to store. It ends where nothing comes for a while.
+    pub fn store_aside(&self, starter: &'static dyn StartThread) {
+        self.calls.pager.storer.set_starter(starter, &self.calls.pager);
+    }
+
+    /// Ends that thread until blocks are evicted again, and waits until the system has it no more.
+    /// No lock of the arena's is held, and this thread is not within a fault.
+    pub fn rest(&self) {
+        self.calls.pager.storer.rest();
+    }
+
     /// Returns what the arena holds and has done.
     pub fn stats(&self) -> Stats {
         self.calls.stats()
@@ -182,6 +196,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        self.rest();
         registry::remove(&self.calls.pager);
     }
 }

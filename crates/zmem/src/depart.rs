@@ -14,19 +14,40 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 impl Pager {
-    /// Stores a run of blocks that are being evicted, and drops their pages. Returns how many
-    /// blocks went.
+    /// Evicts a run of blocks that are being evicted: as many of them as there is room for are
+    /// handed over to the thread that stores, if there is one. Returns how many blocks went.
     pub(crate) fn evict_run(
         &self,
         run: Range<usize>,
         buf: &mut [u8],
         alone: Option<&Alone>,
     ) -> usize {
+        let (start, middle) = (run.start, run.start + self.waiting_room(run.len()));
+        let mut gone = 0;
+        if start < middle {
+            gone += self.evict_part(start..middle, buf, alone, Self::defer);
+            self.ring_storer();
+        }
+        if middle < run.end {
+            gone += self.evict_part(middle..run.end, buf, alone, Self::store);
+        }
+        gone
+    }
+
+    /// Has blocks that are being evicted be stored by `store`, and drops their pages. Returns how
+    /// many blocks went.
+    fn evict_part(
+        &self,
+        run: Range<usize>,
+        buf: &mut [u8],
+        alone: Option<&Alone>,
+        store: impl Fn(&Self, Range<usize>, &[u8]) -> Outcome,
+    ) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
         let (from, is_read) = self.copy(run.clone(), data, alone);
         let outcome = if is_read {
-            self.store(run.clone(), data)
+            store(self, run.clone(), data)
         } else {
             count(&self.counters.refused, run.len());
             Outcome::ALL_KEPT
@@ -107,6 +128,17 @@ impl Pager {
         are_shown
     }
 
+    /// Has those blocks of a run wait to be stored that are not all zeros.
+    fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
+        let mut outcome = Outcome::default();
+        for (nth, data) in data.chunks(self.blocks.unit).enumerate() {
+            let fate = if store::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
+            outcome.set(nth, fate);
+        }
+        debug_assert!(run.len() <= PIECE);
+        outcome
+    }
+
     /// Stores those blocks of a run that are not all zeros.
     fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
@@ -157,11 +189,14 @@ impl Pager {
             return 0;
         }
         self.limit.sub(own.len());
-        count(&self.counters.evicted, own.len());
-        let round = self.round();
-        for unit in own.clone() {
+        let (round, mut waiting) = (self.round(), 0);
+        for (nth, unit) in own.clone().enumerate() {
             let word = &self.words[unit];
             match fate(unit) {
+                Fate::Waiting => {
+                    self.hand_over(unit, &data[self.bytes_of(nth..nth + 1)]);
+                    waiting += 1;
+                }
                 Fate::Zeros => {
                     count(&self.counters.zeros, 1);
                     word.publish(State::Untouched, |word| word.with_heat(0));
@@ -169,6 +204,7 @@ impl Pager {
                 _ => word.publish(State::Evicted, |word| word.with_heat(round).with_copy(false)),
             }
         }
+        count(&self.counters.evicted, own.len() - waiting);
         own.len()
     }
 

@@ -6,6 +6,8 @@ pub(crate) enum Fate {
     Stored,
     /// All zeros: nothing is stored.
     Zeros,
+    /// A copy of it waits to be stored.
+    Waiting,
     /// The device refused it, or it did not get smaller: it stays resident.
     Kept,
 }
@@ -14,23 +16,27 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,
+    waiting: u64,
     kept: u64,
 }
 
 impl Outcome {
-    pub(crate) const ALL_KEPT: Self = Outcome { zeros: 0, kept: u64::MAX };
+    pub(crate) const ALL_KEPT: Self = Outcome { zeros: 0, waiting: 0, kept: u64::MAX };
 
     pub(crate) fn of(&self, nth: usize) -> Fate {
-        match (self.zeros >> nth & 1, self.kept >> nth & 1) {
-            (1, _) => Fate::Zeros,
-            (_, 1) => Fate::Kept,
-            _ => Fate::Stored,
+        let has = |bits: u64| bits >> nth & 1 == 1;
+        match () {
+            () if has(self.zeros) => Fate::Zeros,
+            () if has(self.waiting) => Fate::Waiting,
+            () if has(self.kept) => Fate::Kept,
+            () => Fate::Stored,
         }
     }
 
     pub(crate) fn set(&mut self, nth: usize, fate: Fate) {
         match fate {
             Fate::Zeros => self.zeros |= 1 << nth,
+            Fate::Waiting => self.waiting |= 1 << nth,
             Fate::Kept => self.kept |= 1 << nth,
             Fate::Stored => {}
         }

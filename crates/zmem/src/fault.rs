@@ -81,6 +81,7 @@ impl Pager {
             let seen = self.words[unit].load();
             let brought = match seen.state() {
                 State::Resident | State::Free | State::Plain => return 0,
+                State::Busy if self.take_back(unit) => 1,
                 State::Busy => {
                     count(&self.counters.waits, 1);
                     self.wait_for_block(unit, seen);
@@ -105,9 +106,12 @@ impl Pager {
         }
     }
 
-    /// Waits while another thread owns a block.
+    /// Waits while another thread owns a block. One that waits to be stored is put back.
     pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
         let word = &self.words[unit];
+        if self.take_back(unit) {
+            return;
+        }
         self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
     }
 

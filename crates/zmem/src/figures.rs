@@ -74,6 +74,8 @@ figures! {
     filled,
     /// Blocks that were evicted.
     evicted,
+    /// Of those, the blocks that a thread of the library's own stored.
+    aside,
     /// Blocks that could not be.
     refused,
     /// System calls that were dispatched.
@@ -110,6 +112,7 @@ impl Figures {
             kept: stats.kept,
             filled: stats.filled,
             evicted: stats.evicted,
+            aside: stats.aside,
             refused: stats.refused,
             backend: described::number(stats.backend, stats.backend_reason),
             faults: stats.faults,

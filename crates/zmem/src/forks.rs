@@ -46,6 +46,7 @@ fn in_child() {
         if heir == Heir::Plain {
             pager.keep_all();
         }
+        pager.storer.begin_child();
         pager.limit.begin_child();
         pager.counters.begin_child();
         pager.stored_most.begin();

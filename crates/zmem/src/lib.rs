@@ -15,6 +15,8 @@
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]
+mod queue;
+#[cfg_attr(loom, allow(dead_code))]
 mod state;
 mod sync;
 
@@ -65,6 +67,7 @@ mod all {
     pub(crate) mod signals;
     pub(crate) mod stats;
     pub(crate) mod store;
+    pub(crate) mod storer;
     pub(crate) mod table;
     pub(crate) mod threads;
     pub(crate) mod times;
@@ -84,6 +87,7 @@ mod all {
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use region::Region;
     pub use stats::Stats;
+    pub use storer::StartThread;
     pub use times::Histogram;
     pub use tree::{Seen, Tree};
     pub use uses::Use;

@@ -16,6 +16,7 @@ use crate::seats::{SEATS_MAX, Seats};
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::store;
+use crate::storer::Storer;
 use crate::table::Table;
 use crate::waker::Waker;
 use crate::{Error, Options, probes};
@@ -67,6 +68,7 @@ pub(crate) struct Pager {
     /// How often the hand of the clock went round.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
+    pub(crate) storer: Storer,
     /// Bytes that had been evicted when the device was last gone over.
     pub(crate) compacted: AtomicU64,
     /// Before then the device is not packed again where room is tight.
@@ -162,6 +164,7 @@ impl Pager {
             evictor: Mutex::new(evictor),
             round: AtomicU32::new(0),
             waker: Waker::default(),
+            storer: Storer::default(),
             compacted: AtomicU64::new(0),
             packs_from: Mutex::new(None),
             is_heap_own,
@@ -219,9 +222,14 @@ impl Pager {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Takes account of what the device takes by now.
+    /// Takes account of what the device takes by now, and of what waits for it.
+    pub(crate) fn weigh_device(&self) {
+        self.limit.set_device(self.device_bytes() + self.storer.bytes());
+    }
+
+    /// Does so, and takes note of the most that it stored.
     pub(crate) fn weigh(&self) {
-        self.limit.set_device(self.device_bytes());
+        self.weigh_device();
         let mm = self.device.mm_stat();
         self.stored_most.note(mm.orig_data_size, mm.compr_data_size);
     }

@@ -171,6 +171,12 @@ impl Pager {
     /// meanwhile.
     pub(crate) fn check(&self) {
         let evictor = self.evictor.lock();
+        for (unit, word) in self.words.iter().enumerate() {
+            // One that waits to be stored, or is being stored.
+            while word.load().state() == State::Busy && self.storer.bytes() > 0 {
+                self.wait_for_block(unit, word.load());
+            }
+        }
         let states =
             |wanted: State| self.words.iter().filter(|word| word.load().state() == wanted).count();
         assert_eq!((states(State::Busy), states(State::Evicting)), (0, 0), "owned by no one");

@@ -15,6 +15,7 @@ pub(crate) struct Counters {
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
     pub(crate) evicted: AtomicU64,
+    pub(crate) aside: AtomicU64,
     pub(crate) zeros: AtomicU64,
     pub(crate) stolen: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -49,9 +50,11 @@ impl Counters {
     /// Counts from zero on, in a child: what its parent has done is its parent's.
     pub(crate) fn begin_child(&self) {
         let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
-        let Counters { marked, evicted, zeros, stolen, refused, incompressible, times, .. } = self;
+        let Counters {
+            marked, evicted, aside, zeros, stolen, refused, incompressible, times, ..
+        } = self;
         let counts = [first_touches, kept, filled, ahead, in_place, refaults, waits];
-        let more = [marked, evicted, zeros, stolen, refused, incompressible];
+        let more = [marked, evicted, aside, zeros, stolen, refused, incompressible];
         let all = counts.into_iter().chain(more).chain(times.words());
         all.for_each(|count| count.store(0, Relaxed));
     }
@@ -126,6 +129,9 @@ pub struct Stats {
     pub marked: u64,
     /// Blocks that were evicted.
     pub evicted: u64,
+    /// Of the evicted blocks, those that a thread of their own stored, while the one that evicted
+    /// them went on.
+    pub aside: u64,
     /// Of the evicted blocks, those that were zeros. Nothing is stored of them.
     pub zeros: u64,
     /// Blocks that were touched while they were being stored.

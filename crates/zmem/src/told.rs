@@ -36,6 +36,7 @@ impl Pager {
             waits: get(&counters.waits),
             marked: get(&counters.marked),
             evicted: get(&counters.evicted),
+            aside: get(&counters.aside),
             zeros: get(&counters.zeros),
             stolen: get(&counters.stolen),
             refused: get(&counters.refused),

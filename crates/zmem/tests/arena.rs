@@ -8,10 +8,12 @@
 use fastrand::Rng;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, Once};
+use std::thread::{self, JoinHandle};
 use testkit::child::{Child, in_child};
-use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_fault};
+use zmem::answer_fault;
+use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, StartThread, Tree, Use};
 
 const MIB: usize = 1 << 20;
 
@@ -41,6 +43,30 @@ fn install() {
             assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
         }
     });
+}
+
+/// Starts threads for an arena, one at a time.
+#[derive(Debug, Default)]
+struct Threads(Mutex<Option<JoinHandle<()>>>);
+
+impl StartThread for Threads {
+    fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool {
+        let mut last = self.0.lock().unwrap();
+        let is_free = last.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_free {
+            *last = Some(thread::spawn(run));
+        }
+        is_free
+    }
+
+    fn join(&self) {
+        self.0.lock().unwrap().take().into_iter().for_each(|last| last.join().unwrap());
+    }
+}
+
+/// Has a thread store what an arena evicts.
+fn store_aside(arena: &Arena) {
+    arena.store_aside(Box::leak(Box::<Threads>::default()));
 }
 
 fn options(kind: BackendKind, order: u32) -> Options {
@@ -180,12 +206,20 @@ impl Model {
 fn what_blocks_are_for_can_change_at_any_time() {
     install();
     for (nth, kind) in KINDS.into_iter().enumerate() {
-        for (order, limit) in
-            [(0, None), (0, Some(3 * MIB)), (2, Some(4 * MIB)), (4, Some(6 * MIB))]
-        {
+        for (order, limit, is_aside) in [
+            (0, None, false),
+            (0, Some(3 * MIB), false),
+            (0, Some(4 * MIB), true),
+            (2, Some(4 * MIB), true),
+            (4, Some(6 * MIB), false),
+            (4, Some(9 * MIB), true),
+        ] {
             let limit = limit.map(|limit| limit as u64);
             let options = Options { limit, ..options(kind, order) };
             let arena = Arena::new(0, 12 * MIB, &options).unwrap();
+            if is_aside {
+                store_aside(&arena);
+            }
             let mut model = Model::new(arena, testkit::seed(nth as u64 * 8 + u64::from(order)));
             for round in 0..6 {
                 (0..150).for_each(|_| model.step());
@@ -195,8 +229,112 @@ fn what_blocks_are_for_can_change_at_any_time() {
             }
             let stats = model.arena.stats();
             assert!(stats.evicted > 0 && stats.filled > 0, "{stats:?}");
+            assert_eq!(stats.aside > 0, is_aside, "{stats:?}");
         }
     }
+}
+
+/// Bytes of a page that compress, or not, and say its number.
+fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
+    let (mut rng, mut bytes) = (Rng::with_seed(page as u64), [0; 4096]);
+    match compresses {
+        true => bytes.chunks_mut(64).for_each(|part| part.fill(rng.u8(..))),
+        false => rng.fill(&mut bytes),
+    }
+    bytes
+}
+
+/// Fills pages with [`page_of`].
+fn fill(at: usize, pages: Range<usize>, compresses: bool) {
+    for page in pages {
+        let place = (at + page * 4096) as *mut [u8; 4096];
+        // SAFETY: callers have just made it readable and writable, and no one else uses it.
+        unsafe { place.write(page_of(page, compresses)) };
+    }
+}
+
+/// Asserts that pages have what [`fill`] has put there.
+fn assert_filled(at: usize, pages: Range<usize>, compresses: bool) {
+    for page in pages {
+        // SAFETY: as above.
+        let bytes = unsafe { ((at + page * 4096) as *const [u8; 4096]).read() };
+        assert!(bytes == page_of(page, compresses), "page {page}");
+    }
+}
+
+/// One thread that is alone but for the one that stores: what it wants back at once, frees, or
+/// leaves to a child while it waits to be stored is what it was.
+#[test]
+fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
+    for order in [0, 2] {
+        in_child(move || {
+            install();
+            let limit = Some(16 * MIB as u64);
+            let options = Options { limit, ..options(BackendKind::Signal, order) };
+            let arena = Arena::new(0, 64 * MIB, &options).unwrap();
+            store_aside(&arena);
+            let at = arena.addresses().start;
+            // SAFETY: the arena is this thread's, and what is freed is not looked at.
+            let set_use = |pages: Range<usize>, to| unsafe {
+                arena.set_use(at + pages.start * 4096..at + pages.end * 4096, to).unwrap();
+            };
+            set_use(0..10_000, Use::Managed);
+            for round in 0..testkit::scaled(40, 400) {
+                let pages = round % 5 * 2000..(round % 5 + 1) * 2000;
+                fill(at, pages.clone(), true);
+                arena.reclaim(256 << 10);
+                match round % 4 {
+                    0 => assert_filled(at, pages, true),
+                    1 => {
+                        set_use(pages.clone(), Use::Free);
+                        set_use(pages, Use::Managed);
+                    }
+                    2 => {
+                        // SAFETY: the child ends without a look at anything but the arena.
+                        match unsafe { libc::fork() } {
+                            0 => {
+                                assert_filled(at, pages, true);
+                                // SAFETY: it ends the process.
+                                unsafe { libc::_exit(9) };
+                            }
+                            child => {
+                                let mut status = 0;
+                                // SAFETY: the status is written.
+                                let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+                                assert_eq!((waited, status >> 8), (child, 9), "round {round}");
+                            }
+                        }
+                    }
+                    _ => arena.rest(),
+                }
+            }
+            arena.check();
+            let stats = arena.stats();
+            assert!(stats.aside > 1000 && stats.stolen > 0, "{stats:?}");
+            assert!(stats.held_max <= 16 * MIB as u64 + 8 * 65536, "{stats:?}");
+        });
+    }
+}
+
+/// What does not get smaller is put back, and stays for a while.
+#[test]
+fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
+    in_child(|| {
+        install();
+        let limit = Some(16 * MIB as u64);
+        let arena =
+            Arena::new(0, 32 * MIB, &Options { limit, ..options(BackendKind::Signal, 0) }).unwrap();
+        store_aside(&arena);
+        let at = arena.addresses().start;
+        // SAFETY: as above.
+        unsafe { arena.set_use(at..at + 12 * MIB, Use::Managed).unwrap() };
+        fill(at, 0..3000, false);
+        (0..5).for_each(|_| _ = arena.reclaim(MIB));
+        assert_filled(at, 0..3000, false);
+        arena.check();
+        let stats = arena.stats();
+        assert!(stats.incompressible > 100 && stats.filled == 0, "{stats:?}");
+    });
 }
 
 #[test]

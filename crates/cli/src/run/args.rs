@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use clap::Args;
-use measure::arguments::block;
+use measure::arguments::{block, level};
 use measure::text::one_of;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -53,6 +53,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
     pub(crate) algorithm: &'static dyn Codec,
+    /// Level of the algorithm [default: the algorithm's own]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
+    pub(crate) level: Option<i32>,
     /// What tells a touch of compressed memory: best, signal (marks of page tables, from Linux
     /// 6.13), signal-mappings (marks of mappings), or signal-remap (the same, without use of
     /// /proc/self/mem); best is the first of these that the system has and permits

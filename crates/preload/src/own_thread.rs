@@ -1,0 +1,282 @@
+//! The thread that stores what the program's threads evict. The C library and the program know
+//! nothing of it: it is made by a system call of its own, has storage of its own and a stack of its
+//! own, and all signals blocked.
+//!
+//! ```text
+//!   room:  | PROT_NONE | stack, used from its end down | storage: zeros, ours | pointer -> itself |
+//! ```
+//! pl-12: the thread calls nothing of the C library's that needs more of its storage than zeros:
+//! this library's own storage lies there as in any thread (pl-10), begun with what its file has.
+//! System calls of the thread go to the system directly, as it is not armed; it touches nothing of
+//! the program's. pl-13: there is one at a time: the next one begins when the system has said that
+//! the last one uses the room no more.
+//!
+//! # Safety
+//! The room stays mapped. Whoever sets `is_there` from 0 has it, until the system sets it to 0 as
+//! the thread ends.
+#![allow(unsafe_code)]
+
+use crate::local;
+use crate::space::system;
+use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
+use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use zmem::StartThread;
+
+const PAGE: usize = 4096;
+/// Only what is touched of it takes memory.
+const STACK_BYTES: usize = 256 << 10;
+/// Above a thread's pointer the C library has its descriptor, which is smaller.
+const DESCRIPTOR_BYTES: usize = PAGE;
+/// The number of the thread's that is to come.
+const TO_COME: u32 = u32::MAX;
+const FLAGS: c_int = CLONE_VM
+    | CLONE_FS
+    | CLONE_FILES
+    | CLONE_SIGHAND
+    | CLONE_THREAD
+    | CLONE_SYSVSEM
+    | CLONE_SETTLS
+    | CLONE_PARENT_SETTID
+    | CLONE_CHILD_CLEARTID;
+
+/// What the thread runs, boxed twice so that one word names it.
+type Run = Box<dyn FnOnce() + Send>;
+
+/// The one thread.
+pub(crate) static OWN_THREAD: OwnThread =
+    OwnThread { storage: OnceLock::new(), room: OnceLock::new(), is_there: AtomicU32::new(0) };
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct OwnThread {
+    storage: OnceLock<Storage>,
+    room: OnceLock<Room>,
+    /// The number of the thread, until the system has it no more.
+    is_there: AtomicU32,
+}
+
+/// How this library's thread-local storage begins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Storage {
+    /// The address of what its file has of it, and how many bytes.
+    image: usize,
+    bytes: usize,
+    /// How far below a thread's pointer it lies.
+    below: usize,
+}
+
+/// Addresses of the room.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    stack_end: usize,
+    pointer: usize,
+}
+
+/// Takes note of this library's storage where `info` is this library.
+///
+/// # Safety
+/// `info` and `found` are those that [`find_storage`] is called with.
+unsafe extern "C" fn note_storage(
+    info: *mut libc::dl_phdr_info,
+    _: usize,
+    found: *mut c_void,
+) -> c_int {
+    // SAFETY: the C library's, of an object that is loaded.
+    let info = unsafe { &*info };
+    // SAFETY: it has so many headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let base = info.dlpi_addr as usize;
+    let here = note_storage as *const () as usize;
+    let has_here = |header: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        header.p_type == libc::PT_LOAD && (start..start + header.p_memsz as usize).contains(&here)
+    };
+    let storage = headers.iter().find(|header| header.p_type == libc::PT_TLS);
+    if let Some(storage) = storage.filter(|_| headers.iter().any(has_here)) {
+        // SAFETY: `find_storage` gave it, and waits.
+        let found = unsafe { &mut *found.cast::<Storage>() };
+        found.image = base.wrapping_add(storage.p_vaddr as usize);
+        found.bytes = storage.p_filesz as usize;
+        // SAFETY: it only looks at this thread's pointer.
+        let pointer = unsafe { libc::pthread_self() } as usize;
+        found.below = pointer.saturating_sub(info.dlpi_tls_data.addr());
+    }
+    0
+}
+
+/// Returns how this library's storage begins, if the C library tells.
+fn find_storage() -> Option<Storage> {
+    let mut found = Storage::default();
+    // SAFETY: `note_storage` uses what it is given as that says.
+    unsafe { libc::dl_iterate_phdr(Some(note_storage), (&raw mut found).cast()) };
+    (found.below > 0 && found.bytes <= found.below && found.below <= local::depth())
+        .then_some(found)
+}
+
+/// Maps a room.
+fn map_room() -> Option<Room> {
+    let below = local::depth().next_multiple_of(PAGE);
+    let bytes = PAGE + STACK_BYTES + below + DESCRIPTOR_BYTES;
+    let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let args = [0, bytes, prot as usize, flags as usize, usize::MAX, 0];
+    let start = system(libc::SYS_mmap, args).ok()?;
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    let open = [start + PAGE, bytes - PAGE, prot as usize, 0, 0, 0];
+    system(libc::SYS_mprotect, open).ok()?;
+    let stack_end = start + PAGE + STACK_BYTES;
+    Some(Room { stack_end, pointer: stack_end + below })
+}
+
+impl OwnThread {
+    /// Takes note of what only the first thread, before the program's begin, may ask for. Returns
+    /// whether threads can be started.
+    pub(crate) fn begin(&self) -> bool {
+        find_storage().is_some_and(|storage| self.storage.set(storage).is_ok())
+    }
+
+    /// Takes note that this is a child, which has no such thread.
+    pub(crate) fn begin_child(&self) {
+        self.is_there.store(0, SeqCst);
+    }
+
+    /// Lays the thread's storage out. The caller has the room.
+    fn lay_out(&self, room: &Room, storage: &Storage) {
+        let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: the room, which is the caller's: storage and descriptor end where it does.
+        unsafe {
+            let zeros = room.pointer + DESCRIPTOR_BYTES - room.stack_end;
+            at(room.stack_end).write_bytes(0, zeros);
+            let image = std::ptr::with_exposed_provenance::<u8>(storage.image);
+            at(room.pointer - storage.below).copy_from(image, storage.bytes);
+            // The pointer is found by itself, by two of its words.
+            at(room.pointer).cast::<usize>().write(room.pointer);
+            at(room.pointer).cast::<usize>().add(2).write(room.pointer);
+        }
+    }
+}
+
+/// Runs what the thread was started for, and ends it.
+///
+/// # Safety
+/// `run` is the word that names a [`Run`], which nobody else uses.
+unsafe extern "C" fn run_thread(run: *mut Run) -> ! {
+    // SAFETY: as the caller says.
+    let run = unsafe { Box::from_raw(run) };
+    run();
+    // SAFETY: the thread ends; what it had lies in memory that stays.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            in("rax") libc::SYS_exit,
+            in("rdi") 0,
+            options(noreturn)
+        )
+    }
+}
+
+/// Makes the thread, which calls `run_thread` on the room's stack. Returns the system's answer.
+///
+/// # Safety
+/// The room is the caller's and laid out; `run` is a word that names a [`Run`].
+unsafe fn clone(room: &Room, is_there: *const AtomicU32, run: *mut Run) -> isize {
+    let stack = std::ptr::with_exposed_provenance_mut::<usize>(room.stack_end - 16);
+    let result: isize;
+    // SAFETY: the stack's last words are in the room. The new thread finds them, and never returns;
+    // this one goes on as after any system call.
+    unsafe {
+        stack.write(run.expose_provenance());
+        stack.add(1).write(run_thread as *const () as usize);
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "pop rdi",
+            "pop rax",
+            "call rax",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone => result,
+            in("rdi") FLAGS as usize,
+            in("rsi") stack,
+            in("rdx") is_there,
+            in("r10") is_there,
+            in("r8") room.pointer,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}
+
+impl StartThread for OwnThread {
+    fn start(&self, run: Run) -> bool {
+        let Some(storage) = self.storage.get() else { return false };
+        if self.is_there.compare_exchange(0, TO_COME, SeqCst, SeqCst).is_err() {
+            return false;
+        }
+        let room = self.room.get().copied().or_else(|| {
+            let room = map_room()?;
+            Some(*self.room.get_or_init(|| room))
+        });
+        let Some(room) = room else {
+            self.is_there.store(0, SeqCst);
+            return false;
+        };
+        self.lay_out(&room, storage);
+        let run = Box::into_raw(Box::new(run));
+        let made = with_signals_blocked(|| {
+            // SAFETY: this thread has the room, laid out; the word names what was just boxed.
+            unsafe { clone(&room, &raw const self.is_there, run) }
+        });
+        if made < 0 {
+            // SAFETY: no thread was made that would use it.
+            drop(unsafe { Box::from_raw(run) });
+            self.is_there.store(0, SeqCst);
+        }
+        made > 0
+    }
+
+    fn join(&self) {
+        loop {
+            let seen = self.is_there.load(SeqCst);
+            if seen == 0 {
+                return;
+            }
+            // The system wakes who waits there, in any process that shares the memory.
+            let word = (&raw const self.is_there).addr();
+            let wait = libc::FUTEX_WAIT as usize;
+            let _woken = system(libc::SYS_futex, [word, wait, seen as usize, 0, 0, 0]);
+        }
+    }
+}
+
+/// Returns whether a call is refused to a process of several threads, or changes what a thread may
+/// do: the library's own is ended before, and what begins later has what its maker has.
+pub(crate) fn is_of_one_thread(number: usize, args: &[usize; 6]) -> bool {
+    match number as i64 {
+        libc::SYS_unshare | libc::SYS_setns | libc::SYS_seccomp => true,
+        libc::SYS_landlock_restrict_self | libc::SYS_capset | libc::SYS_setgroups => true,
+        libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid | libc::SYS_setfsuid => true,
+        libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid | libc::SYS_setfsgid => true,
+        // Most set something of the calling thread's.
+        libc::SYS_prctl => !matches!(args[0] as c_int, libc::PR_SET_NAME | libc::PR_GET_NAME),
+        _ => false,
+    }
+}
+
+/// Calls `work` with all signals blocked, as the new thread has the mask of its maker.
+fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+    let (all, mut before) = (u64::MAX, 0u64);
+    let set = |new: *const u64, old: *mut u64| {
+        let how = libc::SIG_SETMASK as usize;
+        _ = system(libc::SYS_rt_sigprocmask, [how, new.addr(), old.addr(), 8, 0, 0]);
+    };
+    set(&raw const all, &raw mut before);
+    let done = work();
+    set(&raw const before, std::ptr::null_mut());
+    done
+}

@@ -1,0 +1,127 @@
+//! The order in which blocks wait to be stored that a thread has evicted.
+//!
+//! ```text
+//!   slots:   | Empty | Storing | Filled | Empty | Filled | Empty | ...
+//!                      ^ head: who stores         (taken back) ^ tail: who evicts
+//!
+//!   a slot:  Empty --offer--> Filled --take, or take_back--> Taken --drop--> Empty
+//!
+//!   31 .. 2   1 .. 0
+//!   | block | state |
+//! ```
+//! zm-Q1: a block in a slot is `Busy`, and the slot stands for its owner: the thread that takes the
+//! block owns it, be it to store it or because it touched it. So a block is in one slot at most.
+//! zm-Q2: blocks are offered under the store's lock; one thread at a time calls `take`.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use crate::sync::{AtomicU32, Ordering};
+
+const STATE_BITS: u32 = 2;
+const EMPTY: u32 = 0;
+const FILLED: u32 = 1;
+const TAKEN: u32 = 2;
+
+/// Blocks beyond this one can't wait.
+pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
+
+/// The words of all slots.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    slots: Box<[AtomicU32]>,
+    /// The next slot that `take` looks at, and the next that is filled. Both only grow.
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+/// A block that was taken: whoever has this owns the block, and what lies in the slot.
+#[derive(Debug)]
+pub(crate) struct Taken<'q> {
+    queue: &'q Queue,
+    pub(crate) slot: usize,
+    pub(crate) unit: usize,
+}
+
+impl Queue {
+    /// Makes a queue of `slots` slots, a power of two: so what only grows may wrap around.
+    pub(crate) fn new(slots: usize) -> Self {
+        assert!(slots.is_power_of_two());
+        Queue {
+            slots: (0..slots).map(|_| AtomicU32::new(EMPTY)).collect(),
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+        }
+    }
+
+    fn index(&self, nth: u32) -> usize {
+        nth as usize % self.slots.len()
+    }
+
+    /// Returns how many blocks may be offered, up to `most`. The caller has the store's lock.
+    pub(crate) fn room(&self, most: usize) -> usize {
+        let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
+        let free = self.slots.len() - tail.wrapping_sub(head) as usize;
+        let is_empty = |nth: &u32| {
+            let slot = self.index(tail.wrapping_add(*nth));
+            self.slots[slot].load(Ordering::Acquire) == EMPTY
+        };
+        (0..most.min(free) as u32).take_while(is_empty).count()
+    }
+
+    /// Has a block wait in the next slot, which there is room for, once `fill` has put its data
+    /// there. The caller owned the block, and has the store's lock.
+    pub(crate) fn offer(&self, unit: usize, fill: impl FnOnce(usize)) {
+        let tail = self.tail.load(Ordering::Relaxed);
+        let slot = self.index(tail);
+        fill(slot);
+        self.slots[slot].store((unit as u32) << STATE_BITS | FILLED, Ordering::Release);
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Returns whether `take` would find nothing.
+    pub(crate) fn is_done(&self) -> bool {
+        self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
+    }
+
+    /// Takes the block that has waited longest.
+    pub(crate) fn take(&self) -> Option<Taken<'_>> {
+        loop {
+            let head = self.head.load(Ordering::Relaxed);
+            if head == self.tail.load(Ordering::Acquire) {
+                return None;
+            }
+            let slot = self.index(head);
+            let taken = self.try_take(slot, |seen| seen & !(!0 << STATE_BITS) == FILLED);
+            // A slot whose block was taken back is passed over. Whoever fills it next finds it
+            // empty, and behind the tail.
+            self.head.store(head.wrapping_add(1), Ordering::Release);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+    }
+
+    /// Takes a block back that waits.
+    pub(crate) fn take_back(&self, unit: usize) -> Option<Taken<'_>> {
+        let wanted = (unit as u32) << STATE_BITS | FILLED;
+        (0..self.slots.len()).find_map(|slot| self.try_take(slot, |seen| seen == wanted))
+    }
+
+    fn try_take(&self, slot: usize, is_wanted: impl Fn(u32) -> bool) -> Option<Taken<'_>> {
+        let seen = self.slots[slot].load(Ordering::Acquire);
+        let taken = seen & (!0 << STATE_BITS) | TAKEN;
+        let is_ours = is_wanted(seen)
+            && self.slots[slot]
+                .compare_exchange(seen, taken, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        is_ours.then(|| Taken { queue: self, slot, unit: (seen >> STATE_BITS) as usize })
+    }
+}
+
+impl Drop for Taken<'_> {
+    /// Empties the slot, before the block is published.
+    fn drop(&mut self) {
+        self.queue.slots[self.slot].store(EMPTY, Ordering::Release);
+    }
+}

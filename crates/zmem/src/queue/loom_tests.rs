@@ -1,0 +1,92 @@
+//! Loom models of the queue, between a thread that evicts, one that stores and one that touches:
+//! `make loom`.
+#![allow(unsafe_code)]
+
+use super::*;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// A queue, what lies in its slots, and how often each block came out.
+struct Scene {
+    queue: Queue,
+    data: [UnsafeCell<usize>; 2],
+    came: [AtomicU32; 3],
+}
+
+impl Scene {
+    fn new() -> Arc<Self> {
+        let data = std::array::from_fn(|_| UnsafeCell::new(0));
+        let came = std::array::from_fn(|_| AtomicU32::new(0));
+        Arc::new(Scene { queue: Queue::new(2), data, came })
+    }
+
+    /// Offers a block, if there is room, as the one thread that does.
+    fn offer(&self, unit: usize) -> bool {
+        let has_room = self.queue.room(1) == 1;
+        if has_room {
+            // SAFETY: the pointer is loom's, which checks the access.
+            self.queue.offer(unit, |slot| self.data[slot].with_mut(|data| unsafe { *data = unit }));
+        }
+        has_room
+    }
+
+    /// Looks at what was taken, and counts it.
+    fn look(&self, taken: &Taken<'_>) {
+        // SAFETY: as above.
+        let data = self.data[taken.slot].with(|data| unsafe { *data });
+        assert_eq!(data, taken.unit, "a slot has another block's data");
+        self.came[taken.unit].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn store_all(&self) {
+        while let Some(taken) = self.queue.take() {
+            self.look(&taken);
+        }
+    }
+
+    fn check(&self, offered: &[bool]) {
+        self.store_all();
+        assert!(self.queue.is_done() && self.queue.room(2) == 2);
+        for (came, offered) in self.came.iter().zip(offered) {
+            assert_eq!(came.load(Ordering::Relaxed), u32::from(*offered), "came once if offered");
+        }
+    }
+}
+
+/// Slots are filled again while others empty them: nothing is lost, nor comes twice.
+#[test]
+fn loom_offers_against_take() {
+    loom::model(|| {
+        let scene = Scene::new();
+        let other = scene.clone();
+        let stores = thread::spawn(move || other.store_all());
+        let offered = [0, 1, 2].map(|unit| scene.offer(unit));
+        stores.join().unwrap();
+        assert!(offered[0] && offered[1], "there was room for two");
+        scene.check(&offered);
+    });
+}
+
+/// A block that is wanted back comes once, to the one that takes it; its slot is filled again.
+#[test]
+fn loom_take_back_against_take_and_offer() {
+    // Three threads of several steps each: without a bound it takes minutes.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.or(Some(3));
+    model.check(|| {
+        let scene = Scene::new();
+        assert!(scene.offer(0));
+        let (stores, touches) = (scene.clone(), scene.clone());
+        let stores = thread::spawn(move || stores.store_all());
+        let touches = thread::spawn(move || {
+            if let Some(taken) = touches.queue.take_back(0) {
+                touches.look(&taken);
+            }
+        });
+        let offered = [true, scene.offer(1), scene.offer(2)];
+        stores.join().unwrap();
+        touches.join().unwrap();
+        scene.check(&offered);
+    });
+}

@@ -23,13 +23,18 @@ use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 use zmem::StartThread;
 
 const PAGE: usize = 4096;
+/// Of `close_range`.
+const CLOSE_RANGE_UNSHARE: usize = 2;
 /// Only what is touched of it takes memory.
 const STACK_BYTES: usize = 256 << 10;
 /// Above a thread's pointer the C library has its descriptor, which is smaller.
 const DESCRIPTOR_BYTES: usize = PAGE;
+/// Looks in vain after which a thread that ends is waited for no more.
+const END_LOOKS: usize = 10_000;
 /// The number of the thread's that is to come.
 const TO_COME: u32 = u32::MAX;
 const FLAGS: c_int = CLONE_VM
@@ -46,8 +51,12 @@ const FLAGS: c_int = CLONE_VM
 type Run = Box<dyn FnOnce() + Send>;
 
 /// The one thread.
-pub(crate) static OWN_THREAD: OwnThread =
-    OwnThread { storage: OnceLock::new(), room: OnceLock::new(), is_there: AtomicU32::new(0) };
+pub(crate) static OWN_THREAD: OwnThread = OwnThread {
+    storage: OnceLock::new(),
+    room: OnceLock::new(),
+    is_there: AtomicU32::new(0),
+    last: AtomicU32::new(0),
+};
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -56,6 +65,8 @@ pub(crate) struct OwnThread {
     room: OnceLock<Room>,
     /// The number of the thread, until the system has it no more.
     is_there: AtomicU32,
+    /// The number of the last one.
+    last: AtomicU32,
 }
 
 /// How this library's thread-local storage begins.
@@ -140,6 +151,7 @@ impl OwnThread {
     /// Takes note that this is a child, which has no such thread.
     pub(crate) fn begin_child(&self) {
         self.is_there.store(0, SeqCst);
+        self.last.store(0, SeqCst);
     }
 
     /// Lays the thread's storage out. The caller has the room.
@@ -232,7 +244,9 @@ impl StartThread for OwnThread {
             // SAFETY: this thread has the room, laid out; the word names what was just boxed.
             unsafe { clone(&room, &raw const self.is_there, run) }
         });
-        if made < 0 {
+        if made > 0 {
+            self.last.store(made as u32, SeqCst);
+        } else {
             // SAFETY: no thread was made that would use it.
             drop(unsafe { Box::from_raw(run) });
             self.is_there.store(0, SeqCst);
@@ -240,31 +254,66 @@ impl StartThread for OwnThread {
         made > 0
     }
 
-    fn join(&self) {
-        loop {
-            let seen = self.is_there.load(SeqCst);
-            if seen == 0 {
-                return;
-            }
-            // The system wakes who waits there, in any process that shares the memory.
+    fn last(&self) -> u32 {
+        self.last.load(SeqCst)
+    }
+
+    fn has_ended(&self, last: u32, time: Duration) -> bool {
+        let seen = self.is_there.load(SeqCst);
+        if seen == last && last != 0 || seen == TO_COME {
+            let time = [time.as_secs(), u64::from(time.subsec_nanos())];
+            // The system wakes one of those who wait there; so the others look for themselves.
             let word = (&raw const self.is_there).addr();
             let wait = libc::FUTEX_WAIT as usize;
-            let _woken = system(libc::SYS_futex, [word, wait, seen as usize, 0, 0, 0]);
+            let _woken =
+                system(libc::SYS_futex, [word, wait, seen as usize, time.as_ptr().addr(), 0, 0]);
+            return false;
         }
+        // The room is free before the system has let go of all that the thread shared.
+        last == 0 || (0..END_LOOKS).any(|_| !has_thread(last))
     }
 }
 
-/// Returns whether a call is refused to a process of several threads, or changes what a thread may
-/// do: the library's own is ended before, and what begins later has what its maker has.
-pub(crate) fn is_of_one_thread(number: usize, args: &[usize; 6]) -> bool {
+/// Returns whether this process has a thread of that number.
+fn has_thread(number: u32) -> bool {
+    let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    let is_there = system(libc::SYS_tgkill, [process, number as usize, 0, 0, 0, 0]).is_ok();
+    if is_there {
+        _ = system(libc::SYS_sched_yield, [0; 6]);
+    }
+    is_there
+}
+
+/// When the library's own thread is ended for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    No,
+    /// Until blocks are evicted again: a process of several threads is refused the call, or it
+    /// changes what a thread may do or has, which one that begins later has from its maker.
+    Once,
+    /// A filter may end the process when a thread is made.
+    ForGood,
+}
+
+/// Returns whether the library's own thread is ended before a call.
+pub(crate) fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
-        libc::SYS_unshare | libc::SYS_setns | libc::SYS_seccomp => true,
-        libc::SYS_landlock_restrict_self | libc::SYS_capset | libc::SYS_setgroups => true,
-        libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid | libc::SYS_setfsuid => true,
-        libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid | libc::SYS_setfsgid => true,
-        // Most set something of the calling thread's.
-        libc::SYS_prctl => !matches!(args[0] as c_int, libc::PR_SET_NAME | libc::PR_GET_NAME),
-        _ => false,
+        libc::SYS_seccomp => Ends::ForGood,
+        libc::SYS_prctl => match args[0] as c_int {
+            libc::PR_SET_SECCOMP => Ends::ForGood,
+            libc::PR_SET_NO_NEW_PRIVS | libc::PR_CAPBSET_DROP | libc::PR_CAP_AMBIENT => Ends::Once,
+            libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
+            _ => Ends::No,
+        },
+        libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
+        // What it has locked in memory that another process shares would stay so.
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
+        libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => Ends::Once,
+        libc::SYS_capset | libc::SYS_setgroups => Ends::Once,
+        libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid => Ends::Once,
+        libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid => Ends::Once,
+        libc::SYS_setfsuid | libc::SYS_setfsgid => Ends::Once,
+        _ => Ends::No,
     }
 }
 

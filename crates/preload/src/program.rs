@@ -8,7 +8,7 @@ use crate::cost::Cost;
 use crate::heap::HEAP;
 use crate::local;
 use crate::mappings::{self, Answer};
-use crate::own_thread::{self, OWN_THREAD};
+use crate::own_thread::{self, Ends, OWN_THREAD};
 use crate::pins;
 use crate::settings::Settings;
 use crate::space::{Break, Space, system};
@@ -86,6 +86,15 @@ impl Program {
         self.threads.load(Relaxed) == 1 && self.arena.is_resident(blocks)
     }
 
+    /// Ends the library's own thread, if a call asks for that: after all that may evict.
+    fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
+        match own_thread::ends_for(number, args) {
+            Ends::No => {}
+            Ends::Once => self.arena.rest(),
+            Ends::ForGood => self.arena.end_thread(),
+        }
+    }
+
     /// Does what is to be done before a call is issued.
     fn before(&self, call: &mut Call) -> Step {
         let (number, args) = (call.number(), call.args());
@@ -110,12 +119,10 @@ impl Program {
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
             _ => {}
         }
-        if own_thread::is_of_one_thread(number, &args) {
-            self.arena.rest();
-        }
         local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         pins::take(&self.arena, (number, args), call.note(), is_lasting);
+        self.end_thread_for(number, &args);
         if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {
             // Last: no memory that is absent is touched from here on, on another stack than this.
             self.arena.waits();
@@ -135,6 +142,7 @@ impl Program {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
                 let call_of = (call.number(), call.args());
                 pins::take(&self.arena, call_of, call.note(), false);
+                self.end_thread_for(call.number(), &call.args());
                 Step::Issue
             }
             Outcome::Returned(result) => Step::Answer(result),

@@ -182,6 +182,11 @@ impl Arena {
         self.calls.pager.storer.rest();
     }
 
+    /// Ends it, and starts none any more.
+    pub fn end_thread(&self) {
+        self.calls.pager.storer.end();
+    }
+
     /// Returns what the arena holds and has done.
     pub fn stats(&self) -> Stats {
         self.calls.stats()

@@ -8,7 +8,6 @@ use crate::policy::PIECE;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::store;
-use crate::threads::Alone;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -16,20 +15,15 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 impl Pager {
     /// Evicts a run of blocks that are being evicted: as many of them as there is room for are
     /// handed over to the thread that stores, if there is one. Returns how many blocks went.
-    pub(crate) fn evict_run(
-        &self,
-        run: Range<usize>,
-        buf: &mut [u8],
-        alone: Option<&Alone>,
-    ) -> usize {
+    pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let (start, middle) = (run.start, run.start + self.waiting_room(run.len()));
         let mut gone = 0;
         if start < middle {
-            gone += self.evict_part(start..middle, buf, alone, Self::defer);
+            gone += self.evict_part(start..middle, buf, Self::defer);
             self.ring_storer();
         }
         if middle < run.end {
-            gone += self.evict_part(middle..run.end, buf, alone, Self::store);
+            gone += self.evict_part(middle..run.end, buf, Self::store);
         }
         gone
     }
@@ -40,12 +34,11 @@ impl Pager {
         &self,
         run: Range<usize>,
         buf: &mut [u8],
-        alone: Option<&Alone>,
         store: impl Fn(&Self, Range<usize>, &[u8]) -> Outcome,
     ) -> usize {
         let bytes = self.bytes_of(run.clone());
         let data = &mut buf[..bytes.len()];
-        let (from, is_read) = self.copy(run.clone(), data, alone);
+        let (from, is_read) = self.copy(run.clone(), data);
         let outcome = if is_read {
             store(self, run.clone(), data)
         } else {
@@ -93,13 +86,9 @@ impl Pager {
     }
 
     /// Copies blocks that are being evicted. Returns where their data lie by then, and whether all
-    /// of them were copied. With `alone` they are open.
-    fn copy(&self, run: Range<usize>, data: &mut [u8], alone: Option<&Alone>) -> (Data, bool) {
+    /// of them were copied.
+    fn copy(&self, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
         let bytes = self.bytes_of(run.clone());
-        if let Some(alone) = alone {
-            self.memory.with_bytes(bytes, alone, |place| data.copy_from_slice(place));
-            return (Data::Open, true);
-        }
         match self.backend.read(&self.memory, bytes.start, data) {
             Ok(()) => (Data::Closed, true),
             Err(_) => (Data::Shown, self.show_and_read(run, data)),
@@ -129,7 +118,7 @@ impl Pager {
     }
 
     /// Has those blocks of a run wait to be stored that are not all zeros.
-    fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
+    pub(crate) fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
         for (nth, data) in data.chunks(self.blocks.unit).enumerate() {
             let fate = if store::is_zero(data) { Fate::Zeros } else { Fate::Waiting };
@@ -140,7 +129,7 @@ impl Pager {
     }
 
     /// Stores those blocks of a run that are not all zeros.
-    fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
+    pub(crate) fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
         // A unit has several stored blocks where marks are few (zm-M2).
         let step = (self.blocks.stored / self.blocks.unit).max(1);
@@ -188,6 +177,18 @@ impl Pager {
             self.stay_stored(own, data, fate);
             return 0;
         }
+        self.publish_gone(own.clone(), data, fate);
+        own.len()
+    }
+
+    /// Ends the ownership of blocks whose pages are gone, and `data` their contents. They are
+    /// stored, zeros, or wait to be stored.
+    pub(crate) fn publish_gone(
+        &self,
+        own: Range<usize>,
+        data: &[u8],
+        fate: impl Fn(usize) -> Fate,
+    ) {
         self.limit.sub(own.len());
         let (round, mut waiting) = (self.round(), 0);
         for (nth, unit) in own.clone().enumerate() {
@@ -205,12 +206,11 @@ impl Pager {
             }
         }
         count(&self.counters.evicted, own.len() - waiting);
-        own.len()
     }
 
     /// Makes blocks resident again whose pages the system did not drop, as the program has locked
     /// them since.
-    fn stay_stored(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) {
+    pub(crate) fn stay_stored(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) {
         let put_back = self.backend.put_back(&self.memory, self.bytes_of(own.clone()), data);
         self.expect("memory can't be put back", put_back);
         count(&self.counters.refused, own.len());
@@ -224,7 +224,7 @@ impl Pager {
 
     /// Makes blocks resident again that the device refused, or that did not get smaller. The caller
     /// owns them.
-    fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
+    pub(crate) fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
         let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened again", opened);
         if own.clone().any(&has_copy) {
@@ -238,7 +238,7 @@ impl Pager {
 
     /// Frees what the device holds of some blocks. Returns whether all of it was freed: to free a
     /// part of a larger block takes memory, which may be refused.
-    fn discard(&self, units: Range<usize>) -> bool {
+    pub(crate) fn discard(&self, units: Range<usize>) -> bool {
         let bytes = self.bytes_of(units);
         self.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
     }

@@ -14,7 +14,7 @@ use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
 use crate::recent::Spares;
 use crate::state::State;
 use crate::stats::count;
-use crate::threads::{self, Alone};
+use crate::threads;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -77,8 +77,13 @@ impl Pager {
         let step = self.step(evictor);
         let takes = |unit: usize| self.may_be_marked(unit, spares);
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
-        if let Some(piece) = marked {
-            evictor.push(piece);
+        match (marked, step.piece) {
+            (Some(piece), _) => evictor.push(piece),
+            // What was handed over when it was last looked at may be stored by now.
+            (None, Some(piece)) if self.limit.has_many_tables() => {
+                self.close_chunks(self.units_of(piece));
+            }
+            _ => {}
         }
         step.passed
     }
@@ -90,16 +95,6 @@ impl Pager {
             self.round.fetch_add(1, Relaxed);
         }
         step
-    }
-
-    /// Evicts the cold blocks of a piece without marking them first, as nobody can touch them
-    /// (zm-A4). Returns how many.
-    fn evict_open(&self, piece: usize, spares: Spares, alone: &Alone, buf: &mut [u8]) -> usize {
-        let takes = |unit: usize| self.may_be_marked(unit, spares);
-        self.evict_runs(self.units_of(piece), Some(alone), buf, takes, |run| {
-            self.note_closing(&run);
-            run.for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
-        })
     }
 
     /// Returns the blocks of a piece.
@@ -149,7 +144,7 @@ impl Pager {
 
     /// Takes ownership of a block that the hand is to mark, and returns whether it did. A hot block
     /// is not marked, and cools; nor is a recent one, if those are spared.
-    fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
+    pub(crate) fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
         let word = &self.words[unit];
         let seen = word.load();
         let is_here = seen.state() == State::Resident && seen.pins() == 0;
@@ -190,27 +185,12 @@ impl Pager {
             let seen = self.words[unit].load();
             seen.state() == State::Probation && self.words[unit].try_begin_evicting(seen)
         };
-        self.evict_runs(units, None, buf, begins, |run| {
-            self.probation.fetch_sub(run.len(), Relaxed);
-        })
-    }
-
-    /// Evicts the blocks that `takes` takes, after `begin` for each run of them. Returns how many
-    /// went.
-    fn evict_runs(
-        &self,
-        units: Range<usize>,
-        alone: Option<&Alone>,
-        buf: &mut [u8],
-        takes: impl Fn(usize) -> bool,
-        begin: impl Fn(Range<usize>),
-    ) -> usize {
         let mut gone = 0;
-        self.for_runs(units.clone(), self.batch(), takes, |run| {
-            begin(run.clone());
-            gone += self.evict_run(run, buf, alone);
+        self.for_runs(units.clone(), self.batch(), begins, |run| {
+            self.probation.fetch_sub(run.len(), Relaxed);
+            gone += self.evict_run(run, buf);
         });
-        if gone > 0 && self.limit.has_many_tables() {
+        if self.limit.has_many_tables() {
             self.close_chunks(units);
         }
         gone

@@ -41,4 +41,11 @@ impl Outcome {
             Fate::Stored => {}
         }
     }
+
+    /// Adds the results of blocks that begin with this one.
+    pub(crate) fn add(&mut self, of: Outcome, first: usize) {
+        self.zeros |= of.zeros << first;
+        self.waiting |= of.waiting << first;
+        self.kept |= of.kept << first;
+    }
 }

@@ -10,10 +10,12 @@ use crate::stats::count;
 use crate::threads::{self, Alone};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A block that comes back within this many rounds of the clock is a refault.
 const SOON_ROUNDS: u32 = 1;
+/// A thread that waits for a block looks so often whether that waits to be stored.
+const HANDED_OVER: Duration = Duration::from_millis(1);
 /// So often in a row a copy of a process, alone in the gate, sees a block `Busy` that nobody owns.
 const LOST_LOOKS: u32 = 1000;
 /// A mask: the round in which a block was evicted is kept in the bits of its heat.
@@ -111,6 +113,10 @@ impl Pager {
         let word = &self.words[unit];
         if self.take_back(unit) {
             return;
+        }
+        if self.storer.bytes() > 0 {
+            // It may be handed over by now, to wait for who is not there.
+            return word.wait_for(seen, HANDED_OVER);
         }
         self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
     }

@@ -35,6 +35,7 @@ mod all {
     pub(crate) mod descriptor;
     pub(crate) mod error;
     pub(crate) mod evict;
+    pub(crate) mod evict_open;
     pub(crate) mod fatal;
     pub(crate) mod fate;
     pub(crate) mod fault;

@@ -186,6 +186,15 @@ impl BlockWord {
         }
     }
 
+    /// Does the same, for `time` at most.
+    #[cfg(not(loom))]
+    pub(crate) fn wait_for(&self, seen: Seen, time: std::time::Duration) {
+        let waited = Seen(seen.0 | WAITED);
+        if seen == waited || self.step(seen, waited) {
+            crate::sync::wait_for(&self.0, waited.0, time);
+        }
+    }
+
     /// Adds a pin to a block that is resident, or not managed, if its word is still `seen`.
     pub(crate) fn try_pin(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() != State::Busy);

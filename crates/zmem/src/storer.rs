@@ -21,6 +21,7 @@ use crate::threads::{self, OwnThread};
 use page::fork::Mutex;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -28,8 +29,13 @@ use std::time::Duration;
 const WAITING_SHARE: u64 = 64;
 /// A thread without work ends after this time.
 const IDLE_TIME: Duration = Duration::from_millis(50);
-/// So long a thread that was started may take until it runs.
-const START_TIME: Duration = Duration::from_millis(10);
+/// So long is waited for a thread that was started to run: the system counts it before it counts
+/// itself.
+const START_TIME: Duration = Duration::from_micros(200);
+/// After a start that the system refused, so many are not tried.
+const REFUSED_STARTS: u32 = 1000;
+/// A thread that is to end is told so again after this time.
+const END_TIME: Duration = Duration::from_millis(5);
 /// What the device takes is looked at after so many blocks.
 const WEIGHED: usize = 16;
 
@@ -39,8 +45,12 @@ pub trait StartThread: Debug + Send + Sync {
     /// thread-local storage. Returns whether it was started; not so if the last one is still there.
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
 
-    /// Waits until the system has no such thread any more, which is about to end.
-    fn join(&self);
+    /// Returns a number of the thread that was started last, 0 if there was none.
+    fn last(&self) -> u32;
+
+    /// Waits until the system has no more of the thread with that number, for `time` at most.
+    /// Returns whether it has none.
+    fn has_ended(&self, last: u32, time: Duration) -> bool;
 }
 
 const NONE: u32 = 0;
@@ -53,13 +63,17 @@ const STOPS: u32 = 3;
 pub(crate) struct Storer {
     /// What starts the thread, and the pager that it works for.
     starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
-    /// Made with the first block that waits.
-    copies: OnceLock<Copies>,
+    /// Made with the first block that waits; `None` if none may.
+    copies: OnceLock<Option<Copies>>,
     /// `NONE`, `STARTING`, `RUNS`, `STOPS`: of the thread, in this process.
     state: AtomicU32,
     /// What the thread waits for: it changes with what it is to look at.
     bell: AtomicU32,
     sleeps: AtomicU32,
+    /// Starts that are not tried, as one was refused.
+    refused: AtomicU32,
+    /// Whether no thread is to be started any more.
+    is_over: AtomicBool,
 }
 
 /// Blocks that wait, and their contents.
@@ -72,21 +86,36 @@ struct Copies {
 }
 
 impl Copies {
-    fn new(count: usize, bytes: usize) -> Self {
-        let data = (0..count).map(|_| Mutex::new(vec![0; bytes].into())).collect();
-        Copies { queue: Queue::new(count), data, bytes: count * bytes }
+    /// Makes room for `count` blocks of `bytes` bytes, if there is memory.
+    fn new(count: usize, bytes: usize) -> Option<Self> {
+        let block = |_| {
+            let mut block = Vec::new();
+            block.try_reserve_exact(bytes).ok()?;
+            block.resize(bytes, 0);
+            Some(Mutex::new(block.into()))
+        };
+        let data = (0..count).map(block).collect::<Option<_>>()?;
+        Some(Copies { queue: Queue::new(count), data, bytes: count * bytes })
     }
 }
 
 impl Storer {
     /// Takes note of what starts the thread.
     pub(crate) fn set_starter(&self, starter: &'static dyn StartThread, pager: &Arc<Pager>) {
-        let _before = self.starter.set((starter, Arc::downgrade(pager)));
+        // On one processor it would only take turns.
+        if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+            let _before = self.starter.set((starter, Arc::downgrade(pager)));
+        }
     }
 
     /// Returns the bytes of the copies.
     pub(crate) fn bytes(&self) -> u64 {
-        self.copies.get().map_or(0, |copies| copies.bytes) as u64
+        self.made().map_or(0, |copies| copies.bytes) as u64
+    }
+
+    /// Returns the copies, if they were made.
+    fn made(&self) -> Option<&Copies> {
+        self.copies.get()?.as_ref()
     }
 
     /// Begins in a child, which has no such thread. What waits in its copy of the queue is its own.
@@ -98,19 +127,23 @@ impl Storer {
     pub(crate) fn rest(&self) {
         let Some((starter, _)) = self.starter.get() else { return };
         // A process that uses another one's memory leaves that one's thread alone.
-        if shares_memory() || self.state.load(SeqCst) == NONE {
+        if shares_memory() {
             return;
         }
+        let last = starter.last();
         loop {
             let _runs = self.state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);
-            let seen = self.state.load(SeqCst);
-            if seen == NONE {
-                break;
-            }
             self.ring();
-            wait_for(&self.state, seen, IDLE_TIME);
+            if starter.has_ended(last, END_TIME) {
+                return;
+            }
         }
-        starter.join();
+    }
+
+    /// Ends it for good.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, SeqCst);
+        self.rest();
     }
 
     /// Has the thread look at the queue.
@@ -140,22 +173,24 @@ impl Storer {
 impl Pager {
     /// Returns the copies that wait, if blocks of this pager may.
     fn copies(&self) -> Option<&Copies> {
-        if let Some(copies) = self.storer.copies.get() {
-            return Some(copies);
-        }
+        let copies = match self.storer.copies.get() {
+            Some(copies) => copies,
+            None => {
+                self.storer.starter.get()?;
+                self.storer.copies.get_or_init(|| self.make_copies())
+            }
+        };
+        copies.as_ref()
+    }
+
+    fn make_copies(&self) -> Option<Copies> {
         let limit = self.limit.get()?;
         let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
         let count = bytes / self.blocks.unit;
         // What is stored as one, and has several states, would be waited for in parts.
-        let may_wait = self.storer.starter.get().is_some()
-            && self.blocks.stored <= self.blocks.unit
-            && self.units() <= UNITS_MAX
-            && count >= 2
-            && std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        may_wait.then(|| {
-            let count = 1 << count.ilog2();
-            self.storer.copies.get_or_init(|| Copies::new(count, self.blocks.unit))
-        })
+        let may_wait =
+            self.blocks.stored <= self.blocks.unit && self.units() <= UNITS_MAX && count >= 2;
+        if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
     }
 
     /// Returns how many blocks may be handed over to be stored, up to `most`: none if nobody would
@@ -174,11 +209,18 @@ impl Pager {
             RUNS => true,
             // A thread of a process that shares this memory would be gone once that executes a
             // program, with what it has locked.
-            NONE if !shares_memory() => {
+            NONE if !shares_memory() && self.may_start() => {
                 state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok() && self.start()
             }
             _ => false,
         }
+    }
+
+    /// Returns whether a start is worth a try.
+    fn may_start(&self) -> bool {
+        let refused = self.storer.refused.load(SeqCst);
+        self.storer.refused.store(refused.saturating_sub(1), SeqCst);
+        refused == 0 && !self.storer.is_over.load(SeqCst)
     }
 
     fn start(&self) -> bool {
@@ -194,6 +236,7 @@ impl Pager {
         }));
         let state = &self.storer.state;
         if !is_started {
+            self.storer.refused.store(REFUSED_STARTS, SeqCst);
             state.store(NONE, SeqCst);
             return false;
         }
@@ -205,7 +248,7 @@ impl Pager {
     /// Has a block be stored by the thread, which owns it from now on. There is room for it, and
     /// its pages are gone. The caller has the store's lock.
     pub(crate) fn hand_over(&self, unit: usize, data: &[u8]) {
-        let Some(copies) = self.storer.copies.get() else { unreachable!("there was room") };
+        let Some(copies) = self.storer.made() else { unreachable!("there was room") };
         copies.queue.offer(unit, |slot| copies.data[slot].lock().copy_from_slice(data));
     }
 
@@ -221,7 +264,7 @@ impl Pager {
             return;
         }
         wake(&storer.state);
-        let Some(copies) = storer.copies.get() else { unreachable!("it was started for them") };
+        let Some(copies) = storer.made() else { unreachable!("it was started for them") };
         let mut stored = 0;
         loop {
             let is_stopped = storer.state.load(SeqCst) == STOPS;
@@ -259,8 +302,7 @@ impl Pager {
         let data = copies.data[taken.slot].lock();
         // What is stored raw takes as much as it did; so does most of a unit, or none of it.
         let blocks = (data.len() / self.blocks.stored) as u64;
-        let written = self.device.write_telling(bytes.start as u64, &data);
-        match written {
+        match self.device.write_telling(bytes.start as u64, &data) {
             Ok(written) if written.raw * 2 < blocks + 1 => {
                 drop((data, taken));
                 count(&self.counters.evicted, 1);
@@ -277,14 +319,15 @@ impl Pager {
         let filled = self.backend.fill(&self.memory, bytes, &data);
         self.expect("a block can't be put back", filled);
         drop((data, taken));
-        self.publish_put_back(unit, HEAT_MAX, written.is_ok());
+        // Some of it may have been written, even where that failed.
+        self.publish_put_back(unit, HEAT_MAX, true);
         true
     }
 
     /// Puts a block back that waits to be stored. Returns whether it did; if not, nobody owns it,
     /// or another thread does. The caller is inside the gate.
     pub(crate) fn take_back(&self, unit: usize) -> bool {
-        let Some(copies) = self.storer.copies.get() else { return false };
+        let Some(copies) = self.storer.made() else { return false };
         let Some(taken) = copies.queue.take_back(unit) else { return false };
         self.put_back(&taken, &copies.data[taken.slot].lock());
         drop(taken);

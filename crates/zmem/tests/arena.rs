@@ -8,9 +8,10 @@
 use fastrand::Rng;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use testkit::child::{Child, in_child};
 use zmem::answer_fault;
 use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, StartThread, Tree, Use};
@@ -47,7 +48,7 @@ fn install() {
 
 /// Starts threads for an arena, one at a time.
 #[derive(Debug, Default)]
-struct Threads(Mutex<Option<JoinHandle<()>>>);
+struct Threads(Mutex<Option<JoinHandle<()>>>, AtomicU32);
 
 impl StartThread for Threads {
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool {
@@ -55,12 +56,22 @@ impl StartThread for Threads {
         let is_free = last.as_ref().is_none_or(JoinHandle::is_finished);
         if is_free {
             *last = Some(thread::spawn(run));
+            self.1.fetch_add(1, Relaxed);
         }
         is_free
     }
 
-    fn join(&self) {
-        self.0.lock().unwrap().take().into_iter().for_each(|last| last.join().unwrap());
+    fn last(&self) -> u32 {
+        self.1.load(Relaxed)
+    }
+
+    fn has_ended(&self, last: u32, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let is_there = || self.0.lock().unwrap().as_ref().is_some_and(|last| !last.is_finished());
+        while self.last() == last && is_there() && Instant::now() < until {
+            thread::yield_now();
+        }
+        self.last() != last || !is_there()
     }
 }
 
@@ -283,6 +294,9 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                 let pages = round % 5 * 2000..(round % 5 + 1) * 2000;
                 fill(at, pages.clone(), true);
                 arena.reclaim(256 << 10);
+                let last = at + (pages.end - 64) * 4096..at + pages.end * 4096;
+                arena.advise(last, Advice::Cold).unwrap();
+                assert_filled(at, pages.end - 64..pages.end, true);
                 match round % 4 {
                     0 => assert_filled(at, pages, true),
                     1 => {

@@ -1,0 +1,164 @@
+//! Eviction by a thread that is alone: the cold blocks of a piece go without being marked first,
+//! as nobody can touch them (zm-A4).
+//!
+//! ```text
+//!   piece:   | cold | absent | cold | hot | cold | Busy | cold |
+//!   taken:      x              x            x             x       copied, stored or handed over
+//!   dropped: |------------------|        |---|         |----|     a call for each span
+//! ```
+//! zm-A5: one call marks all of a span, and drops its pages: absent blocks lie in it as they are,
+//! and only this thread could bring one back. A block that is `Busy` ends it: it may be one that
+//! the thread that stores puts back. With other threads of ours, each such call interrupts their
+//! processors.
+
+use crate::backend::Data;
+use crate::fate::{Fate, Outcome};
+use crate::pager::Pager;
+use crate::recent::Spares;
+use crate::threads::Alone;
+use std::cell::Cell;
+use std::ops::Range;
+
+/// The blocks of a piece that are going. Numbers are counted from the piece's first block.
+struct Going<'p> {
+    pager: &'p Pager,
+    first: usize,
+    /// A bit for each block that is owned. Their data lie in `data` in this order.
+    taken: u64,
+    /// Of these, the blocks whose pages could not be dropped, which are owned no more.
+    stayed: u64,
+    outcome: Outcome,
+    data: &'p mut [u8],
+}
+
+impl Pager {
+    /// Evicts the cold blocks of a piece. Returns how many.
+    pub(crate) fn evict_open(
+        &self,
+        piece: usize,
+        spares: Spares,
+        alone: &Alone,
+        buf: &mut [u8],
+    ) -> usize {
+        let units = self.units_of(piece);
+        let (first, left) = (units.start, Cell::new(self.batch()));
+        let takes = |unit: usize| {
+            let is_taken = left.get() > 0 && self.may_be_marked(unit, spares);
+            left.set(left.get() - usize::from(is_taken));
+            is_taken
+        };
+        let outcome = Outcome::default();
+        let mut going = Going { pager: self, first, taken: 0, stayed: 0, outcome, data: buf };
+        let mut room = self.waiting_room(self.batch());
+        self.for_runs(units.clone(), usize::MAX, takes, |run| {
+            self.note_closing(&run);
+            room -= going.copy_and_store(run, alone, room);
+        });
+        going.drop_spans(units.clone());
+        let gone = going.leave(units.clone());
+        self.ring_storer();
+        // Of what was handed over some may be stored by the next round alone.
+        if self.limit.has_many_tables() {
+            self.close_chunks(units);
+        }
+        gone
+    }
+}
+
+impl Going<'_> {
+    fn is_taken(&self, unit: usize) -> bool {
+        self.taken >> (unit - self.first) & 1 == 1
+    }
+
+    fn has_stayed(&self, unit: usize) -> bool {
+        self.stayed >> (unit - self.first) & 1 == 1
+    }
+
+    fn fate(&self, unit: usize) -> Fate {
+        self.outcome.of(unit - self.first)
+    }
+
+    /// Returns where the data of taken blocks lie.
+    fn place(&self, run: &Range<usize>) -> Range<usize> {
+        let before = self.taken & ((1 << (run.start - self.first)) - 1);
+        let at = before.count_ones() as usize;
+        self.pager.bytes_of(at..at + run.len())
+    }
+
+    /// Copies a run that was taken, and stores it, or has as many of it wait as there is `room`
+    /// for. Returns how many of that room may be used up.
+    fn copy_and_store(&mut self, run: Range<usize>, alone: &Alone, room: usize) -> usize {
+        let pager = self.pager;
+        let place = self.place(&run);
+        run.clone().for_each(|unit| self.taken |= 1 << (unit - self.first));
+        pager.memory.with_bytes(pager.bytes_of(run.clone()), alone, |bytes| {
+            self.data[place.clone()].copy_from_slice(bytes);
+        });
+        let middle = run.start + room.min(run.len());
+        for (part, is_deferred) in [(run.start..middle, true), (middle..run.end, false)] {
+            if part.is_empty() {
+                continue;
+            }
+            let data = &self.data[self.place(&part)];
+            let outcome = match is_deferred {
+                true => pager.defer(part.clone(), data),
+                false => pager.store(part.clone(), data),
+            };
+            self.outcome.add(outcome, part.start - self.first);
+        }
+        middle - run.start
+    }
+
+    /// Marks what goes, and drops its pages.
+    fn drop_spans(&mut self, units: Range<usize>) {
+        let pager = self.pager;
+        let mut next = units.start;
+        while next < units.end {
+            let goes = |unit: usize| self.is_taken(unit) && self.fate(unit) != Fate::Kept;
+            let is_in = |unit: &usize| goes(*unit) || pager.words[*unit].load().state().is_absent();
+            let end = next + (next..units.end).take_while(is_in).count();
+            let last = (next..end).rev().find(|unit| goes(*unit));
+            let start = (next..end).find(|unit| goes(*unit));
+            if let Some((start, last)) = start.zip(last) {
+                let span = pager.bytes_of(start..last + 1);
+                let dropped = pager.backend.drop_pages(&pager.memory, span, Data::Open);
+                if dropped.is_err() {
+                    let stays = (start..last + 1).filter(|unit| goes(*unit));
+                    let stays: u64 = stays.map(|unit| 1 << (unit - self.first)).sum();
+                    self.put_back(stays);
+                }
+            }
+            // The block behind ended the span.
+            next = end + 1;
+        }
+    }
+
+    /// Makes blocks resident again whose pages the system did not drop, as the program has locked
+    /// some of them since.
+    fn put_back(&mut self, stays: u64) {
+        for nth in (0..64).filter(|nth| stays >> nth & 1 == 1) {
+            let unit = self.first + nth;
+            let data = &self.data[self.place(&(unit..unit + 1))];
+            self.pager.stay_stored(unit..unit + 1, data, |_| self.outcome.of(nth));
+        }
+        self.stayed |= stays;
+    }
+
+    /// Ends the ownership of all blocks: of those that are gone, and of those that stay. Returns how
+    /// many are gone.
+    fn leave(&self, units: Range<usize>) -> usize {
+        let mut gone = 0;
+        let is_left = |unit: &usize| self.is_taken(*unit) && !self.has_stayed(*unit);
+        for unit in units.filter(is_left) {
+            let own = unit..unit + 1;
+            if self.fate(unit) == Fate::Kept {
+                let is_freed = self.pager.discard(own.clone());
+                self.pager.stay(own, |_| !is_freed);
+                continue;
+            }
+            self.pager.publish_gone(own.clone(), &self.data[self.place(&own)], |_| self.fate(unit));
+            gone += 1;
+        }
+        gone
+    }
+}

@@ -18,7 +18,7 @@ PACKAGES = gcc libc6-dev python3 xz-utils \
 LONG_PACKAGES = xfsprogs redis-server tcl
 FSX = 0.3.2
 TARGET = x86_64-unknown-linux-gnu
-SANITIZED = page slab zsmalloc zram serve
+SANITIZED = $(addprefix uzram-,page slab zsmalloc zram serve)
 FUZZED = pool entries device codec nbd saved
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
@@ -27,7 +27,7 @@ LOOM_SECONDS ?= 300
 .PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
-	cargo build --release --locked -p cli
+	cargo build --release --locked -p uzram-cli
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
 
 setup:
@@ -64,7 +64,7 @@ check-aarch64:
 # lock of its own, for ever: so nothing that forks. Nor the refusals of every request: one thread, and an hour.
 aarch64:
 	tools/aarch64.sh fetch qemu
-	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p zcomp -p calls --tests -- \
+	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
@@ -81,11 +81,11 @@ long: asan tsan fuzz aarch64
 clients:
 	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
 	  cargo install fsx --version $(FSX) --locked --root target/tools
-	cargo test --release --locked -p cli --test outside -- --ignored --test-threads=1
+	cargo test --release --locked -p uzram-cli --test outside -- --ignored --test-threads=1
 
 loom:
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-	  cargo test --release --locked -p page -p slab -p zsmalloc -p zmem --lib loom
+	  cargo test --release --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
 # zmem answers faults itself, on stacks of its own. A sanitizer has `mlock` do nothing, takes memory and time that are no region's, and a
 # copy that `clone` makes beside other threads waits for a lock of its.
@@ -100,10 +100,10 @@ asan: export ASAN_OPTIONS = allocator_may_return_null=1
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
-	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p zcomp -p calls --tests -- \
+	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
 	  --skip metadata_is_counted --skip memory_of_bad_clients --skip segments_that_are_not_taken_back
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
-	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p zmem --tests -- $(NOT_ZMEM)
+	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p uzram-zmem --tests -- $(NOT_ZMEM)
 
 # Not in a child: the sanitizer starts no threads there. Nor the refusals of every request: one thread, and minutes.
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocator_may_return_null=1
@@ -127,14 +127,14 @@ fuzz:
 
 # With every assertion on, as all tests.
 soak:
-	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p zram --test soak -- --ignored --nocapture
+	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p uzram-zram --test soak -- --ignored --nocapture
 
 # `bench/tests/figures.rs` notes what is out of date.
 figures:
 	python3 tools/figures
 
 experiments:
-	cargo build --release --locked -p cli -p preload
+	cargo build --release --locked -p uzram-cli -p uzram-preload
 	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:

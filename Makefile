@@ -1,4 +1,5 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
+# make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
@@ -6,13 +7,14 @@
 # make setup-long       install what make long needs besides
 # make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
+# make package          every package builds from what would be published of it (minutes)
 # make figures          write the figures of README and docs/results.md, and the picture, from bench/results
 # make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc libc6-dev python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
@@ -24,11 +26,19 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
+
+libuzram: PREFIX ?= /usr/local
+libuzram:
+	cargo build --release --locked -p uzram-capi
+	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
+
+package:
+	cargo package --workspace --locked --allow-dirty
 
 setup:
 	@missing=; for package in $(PACKAGES); do \
@@ -69,7 +79,7 @@ aarch64:
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
 # The allocators that bench measures are built here only: it takes minutes.
-long: asan tsan fuzz aarch64
+long: asan tsan fuzz aarch64 package
 	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
 	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked

@@ -37,8 +37,9 @@ libuzram:
 	cargo build --release --locked -p uzram-capi
 	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
 
+# But for those that are not published: the registry's packages of their names are others.
 package:
-	cargo package --workspace --locked --allow-dirty
+	cargo package --workspace --exclude bench --exclude style --exclude testkit --locked --allow-dirty
 
 setup:
 	@missing=; for package in $(PACKAGES); do \

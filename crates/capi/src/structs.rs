@@ -1,4 +1,4 @@
-//! Structs and constants as C has them. `tests/header.rs` compares them with `uzram.h`.
+//! Structs and constants as C has them. `tests/library/header.rs` compares them with `uzram.h`.
 //!
 //! # Safety
 //! Each struct is of integers and pointers alone, in an order that leaves no padding, and begins

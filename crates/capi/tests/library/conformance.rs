@@ -1,13 +1,9 @@
 //! A program in C, which is one in C++ too, uses all of the library: linked to the shared one and
 //! to the static one, and under valgrind where there is one.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{HERE, Language, compiled, installed, run};
 
 /// Which library a program is linked to.
 #[derive(Clone, Copy, Debug)]

@@ -3,22 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use tempfile::TempDir;
 
 pub const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Returns the folder with `include` and `lib`.
 pub fn installed() -> &'static Path {
-    static DIR: OnceLock<TempDir> = OnceLock::new();
-    let dir = DIR.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libuzram");
         let program = std::env::current_exe().unwrap();
         let archive = program.parent().unwrap().join("libuzram_capi.a");
         let mut link = Command::new(Path::new(HERE).join("link.sh"));
-        run(link.arg(archive).arg(dir.path()));
+        run(link.arg(archive).arg(&dir));
         dir
-    });
-    dir.path()
+    })
 }
 
 /// Runs a command, which has to end well.

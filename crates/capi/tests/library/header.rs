@@ -1,14 +1,10 @@
 //! `uzram.h` says what the code does: the same functions, constants and structs.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::{HERE, Language, compiled, installed, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
-use support::{HERE, Language, compiled, installed, run};
 use uzram_capi::{constants, structs};
 
 fn header() -> String {

@@ -1,13 +1,9 @@
 //! SQLite with a page cache on libuzram: pages in a region, what belongs to them in an object
 //! cache.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;
 use std::process::Command;
-use support::{HERE, Language, compiled, installed, run};
 
 #[test]
 fn a_page_cache_is_larger_than_its_memory() {

@@ -1,4 +1,5 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
+# make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
@@ -6,29 +7,39 @@
 # make setup-long       install what make long needs besides
 # make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
+# make package          every package builds from what would be published of it (minutes)
 # make figures          write the figures of README and docs/results.md, and the picture, from bench/results
 # make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc libc6-dev python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
 FSX = 0.3.2
 TARGET = x86_64-unknown-linux-gnu
-SANITIZED = page slab zsmalloc zram serve
+SANITIZED = $(addprefix uzram-,page slab zsmalloc zram serve)
 FUZZED = pool entries device codec nbd saved
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
-	cargo build --release --locked -p cli
+	cargo build --release --locked -p uzram-cli
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
+
+libuzram: PREFIX ?= /usr/local
+libuzram:
+	cargo build --release --locked -p uzram-capi
+	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
+
+# But for those that are not published: the registry's packages of their names are others.
+package:
+	cargo package --workspace --exclude bench --exclude style --exclude testkit --locked --allow-dirty
 
 setup:
 	@missing=; for package in $(PACKAGES); do \
@@ -64,12 +75,12 @@ check-aarch64:
 # lock of its own, for ever: so nothing that forks. Nor the refusals of every request: one thread, and an hour.
 aarch64:
 	tools/aarch64.sh fetch qemu
-	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p zcomp -p calls --tests -- \
+	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
 # The allocators that bench measures are built here only: it takes minutes.
-long: asan tsan fuzz aarch64
+long: asan tsan fuzz aarch64 package
 	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
 	cargo test --release -p bench --features rivals --test stores --locked
 	UZRAM_LONG=1 cargo test --release --workspace --locked
@@ -81,11 +92,11 @@ long: asan tsan fuzz aarch64
 clients:
 	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
 	  cargo install fsx --version $(FSX) --locked --root target/tools
-	cargo test --release --locked -p cli --test outside -- --ignored --test-threads=1
+	cargo test --release --locked -p uzram-cli --test outside -- --ignored --test-threads=1
 
 loom:
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-	  cargo test --release --locked -p page -p slab -p zsmalloc -p zmem --lib loom
+	  cargo test --release --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
 # zmem answers faults itself, on stacks of its own. A sanitizer has `mlock` do nothing, takes memory and time that are no region's, and a
 # copy that `clone` makes beside other threads waits for a lock of its.
@@ -100,10 +111,10 @@ asan: export ASAN_OPTIONS = allocator_may_return_null=1
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
-	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p zcomp -p calls --tests -- \
+	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
 	  --skip metadata_is_counted --skip memory_of_bad_clients --skip segments_that_are_not_taken_back
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
-	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p zmem --tests -- $(NOT_ZMEM)
+	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p uzram-zmem --tests -- $(NOT_ZMEM)
 
 # Not in a child: the sanitizer starts no threads there. Nor the refusals of every request: one thread, and minutes.
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocator_may_return_null=1
@@ -127,14 +138,14 @@ fuzz:
 
 # With every assertion on, as all tests.
 soak:
-	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p zram --test soak -- --ignored --nocapture
+	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p uzram-zram --test soak -- --ignored --nocapture
 
 # `bench/tests/figures.rs` notes what is out of date.
 figures:
 	python3 tools/figures
 
 experiments:
-	cargo build --release --locked -p cli -p preload
+	cargo build --release --locked -p uzram-cli -p uzram-preload
 	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:

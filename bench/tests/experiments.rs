@@ -176,7 +176,7 @@ fn zmem() {
 fn run_figures(experiment: &str) -> Vec<Value> {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
-        build(Path::new(env!("CARGO_BIN_EXE_bench")), &["cli", "preload"]);
+        build(Path::new(env!("CARGO_BIN_EXE_bench")), &["uzram-cli", "uzram-preload"]);
     });
     let figures = figures(experiment, "40M", "1");
     let otherwise = |figure: &&Value| {

@@ -10,6 +10,7 @@
 use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl<T> Cache<T> {
         let object = object.cast::<T>();
         // SAFETY: the cache gave memory of T's size and alignment that no one else has.
         unsafe { object.write(value) };
-        CacheBox { object, cache: self.raw.clone(), drops: true }
+        CacheBox { object, cache: self.raw.clone() }
     }
 
     /// Returns the untyped cache below.
@@ -112,8 +113,7 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
 
     /// Takes a `T` that was made before, or is made now.
     pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
-        let object = self.raw.alloc()?.cast();
-        Ok(CacheBox { object, cache: self.raw.clone(), drops: false })
+        Ok(CacheBox { object: self.raw.alloc()?.cast(), cache: self.raw.clone() })
     }
 
     /// Returns the number of objects and slabs there are now.
@@ -157,9 +157,8 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 /// already only counts.)
 pub struct CacheBox<T> {
     object: NonNull<T>,
+    /// Says, too, whether the T ends with the box: not if it was constructed.
     cache: Arc<RawCache>,
-    /// Whether the T ends with the box.
-    drops: bool,
 }
 
 // SAFETY: a box owns its T, as Box does; the cache behind it is Sync.
@@ -195,7 +194,7 @@ impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
         // SAFETY: sl-T1, and the box is gone after this; no one uses the object again.
         let freed = unsafe {
-            if self.drops {
+            if needs_drop::<T>() && !self.cache.is_constructed() {
                 self.object.drop_in_place();
             }
             self.cache.free(self.object.cast())

@@ -144,6 +144,11 @@ impl RawCache {
         &self.depot.options.name
     }
 
+    /// Returns whether objects are made with their slab, and stay as users leave them.
+    pub(crate) fn is_constructed(&self) -> bool {
+        self.depot.options.constructor.is_some()
+    }
+
     /// Returns the arena that the cache's slabs lie in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.depot.arena

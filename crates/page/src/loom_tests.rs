@@ -1,5 +1,5 @@
 //! Models of what is looked up without a lock:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p page --lib loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-page --lib loom`.
 //!
 //! Atomics are loom's in these tests. Mapped memory is real, and no model reads an atomic that lies
 //! in it. One thread of each model makes all changes, as the space's lock has it.

@@ -58,8 +58,3 @@ pub use zsmalloc::{
     ChainRule, ClassShape, ClassTable, Classes, CompactionStat, Error as PoolError, Geometry,
     GeometryError, KernelGeometry, ORDER_MAX,
 };
-
-// The examples of README are compiled, and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

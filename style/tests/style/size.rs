@@ -18,6 +18,8 @@ const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
 const PRELOAD: &str = "crates/preload";
+/// What passes the product on to programs, in Rust and in C.
+const INTERFACES: [&str; 2] = ["crates/capi", "crates/uzram"];
 /// What starts programs with the library `preload`.
 const RUN: &str = "crates/cli/src/run";
 
@@ -35,8 +37,8 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, `slab`, `bench`
-/// and others.
+/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, the interfaces,
+/// `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -47,6 +49,7 @@ fn counts(tree: &Tree) -> Counts {
             DISPATCH => "dispatch",
             PRELOAD => "preload",
             RUN => "run",
+            dir if INTERFACES.contains(&dir) => "interfaces",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

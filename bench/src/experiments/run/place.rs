@@ -13,7 +13,7 @@ use crate::Error;
 use crate::tool::Tool;
 use crate::undo::{Action, Undo};
 
-const BUILD: &str = "build them with cargo build --release -p cli -p preload";
+const BUILD: &str = "build them with cargo build --release -p uzram-cli -p uzram-preload";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
 const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 const INPUTS: &str = include_str!("inputs.py");

@@ -25,7 +25,7 @@ pub(super) fn find() -> Result<PathBuf, Error> {
         let places: Vec<_> = places.iter().map(|path| format!("'{}'", escaped(path))).collect();
         return Err(failed(format!(
             "the library to be loaded into programs was not found: it is not at {}; build it with \
-             'cargo build --release -p preload', or name it by the variable {ITS_PATH}",
+             'cargo build --release -p uzram-preload', or name it by the variable {ITS_PATH}",
             places.join(" nor at ")
         )));
     };

@@ -24,7 +24,7 @@ use testkit::cgroup::Group;
 /// The library, built as the command is and beside it.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build(Path::new(UZRAM), &["preload"]).join("libuzram_preload.so"))
+    BUILT.get_or_init(|| build(Path::new(UZRAM), &["uzram-preload"]).join("libuzram_preload.so"))
 }
 
 /// `uzram run` with these options.

@@ -1,4 +1,4 @@
-//! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p zsmalloc --lib loom`.
+//! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
 //!
 //! # Safety
 //! Pointers are those of loom's cells, which checks each access; entries name places that loom

@@ -1,0 +1,125 @@
+//! What every call answers: 0, or a negative errno and a message for the thread.
+//!
+//! # Safety
+//! Names that C calls are the library's alone: each begins with `uzram_`.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) const EIO: i32 = 5;
+pub(crate) const E2BIG: i32 = 7;
+pub(crate) const EBUSY: i32 = 16;
+pub(crate) const EINVAL: i32 = 22;
+/// A bug of ours.
+pub(crate) const ENOTRECOVERABLE: i32 = 131;
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) errno: i32,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(errno: i32, message: impl Into<String>) -> Self {
+        Failure { errno, message: message.into() }
+    }
+
+    /// An argument that can't be.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Failure::new(EINVAL, message)
+    }
+
+    fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("no reason was given");
+        let message = format!("a bug in uzram: {text}; please report it, with what led to it");
+        Failure::new(ENOTRECOVERABLE, message)
+    }
+}
+
+macro_rules! from_errors {
+    ($($error:ty),*) => { $(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                let error = uzram::Error::from(error);
+                Failure::new(error.errno(), error.to_string())
+            }
+        }
+    )* };
+}
+
+from_errors!(
+    uzram::zram::Error,
+    uzram::zsmalloc::Error,
+    uzram::zcomp::Error,
+    uzram::page::Error,
+    uzram::slab::Error,
+    uzram::zmem::Error
+);
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// Does a call's work and returns its answer. A panic ends here.
+pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    let failure = match done {
+        Ok(Ok(())) => return 0,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure::of_panic(&*panic),
+    };
+    let text: Vec<u8> = failure.message.bytes().filter(|byte| *byte != 0).collect();
+    let text = CString::new(text).unwrap_or_default();
+    // A thread that ends has no message any more.
+    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = text);
+    -failure.errno
+}
+
+/// Returns the message of the last call of this thread that failed, "" if none has.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_error_message() -> *const c_char {
+    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Returns the library's version: major << 16 | minor << 8 | patch.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_version() -> u32 {
+    let part = |text: &str| text.parse::<u32>().unwrap_or(0);
+    part(env!("CARGO_PKG_VERSION_MAJOR")) << 16
+        | part(env!("CARGO_PKG_VERSION_MINOR")) << 8
+        | part(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::ffi::CStr;
+
+    fn message() -> String {
+        // SAFETY: no call of this thread fails while it is read.
+        unsafe { CStr::from_ptr(uzram_error_message()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_ends_at_the_border() {
+        assert_eq!(message(), "");
+        let panicked = answer(|| panic!("in {}", "two parts"));
+        assert_eq!(panicked, -ENOTRECOVERABLE);
+        assert!(message().starts_with("a bug in uzram: in two parts; "), "{}", message());
+        assert_eq!(answer(|| Err(Failure::invalid("with a\0zero"))), -EINVAL);
+        assert_eq!(message(), "with azero");
+        assert_eq!(answer(|| Ok(())), 0);
+        assert_eq!(message(), "with azero", "of the last call that failed");
+        std::thread::spawn(|| assert_eq!(message(), "", "a message is its thread's"))
+            .join()
+            .unwrap();
+    }
+}

@@ -1,0 +1,156 @@
+//! What C hands over: memory, texts, and structs that begin with their size.
+//!
+//! # Safety
+//! C vouches for its pointers as `uzram.h` says: memory of a length is there, and during the call
+//! no one else writes to it (or, of memory to be written, uses it); a text ends with a zero; a
+//! struct has as many bytes as it says.
+#![allow(unsafe_code)]
+
+use crate::answer::{E2BIG, Failure};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::mem::{MaybeUninit, size_of};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::slice;
+
+/// A struct that C fills in or reads. All its bytes may be zero, and it begins with a `u64`, its
+/// size. It has no padding.
+///
+/// # Safety
+/// As said.
+pub(crate) unsafe trait Sized64: Copy {}
+
+/// Returns what a pointer points at, which may not be NULL.
+pub(crate) fn given<T>(pointer: Option<T>, what: &str) -> Result<T, Failure> {
+    pointer.ok_or_else(|| Failure::invalid(format!("{what} is NULL; pass what was asked for")))
+}
+
+/// Puts a result where C wants it.
+pub(crate) fn put<T>(
+    out: Option<&mut MaybeUninit<T>>,
+    what: &str,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(), Failure> {
+    let out = given(out, what)?;
+    out.write(make()?);
+    Ok(())
+}
+
+fn length(start: *const c_void, len: u64) -> Result<usize, Failure> {
+    if start.is_null() && len > 0 {
+        return Err(Failure::invalid(format!("the address of {len} bytes is NULL; pass memory")));
+    }
+    let most = isize::MAX as u64;
+    let len = Some(len).filter(|len| *len <= most).ok_or_else(|| {
+        Failure::invalid(format!("no memory has {len} bytes; is the length negative?"))
+    })?;
+    Ok(len as usize)
+}
+
+/// Returns C's memory, to be read.
+///
+/// # Safety
+/// The head of this file, for as long as `'a`.
+pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8], Failure> {
+    match length(start, len)? {
+        0 => Ok(&[]),
+        // SAFETY: C vouches for `len` bytes; `length` saw that there is an address.
+        len => Ok(unsafe { slice::from_raw_parts(start.cast(), len) }),
+    }
+}
+
+/// Returns C's memory, to be written.
+///
+/// # Safety
+/// The head of this file, for as long as `'a`.
+pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a mut [u8], Failure> {
+    match length(start, len)? {
+        0 => Ok(&mut []),
+        // SAFETY: as in `bytes`, and no one else uses it.
+        len => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) }),
+    }
+}
+
+/// Returns a text of C's, or `None` of NULL.
+///
+/// # Safety
+/// The head of this file, for as long as `'a`.
+pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, Failure> {
+    if start.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: C vouches for its end.
+    let text = unsafe { CStr::from_ptr(start) };
+    text.to_str().map(Some).map_err(|_| Failure::invalid("a name is not UTF-8; see uzram.h"))
+}
+
+/// Returns a path of C's, which may have any bytes.
+///
+/// # Safety
+/// The head of this file, for as long as `'a`.
+pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure> {
+    if start.is_null() {
+        return Err(Failure::invalid("the path is NULL; pass the name of a file"));
+    }
+    // SAFETY: C vouches for its end.
+    Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(start) }.to_bytes())))
+}
+
+/// Returns the size that a struct of C's begins with.
+///
+/// # Safety
+/// The head of this file.
+unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
+    if start.is_null() {
+        return Err(Failure::invalid("a struct is NULL; pass its address"));
+    }
+    // SAFETY: C's struct begins with its size.
+    let size = unsafe { start.cast::<u64>().read_unaligned() };
+    if !(8..=1 << 16).contains(&size) {
+        let remedy = "set its first field to its sizeof, and all others to zero";
+        return Err(Failure::invalid(format!("a struct says it has {size} bytes; {remedy}")));
+    }
+    Ok(size as usize)
+}
+
+/// Returns options as C gives them: what its struct lacks is zero, and what it has beyond ours has
+/// to be, since we would not do it.
+///
+/// # Safety
+/// The head of this file.
+pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> {
+    // SAFETY: as the caller says.
+    let size = unsafe { size_of_given(start)? };
+    let mut options = MaybeUninit::<T>::zeroed();
+    let ours = size.min(size_of::<T>());
+    // SAFETY: C's struct has `size` bytes, ours no fewer than `ours`; and zeros are a `T`
+    // (Sized64), as is whatever a `T` of C's begins with.
+    let (options, beyond) = unsafe {
+        options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(start.cast(), ours);
+        let beyond = slice::from_raw_parts(start.cast::<u8>().add(ours), size - ours);
+        (options.assume_init(), beyond)
+    };
+    if beyond.iter().any(|byte| *byte != 0) {
+        let message = "options were set that this version of libuzram does not know; update it";
+        return Err(Failure::new(E2BIG, message));
+    }
+    Ok(options)
+}
+
+/// Puts `value` into a struct of C's, as much of it as that has room for; what it has beyond
+/// becomes zero. Its size stays.
+///
+/// # Safety
+/// The head of this file.
+pub(crate) unsafe fn fill<T: Sized64>(out: *mut T, value: T) -> Result<(), Failure> {
+    // SAFETY: as the caller says.
+    let size = unsafe { size_of_given(out)? };
+    let ours = size.min(size_of::<T>());
+    // SAFETY: C's struct has `size` bytes, and `value` no fewer than `ours`, without padding.
+    unsafe {
+        let (to, from) = (out.cast::<u8>(), (&raw const value).cast::<u8>());
+        to.add(8).copy_from_nonoverlapping(from.add(8), ours - 8);
+        to.add(ours).write_bytes(0, size - ours);
+    }
+    Ok(())
+}

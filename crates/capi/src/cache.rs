@@ -1,0 +1,140 @@
+//! Object caches, each with an arena of its own.
+//!
+//! # Safety
+//! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
+#![allow(unsafe_code)]
+
+use crate::answer::{EBUSY, Failure, answer};
+use crate::border::{self, given, put};
+use crate::device::refuse_unknown;
+use crate::pool::pages;
+use crate::structs::{CACHE_DEBUG, CacheOptions, CacheStat};
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use uzram::slab::Debug;
+use uzram::{Arena, PageConfig, RawCache, page_size};
+
+/// What C has as `uzram_cache`.
+pub struct Cache(RawCache);
+
+fn of(cache: Option<&Cache>) -> Result<&RawCache, Failure> {
+    given(cache, "the cache").map(|Cache(cache)| cache)
+}
+
+/// Makes a cache.
+///
+/// # Safety
+/// The options are C's, see [`border`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_cache_new(
+    options: *const CacheOptions,
+    out: Option<&mut MaybeUninit<Box<Cache>>>,
+) -> c_int {
+    answer(|| {
+        put(out, "the place of the new cache", || {
+            // SAFETY: as the caller says.
+            let options = unsafe { border::options(options)? };
+            refuse_unknown(options.flags, CACHE_DEBUG)?;
+            // SAFETY: as the caller says.
+            let name = unsafe { border::text(options.name)? }.unwrap_or("unnamed");
+            let mut how = uzram::CacheOptions::named(name);
+            if options.flags & CACHE_DEBUG != 0 {
+                how.debug = Debug::On;
+            }
+            let arena =
+                Arena::new(PageConfig { limit: pages(options.limit), ..PageConfig::default() })?;
+            let bytes = usize::try_from(options.object_bytes).unwrap_or(usize::MAX);
+            let align = match options.align {
+                0 => align_of::<u128>(),
+                align => usize::try_from(align).unwrap_or(usize::MAX),
+            };
+            Ok(Box::new(Cache(RawCache::with_options(&arena, bytes, align, how)?)))
+        })
+    })
+}
+
+/// Ends a cache without objects; NULL is none.
+///
+/// # Safety
+/// C gives what `uzram_cache_new` gave, which no one uses meanwhile, nor afterwards, but if this
+/// fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller says.
+        let Some(Cache(inner)) = (unsafe { cache.as_ref() }) else { return Ok(()) };
+        let objects = inner.stat().active_objects;
+        if objects > 0 {
+            let message = format!(
+                "the cache {} can't be ended: {objects} of its objects are in use; free them first",
+                inner.name()
+            );
+            return Err(Failure::new(EBUSY, message));
+        }
+        // SAFETY: it was a box, and no one uses it any more.
+        drop(unsafe { Box::from_raw(cache) });
+        Ok(())
+    })
+}
+
+/// Takes an object.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_cache_alloc(
+    cache: Option<&Cache>,
+    out: Option<&mut MaybeUninit<NonNull<u8>>>,
+) -> c_int {
+    answer(|| put(out, "the place of the new object", || Ok(of(cache)?.alloc()?)))
+}
+
+/// Gives an object back; NULL is none.
+///
+/// # Safety
+/// No one uses the object any more. If it may be free already, no other thread frees meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_void) -> c_int {
+    answer(|| {
+        let cache = of(cache)?;
+        let Some(object) = NonNull::new(object.cast()) else { return Ok(()) };
+        // SAFETY: as the caller says.
+        unsafe { cache.free(object)? };
+        Ok(())
+    })
+}
+
+/// Gives empty slabs back, and tells how many bytes of pages became free.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u64>) -> c_int {
+    answer(|| {
+        let cache = of(cache)?;
+        let used = || cache.arena().budget().used();
+        let before = used();
+        cache.shrink();
+        if let Some(freed) = freed {
+            *freed = (before.saturating_sub(used()) * page_size()) as u64;
+        }
+        Ok(())
+    })
+}
+
+/// Tells what a cache holds.
+///
+/// # Safety
+/// The struct is C's, see [`border`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_cache_stat(cache: Option<&Cache>, out: *mut CacheStat) -> c_int {
+    answer(|| {
+        let cache = of(cache)?;
+        let counts = cache.stat();
+        let stat = CacheStat {
+            size: 0,
+            objects: counts.active_objects as u64,
+            room: counts.objects as u64,
+            slabs: counts.slabs as u64,
+            refused: counts.refused as u64,
+            total_bytes: cache.arena().bytes() as u64,
+        };
+        // SAFETY: as the caller says.
+        unsafe { border::fill(out, stat) }
+    })
+}

@@ -1,0 +1,24 @@
+//! libuzram: uzram for programs in C and C++. `include/uzram.h` documents it.
+//!
+//! ```text
+//!   a call from C -> answer: panics are caught -> border: pointers are looked at -> uzram
+//!                 <- 0, or a negative errno and the thread's message
+//! ```
+//!
+//! Objects are opaque to C: a `Device` there is a `Box` here, which `_new` gives out and `_destroy`
+//! takes back. Where a pointer may be NULL the function has an `Option`, and NULL is EINVAL.
+
+mod answer;
+mod border;
+mod cache;
+mod device;
+mod jobs;
+mod pool;
+mod region;
+mod structs;
+
+pub use structs::{
+    CacheOptions, CacheStat, Constant, DeviceOptions, DeviceStat, Field, PoolOptions, PoolStat,
+    RecompressOptions, Recompressed, RegionOptions, RegionStat, Struct, WrittenBack, constants,
+    structs,
+};

@@ -1,0 +1,245 @@
+//! Regions.
+//!
+//! # Safety
+//! Names that C calls are the library's alone. C vouches for its memory, see [`border`]. A lock
+//! holds its region, which so outlives it.
+#![allow(unsafe_code)]
+
+use crate::answer::{Failure, answer};
+use crate::border::{self, given, put};
+use crate::device::{limit, params, refuse_unknown};
+use crate::structs::{
+    ADVICE_COLD, ADVICE_HOT, REGION_CHECKSUMS, REGION_COPY_AT_FORK, REGION_USERFAULTFD,
+    RegionOptions, RegionStat,
+};
+use std::ffi::{c_int, c_void};
+use std::mem::{MaybeUninit, transmute};
+use std::ops::Range;
+use std::sync::Arc;
+use uzram::zmem::{BackendKind, BlockOrder, Fork};
+use uzram::{Advice, Locked, SLOT_BYTES, by_name};
+
+/// What C has as `uzram_region`.
+pub struct Region(Arc<uzram::Region>);
+
+/// What C has as `uzram_region_locked`.
+pub struct RegionLocked {
+    /// Dropped before the region, which it borrows.
+    _locked: Locked<'static>,
+    _region: Arc<uzram::Region>,
+}
+
+fn of(region: Option<&Region>) -> Result<&Arc<uzram::Region>, Failure> {
+    given(region, "the region").map(|Region(region)| region)
+}
+
+/// Returns a range of a region, which checks whether it is within.
+fn range(offset: u64, len: u64) -> Result<Range<usize>, Failure> {
+    let end = offset.checked_add(len).ok_or_else(|| {
+        Failure::invalid(format!("{len} bytes at {offset} are not within the region"))
+    })?;
+    Ok(offset as usize..end as usize)
+}
+
+/// Returns the order of blocks of so many bytes; 0 is 4096.
+fn block_order(bytes: u32) -> Result<BlockOrder, Failure> {
+    let slot = SLOT_BYTES as u32;
+    match bytes {
+        0 => Ok(BlockOrder::Fixed(0)),
+        bytes if bytes.is_power_of_two() && bytes >= slot => {
+            Ok(BlockOrder::Fixed(bytes.trailing_zeros() - slot.trailing_zeros()))
+        }
+        bytes => Err(Failure::invalid(format!(
+            "blocks can't have {bytes} bytes; 4, 8, 16, 32 or 64 KiB are possible"
+        ))),
+    }
+}
+
+/// # Safety
+/// The text is C's, see [`border`].
+unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> {
+    let flags = options.flags;
+    refuse_unknown(flags, REGION_COPY_AT_FORK | REGION_CHECKSUMS | REGION_USERFAULTFD)?;
+    let mut how = uzram::RegionOptions {
+        block: block_order(options.block)?,
+        params: params(options.level),
+        limit: limit(options.limit),
+        store_limit: limit(options.store_limit),
+        checksums: flags & REGION_CHECKSUMS != 0,
+        ..uzram::RegionOptions::default()
+    };
+    // SAFETY: as the caller says.
+    if let Some(name) = unsafe { border::text(options.algorithm)? } {
+        how.codec = by_name(name)?;
+    }
+    if flags & REGION_COPY_AT_FORK != 0 {
+        how.fork = Fork::Copied;
+    }
+    if flags & REGION_USERFAULTFD != 0 {
+        how.backend = BackendKind::Userfaultfd;
+    }
+    Ok(how)
+}
+
+/// Makes a region.
+///
+/// # Safety
+/// The options are C's, see [`border`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_region_new(
+    options: *const RegionOptions,
+    out: Option<&mut MaybeUninit<Box<Region>>>,
+) -> c_int {
+    answer(|| {
+        put(out, "the place of the new region", || {
+            // SAFETY: as the caller says.
+            let options = unsafe { border::options(options)? };
+            let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
+            // SAFETY: as the caller says.
+            let region = uzram::Region::new(bytes, unsafe { how(&options)? })?;
+            Ok(Box::new(Region(Arc::new(region))))
+        })
+    })
+}
+
+/// Ends a region; NULL is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_destroy(region: Option<Box<Region>>) {
+    answer(|| {
+        drop(region);
+        Ok(())
+    });
+}
+
+/// Returns the first byte's address, NULL of NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_address(region: Option<&Region>) -> *mut c_void {
+    region.map_or(std::ptr::null_mut(), |Region(region)| region.as_ptr().cast())
+}
+
+/// Returns the bytes of a region, 0 of NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_bytes(region: Option<&Region>) -> u64 {
+    region.map_or(0, |Region(region)| region.len() as u64)
+}
+
+/// Makes a range resident until it is unlocked.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_lock(
+    region: Option<&Region>,
+    offset: u64,
+    len: u64,
+    out: Option<&mut MaybeUninit<Box<RegionLocked>>>,
+) -> c_int {
+    answer(|| {
+        put(out, "the place of the new lock", || {
+            let region = of(region)?.clone();
+            let locked = region.lock(range(offset, len)?)?;
+            // SAFETY: the `Arc` beside it keeps the region where it is for as long as the lock is.
+            let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
+            Ok(Box::new(RegionLocked { _locked: locked, _region: region }))
+        })
+    })
+}
+
+/// Ends a lock; NULL is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_unlock(locked: Option<Box<RegionLocked>>) {
+    answer(|| {
+        drop(locked);
+        Ok(())
+    });
+}
+
+/// Brings a range back.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_prefetch(region: Option<&Region>, offset: u64, len: u64) -> c_int {
+    answer(|| Ok(of(region)?.prefetch(range(offset, len)?)?))
+}
+
+/// Tells how a range will be used.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_advise(
+    region: Option<&Region>,
+    offset: u64,
+    len: u64,
+    advice: u32,
+) -> c_int {
+    answer(|| {
+        let advice = match advice {
+            ADVICE_COLD => Advice::Cold,
+            ADVICE_HOT => Advice::Hot,
+            other => {
+                let message = format!("advice {other} means nothing; pass UZRAM_ADVICE_...");
+                return Err(Failure::invalid(message));
+            }
+        };
+        Ok(of(region)?.advise(range(offset, len)?, advice)?)
+    })
+}
+
+/// Makes zeros.
+///
+/// # Safety
+/// C reads and writes the region as plain memory; no one does with that range meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_region_discard(
+    region: Option<&Region>,
+    offset: u64,
+    len: u64,
+) -> c_int {
+    answer(|| {
+        let (region, range) = (of(region)?, range(offset, len)?);
+        // SAFETY: as the caller says; this library makes no reference to the bytes.
+        unsafe { region.dont_need_shared(range)? };
+        Ok(())
+    })
+}
+
+/// Evicts the coldest blocks, and tells how many bytes went.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_reclaim(
+    region: Option<&Region>,
+    bytes: u64,
+    evicted: Option<&mut u64>,
+) -> c_int {
+    answer(|| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let gone = of(region)?.reclaim(bytes);
+        if let Some(evicted) = evicted {
+            *evicted = gone as u64;
+        }
+        Ok(())
+    })
+}
+
+/// Sets or lifts the limit of what is held.
+#[unsafe(no_mangle)]
+pub extern "C" fn uzram_region_set_limit(region: Option<&Region>, bytes: u64) -> c_int {
+    answer(|| Ok(of(region)?.set_limit(limit(bytes))?))
+}
+
+/// Tells what a region holds.
+///
+/// # Safety
+/// The struct is C's, see [`border`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uzram_region_stat(region: Option<&Region>, out: *mut RegionStat) -> c_int {
+    answer(|| {
+        let stats = of(region)?.stats();
+        let stat = RegionStat {
+            size: 0,
+            held: stats.held,
+            held_max: stats.held_max,
+            limit: stats.limit.unwrap_or(0),
+            resident: stats.resident,
+            stored: stats.stored,
+            compressed: stats.compressed,
+            device: stats.device,
+            filled: stats.filled,
+            evicted: stats.evicted,
+        };
+        // SAFETY: as the caller says.
+        unsafe { border::fill(out, stat) }
+    })
+}

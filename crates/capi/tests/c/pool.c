@@ -1,0 +1,123 @@
+/* Pools. */
+#include "check.h"
+
+enum { OBJECTS = 2000 };
+
+static size_t length(uint64_t nth)
+{
+    return 1 + (size_t)(nth * 7919 % 3000);
+}
+
+static void check_object(uzram_pool *pool, uint64_t handle, uint64_t nth)
+{
+    char expected[3001], found[3001];
+    uint64_t len = 0;
+    fill(expected, length(nth), nth);
+    CHECK(uzram_pool_read(pool, handle, found, sizeof found, &len) == 0);
+    CHECK(len == length(nth) && memcmp(expected, found, (size_t)len) == 0);
+}
+
+static void *work(void *given)
+{
+    uzram_pool *pool = *(uzram_pool **)given;
+    uint64_t *handles = (uint64_t *)malloc(OBJECTS * sizeof(uint64_t)), i;
+    char bytes[3001];
+    CHECK(handles != NULL);
+    for (i = 0; i < OBJECTS; i++) {
+        fill(bytes, length(i), i);
+        CHECK(uzram_pool_store(pool, bytes, length(i), &handles[i]) == 0 && handles[i] != 0);
+    }
+    for (i = 0; i < OBJECTS; i += 2) {
+        CHECK(uzram_pool_free(pool, handles[i]) == 0);
+        FAILS(uzram_pool_free(pool, handles[i]), ESTALE, "stale");
+    }
+    CHECK(uzram_pool_compact(pool, NULL) == 0);
+    for (i = 1; i < OBJECTS; i += 2) {
+        check_object(pool, handles[i], i);
+        CHECK(uzram_pool_free(pool, handles[i]) == 0);
+    }
+    free(handles);
+    return NULL;
+}
+
+struct named {
+    uzram_pool *pool;
+    uint64_t handle;
+};
+
+static void child_of_copy(void *given)
+{
+    struct named *object = (struct named *)given;
+    char letter;
+    CHECK(uzram_pool_read(object->pool, object->handle, &letter, 1, NULL) == 0 && letter == 'a');
+    CHECK(uzram_pool_write(object->pool, object->handle, "c", 1) == 0);
+}
+
+static void child_left_behind(void *given)
+{
+    struct named *object = (struct named *)given;
+    FAILS(uzram_pool_free(object->pool, object->handle), ENODEV, "parent");
+}
+
+static void test_limit(uzram_pool *pool)
+{
+    struct uzram_pool_stat stat = UZRAM_INIT(struct uzram_pool_stat);
+    uint64_t handle, count = 0, before, freed = 0;
+    char noise[1000];
+    int result;
+    CHECK(uzram_pool_stat(pool, &stat) == 0);
+    before = stat.objects;
+    CHECK(uzram_pool_set_limit(pool, 1 << 20) == 0);
+    fill_noise(noise, sizeof noise, 1);
+    while ((result = uzram_pool_store(pool, noise, sizeof noise, &handle)) == 0)
+        count++;
+    CHECK(result == -ENOSPC && strstr(uzram_error_message(), "limit") != NULL);
+    CHECK(uzram_pool_stat(pool, &stat) == 0 && stat.objects == before + count);
+    CHECK(count > 900 && stat.pages_bytes <= 1 << 20 && stat.total_bytes > stat.pages_bytes);
+    CHECK(uzram_pool_set_limit(pool, 0) == 0);
+    CHECK(uzram_pool_store(pool, noise, sizeof noise, &handle) == 0);
+    CHECK(uzram_pool_compact(pool, &freed) == 0);
+}
+
+void test_pools(void)
+{
+    struct uzram_pool_options options = UZRAM_INIT(struct uzram_pool_options);
+    struct uzram_pool_stat stat = UZRAM_INIT(struct uzram_pool_stat);
+    uzram_pool *pools[THREADS], *pool = NULL;
+    struct named object;
+    uint64_t len = 0, other;
+    char bytes[8] = "";
+    int i;
+    options.flags = UZRAM_POOL_COMPACT_IN_BACKGROUND;
+    CHECK(uzram_pool_new(&options, &pool) == 0);
+    for (i = 0; i < THREADS; i++)
+        pools[i] = pool;
+    on_threads(work, pools, sizeof pools[0]);
+    CHECK(uzram_pool_stat(pool, &stat) == 0 && stat.objects == 0);
+
+    object.pool = pool;
+    CHECK(uzram_pool_store(pool, "bcd", 3, &object.handle) == 0);
+    CHECK(uzram_pool_write(pool, object.handle, "a", 1) == 0);
+    CHECK(uzram_pool_read(pool, object.handle, bytes, 2, &len) == 0);
+    CHECK(len == 3 && strcmp(bytes, "ac") == 0);
+    CHECK(uzram_pool_read(pool, object.handle, NULL, 0, &len) == 0 && len == 3);
+    in_child(child_of_copy, &object);
+    CHECK(uzram_pool_read(pool, object.handle, bytes, 1, NULL) == 0 && bytes[0] == 'a');
+    FAILS(uzram_pool_write(pool, object.handle, "abcd", 4), EINVAL, "4 bytes");
+    FAILS(uzram_pool_store(pool, NULL, 0, &other), EINVAL, "0 bytes");
+    FAILS(uzram_pool_store(pool, bytes, 1, NULL), EINVAL, "the place of the handle");
+    FAILS(uzram_pool_read(pool, 0, bytes, 1, NULL), ESTALE, "0x0");
+    other = object.handle ^ (UINT64_C(1) << 40);
+    FAILS(uzram_pool_read(pool, other, bytes, 1, NULL), ESTALE, "of another");
+    test_limit(pool);
+    uzram_pool_destroy(pool);
+    uzram_pool_destroy(NULL);
+
+    options.flags = UZRAM_POOL_LEAVE_AT_FORK;
+    CHECK(uzram_pool_new(&options, &object.pool) == 0);
+    FAILS(uzram_pool_free(object.pool, object.handle), ESTALE, "of another");
+    CHECK(uzram_pool_store(object.pool, "x", 1, &object.handle) == 0);
+    in_child(child_left_behind, &object);
+    CHECK(uzram_pool_free(object.pool, object.handle) == 0);
+    uzram_pool_destroy(object.pool);
+}

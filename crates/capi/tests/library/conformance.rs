@@ -1,0 +1,79 @@
+//! A program in C, which is one in C++ too, uses all of the library: linked to the shared one and
+//! to the static one, and under valgrind where there is one.
+
+use crate::support::{HERE, Language, compiled, installed, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which library a program is linked to.
+#[derive(Clone, Copy, Debug)]
+enum Library {
+    Shared,
+    Static,
+}
+
+fn sources() -> Vec<PathBuf> {
+    let dir = Path::new(HERE).join("tests/c");
+    let all = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let mut sources: Vec<_> = all.filter(|path| path.extension().unwrap() == "c").collect();
+    sources.sort();
+    assert_eq!(sources.len(), 5, "{sources:?}");
+    sources
+}
+
+/// Builds the program in `dir`.
+fn built(dir: &Path, language: Language, library: Library) -> PathBuf {
+    let program = dir.join("conformance");
+    let lib = installed().join("lib");
+    let lib = lib.to_str().unwrap();
+    let (search, rpath, archive) =
+        (format!("-L{lib}"), format!("-Wl,-rpath,{lib}"), format!("{lib}/libuzram.a"));
+    let libraries: &[&str] = match library {
+        Library::Shared => &[&search, &rpath, "-luzram"],
+        Library::Static => &[&archive, "-lgcc_s", "-ldl", "-lm"],
+    };
+    compiled(language, &sources(), &program, libraries);
+    program
+}
+
+fn conforms(language: Language, library: Library) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = built(dir.path(), language, library);
+    let output = run(Command::new(&program).arg(dir.path()));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "all is as uzram.h says\n");
+}
+
+#[test]
+fn a_program_in_c_with_the_shared_library() {
+    conforms(Language::C, Library::Shared);
+}
+
+#[test]
+fn a_program_in_cpp_with_the_static_library() {
+    conforms(Language::Cpp, Library::Static);
+}
+
+/// Without regions, whose faults valgrind would deliver one by one, and without children, of whose
+/// memory it would say that their parent's threads have lost it.
+#[test]
+fn a_program_under_valgrind() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("left out: there is no valgrind; install it");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = built(dir.path(), Language::C, Library::Shared);
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+    run(valgrind.arg(&program).arg(dir.path()).arg("--single"));
+}
+
+#[test]
+fn a_program_is_built_as_pkg_config_says() {
+    let text = std::fs::read_to_string(installed().join("lib/pkgconfig/uzram.pc")).unwrap();
+    let prefix = installed().to_str().unwrap();
+    assert!(text.starts_with(&format!("prefix={prefix}\n")) && !text.contains('@'), "{text}");
+    let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version), "the header has another version than the package: {text}");
+}

@@ -1,0 +1,8 @@
+//! What programs in C find: the header, the libraries, and what calls do.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod conformance;
+mod header;
+mod sqlite;
+mod support;

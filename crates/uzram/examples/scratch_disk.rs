@@ -1,0 +1,155 @@
+//! A compressed scratch disk for a virtual machine monitor: requests name guest memory, which the
+//! device reads and writes where it lies.
+//!
+//! `cargo run --release -p uzram --example scratch_disk`
+//!
+//! # Safety
+//! A slice of guest memory lives as long as the request that names it, while the guest has promised
+//! not to touch it, as for a disk's own transfers. This guest has no processor, and so keeps it; a
+//! monitor whose guest may break it copies the bytes first.
+#![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
+
+mod measured;
+
+use measured::{Amount, measured, mib};
+use std::slice;
+use uzram::{Config, Device, Error};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+const SECTOR: u64 = 512;
+/// Bytes of a request, as a guest with large reads ahead makes them.
+const REQUEST: usize = 64 << 10;
+/// The guest's address is none of its memory.
+const EFAULT: i32 = 14;
+
+/// What a request does.
+#[derive(Clone, Copy)]
+enum Kind {
+    Read,
+    Write,
+    Discard,
+}
+
+/// A request as virtio-blk has it: the sector, and guest memory.
+struct Request {
+    kind: Kind,
+    sector: u64,
+    address: GuestAddress,
+    len: usize,
+}
+
+/// A disk that is lost with its machine.
+struct ScratchDisk {
+    device: Device,
+}
+
+impl ScratchDisk {
+    /// Returns an empty disk of `bytes` bytes, blocks of 16 KiB, whose data take `limit` bytes at
+    /// most.
+    fn new(bytes: u64, limit: u64) -> Result<Self, Error> {
+        let mut config = Config::new(bytes)?;
+        config.algorithm = uzram::by_name("zstd")?;
+        config.block = 16 << 10;
+        config.mem_limit = Some(limit);
+        Ok(ScratchDisk { device: Device::new(config)? })
+    }
+
+    /// Does what a request asks for, and returns its errno, or 0.
+    fn serve(&self, memory: &GuestMemoryMmap, request: &Request) -> i32 {
+        let Request { kind, sector, address, len } = *request;
+        let offset = sector * SECTOR;
+        let done = match kind {
+            Kind::Discard => self.device.discard(offset, len as u64),
+            Kind::Read | Kind::Write => {
+                let Ok(guest) = memory.get_slice(address, len) else { return EFAULT };
+                let start = guest.ptr_guard_mut();
+                if let Kind::Write = kind {
+                    // SAFETY: `get_slice` found `len` bytes mapped there, which the guard keeps
+                    // so; the guest leaves them alone (head of this file).
+                    let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
+                    self.device.write(offset, bytes)
+                } else {
+                    // SAFETY: as above.
+                    let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) };
+                    self.device.read(offset, bytes)
+                }
+            }
+        };
+        done.map_or_else(|error| Error::from(error).errno(), |()| 0)
+    }
+}
+
+/// What a guest puts on a scratch disk: parts of this program's own file, each altered a little.
+fn contents(program: &[u8], nth: u64) -> Vec<u8> {
+    let parts = (program.len() / REQUEST).max(1) as u64;
+    let first = (nth % parts) as usize * REQUEST;
+    let mut bytes = program[first..program.len().min(first + REQUEST)].to_vec();
+    bytes.resize(REQUEST, 0);
+    for (at, place) in bytes.iter_mut().step_by(997).enumerate() {
+        *place ^= (nth + at as u64) as u8;
+    }
+    bytes
+}
+
+fn run(amount: Amount) -> Result<(), Error> {
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let requests = amount.of(8192) as u64;
+    let bytes = requests * REQUEST as u64;
+    let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), 1 << 20)]).unwrap();
+    memory.write_slice(&[0; 1 << 20], GuestAddress(0)).unwrap();
+    let address = GuestAddress(0x4000);
+    let request = |kind, nth: u64| {
+        let sector = nth * REQUEST as u64 / SECTOR;
+        Request { kind, sector, address, len: REQUEST }
+    };
+
+    let (disk, taken) = measured(|| {
+        let disk = ScratchDisk::new(bytes, bytes)?;
+        for nth in 0..requests {
+            memory.write_slice(&contents(&program, nth), address).unwrap();
+            assert_eq!(disk.serve(&memory, &request(Kind::Write, nth)), 0);
+        }
+        Ok::<_, Error>(disk)
+    });
+    let disk = disk?;
+    let (plain, plainly) = measured(|| {
+        let mut image = Vec::with_capacity(bytes as usize);
+        (0..requests).for_each(|nth| image.extend(contents(&program, nth)));
+        image
+    });
+    println!(
+        "a scratch disk of {:.0} MiB takes {:.1} MiB, and {:.1} MiB as it is: {:.2} times as much",
+        mib(bytes),
+        mib(taken),
+        mib(plainly),
+        plainly as f64 / taken as f64,
+    );
+    assert!(taken < plainly, "{taken} bytes, and {plainly} as they are");
+
+    let mut found = vec![0; REQUEST];
+    for (nth, expected) in (0..).zip(plain.chunks(REQUEST)) {
+        assert_eq!(disk.serve(&memory, &request(Kind::Read, nth)), 0);
+        memory.read_slice(&mut found, address).unwrap();
+        assert!(found == expected, "request {nth}: other bytes were read than were written");
+    }
+    let beyond = Request { address: GuestAddress((1 << 20) - 8), ..request(Kind::Read, 0) };
+    assert_eq!(disk.serve(&memory, &beyond), EFAULT);
+    assert_eq!(disk.serve(&memory, &request(Kind::Write, requests)), 22, "EINVAL: past the end");
+    for nth in 0..requests {
+        assert_eq!(disk.serve(&memory, &request(Kind::Discard, nth)), 0);
+    }
+    assert_eq!(disk.serve(&memory, &request(Kind::Read, 0)), 0);
+    memory.read_slice(&mut found, address).unwrap();
+    assert!(found.iter().all(|byte| *byte == 0), "what was discarded reads as zeros");
+    assert_eq!(disk.device.mm_stat().orig_data_size, 0);
+    Ok(())
+}
+
+fn main() -> Result<(), Error> {
+    run(Amount::Full)
+}
+
+#[test]
+fn it_takes_less_than_the_image() {
+    run(Amount::Quick).unwrap();
+}

@@ -1,0 +1,116 @@
+//! The errors of all layers as one, and the errno of each.
+
+use rustix::io::Errno;
+
+/// Why a call failed: the error of the layer that it came from.
+///
+/// ```
+/// fn first_bytes(device: &uzram::Device) -> Result<uzram::Handle, uzram::Error> {
+///     let mut bytes = [0; 16];
+///     device.read(0, &mut bytes)?;
+///     Ok(uzram::Pool::new(uzram::PoolConfig::default())?.store(&bytes)?)
+/// }
+/// let device = uzram::Device::new(uzram::Config::new(8192)?)?;
+/// assert!(first_bytes(&device).is_ok());
+/// # Ok::<(), uzram::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device's.
+    #[error(transparent)]
+    Device(#[from] zram::Error),
+    /// A pool's.
+    #[error(transparent)]
+    Pool(#[from] zsmalloc::Error),
+    /// A codec's.
+    #[error(transparent)]
+    Codec(#[from] zcomp::Error),
+    /// That of pages, and of tables that manage them.
+    #[error(transparent)]
+    Pages(#[from] page::Error),
+    /// An object cache's.
+    #[cfg(feature = "slab")]
+    #[error(transparent)]
+    Cache(#[from] slab::Error),
+    /// A region's.
+    #[cfg(feature = "zmem")]
+    #[error(transparent)]
+    Region(#[from] zmem::Error),
+}
+
+impl Error {
+    /// Returns the errno that a C function would answer with: ENOSPC where a limit is reached,
+    /// ENOMEM where the system has no more memory, EINVAL for what can't be asked for.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Device(error) => of_device(error),
+            Error::Pool(error) => of_pool(error).raw_os_error(),
+            Error::Codec(error) => of_codec(error).raw_os_error(),
+            Error::Pages(error) => of_pages(error).raw_os_error(),
+            #[cfg(feature = "slab")]
+            Error::Cache(slab::Error::Pages(error)) => of_pages(error).raw_os_error(),
+            #[cfg(feature = "slab")]
+            Error::Cache(error) => error.errno(),
+            #[cfg(feature = "zmem")]
+            Error::Region(error) => of_region(error),
+        }
+    }
+}
+
+/// A block device would say ENOMEM of a limit, too.
+fn of_device(error: &zram::Error) -> i32 {
+    match error {
+        zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),
+        zram::Error::OutOfMemory { source, .. } | zram::Error::Pool(source) => {
+            of_pool(source).raw_os_error()
+        }
+        error => error.errno(),
+    }
+}
+
+fn of_pool(error: &zsmalloc::Error) -> Errno {
+    use zsmalloc::Error::*;
+    match error {
+        Pages(pages) | Meta(zsmalloc::meta::Error::Pages(pages)) => of_pages(pages),
+        Meta(_) => Errno::NOMEM,
+        LeftBehind => Errno::NODEV,
+        // What was stored under it is gone.
+        Handle { .. } => Errno::STALE,
+        _ => Errno::INVAL,
+    }
+}
+
+fn of_pages(error: &page::Error) -> Errno {
+    use page::Error::*;
+    match error {
+        Limit { .. } | Exhausted => Errno::NOSPC,
+        ExtentLength { .. } => Errno::INVAL,
+        _ => Errno::NOMEM,
+    }
+}
+
+fn of_codec(error: &zcomp::Error) -> Errno {
+    use zcomp::Error::*;
+    match error {
+        NoMemory { .. } => Errno::NOMEM,
+        Corrupt { .. } => Errno::BADMSG,
+        Library { .. } => Errno::IO,
+        _ => Errno::INVAL,
+    }
+}
+
+#[cfg(feature = "zmem")]
+fn of_region(error: &zmem::Error) -> i32 {
+    use zmem::Error::*;
+    let errno = match error {
+        ProcessMemory { errno } | Userfaultfd { errno } | System { errno, .. } => return *errno,
+        Device(error) => return of_device(error),
+        Regions { .. } => Errno::MFILE,
+        Overlap { .. } => Errno::EXIST,
+        Locked { .. } => Errno::BUSY,
+        Forked => Errno::NODEV,
+        _ => Errno::INVAL,
+    };
+    errno.raw_os_error()
+}

@@ -60,7 +60,8 @@ fn scratch() -> tempfile::TempDir {
 
 /// Whether there is such a program; where there is not, what it would have checked is told.
 fn has(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    let is_there = asked.is_ok_and(|status| status.success());
     if !is_there {
         eprintln!("SKIPPED: {program} is not installed, and does not check what is installed");
     }

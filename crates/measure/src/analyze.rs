@@ -37,6 +37,40 @@ use report::{Report, Source};
 use row::Row;
 use sample::Sample;
 use trial::Trial;
+use zcomp::Codec;
+
+/// What a device is forecast to take of some data.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// Bytes that are compressed as one.
+    pub block: usize,
+    /// Bytes of memory, everything counted.
+    pub memory: u64,
+    /// By how many bytes that may be off, in 95 of 100 samples.
+    pub error: u64,
+}
+
+/// Forecasts what devices would take that have these pages, with an algorithm at a level, from a
+/// sample of them: for each block size one.
+///
+/// # Errors
+/// There is no page, or a device fails.
+pub fn forecast(
+    pages: &[u8],
+    (codec, level): (&'static dyn Codec, i32),
+    blocks: &[usize],
+    (sample_bytes, seed): (u64, u64),
+) -> Result<Vec<Expected>, Error> {
+    let interrupt = Interrupt::default();
+    let sample = Sample::read(&population::Loaded(pages), sample_bytes, seed, &interrupt)?;
+    let expected = |&block: &usize| {
+        let candidate = Candidate { kind: candidate::Kind { codec, level }, block };
+        let trial = Trial::new(&candidate, None, &sample, &interrupt)?;
+        let forecast = forecast::of(&candidate, &trial, &sample);
+        Ok(Expected { block, memory: forecast.memory as u64, error: forecast.error as u64 })
+    };
+    blocks.iter().map(expected).collect()
+}
 
 /// Samples, tries, and says what a device would take.
 ///

@@ -43,7 +43,8 @@ pub struct AnalyzeArgs {
     pub(super) process: Option<u32>,
     /// Only pages of the process that it does not use for so many seconds, as the kernel tells root
     /// where it tracks idle pages
-    #[arg(long, value_name = "SECONDS", requires = "process", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(requires = "process", conflicts_with = "paths")]
     pub(super) idle: Option<Duration>,
     /// Bytes of the sample at most; where there are no more, all is taken, and there is no error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
@@ -90,7 +91,8 @@ impl AnalyzeArgs {
 }
 
 fn pid(text: &str) -> Result<u32, String> {
-    whole_number(text, 1, i32::MAX as u32)
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected the number of a process".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -33,3 +33,17 @@ impl Population for Files<'_> {
         runs.iter().map(|run| run.len()).sum::<usize>() == pages as usize
     }
 }
+
+/// Whole pages in memory.
+pub(super) struct Loaded<'a>(pub(super) &'a [u8]);
+
+impl Population for Loaded<'_> {
+    fn pages(&self) -> u64 {
+        (self.0.len() / PAGE_SIZE) as u64
+    }
+
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+        buf.copy_from_slice(&self.0[first as usize * PAGE_SIZE..][..buf.len()]);
+        true
+    }
+}

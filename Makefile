@@ -1,5 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
+# make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
+# make deb              a Debian package, in target/deb
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
@@ -26,13 +28,23 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-.PHONY: run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+# Where it is installed. BUILT, if it is given, has the command and the library, built already.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+BINDIR = $(PREFIX)/bin
+LIBDIR = $(PREFIX)/lib
+SHAREDIR = $(PREFIX)/share
+UNITDIR = $(LIBDIR)/systemd/system
+RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
+DEB = $(or $(CARGO_TARGET_DIR),target)/deb
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+.PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
 
-libuzram: PREFIX ?= /usr/local
 libuzram:
 	cargo build --release --locked -p uzram-capi
 	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
@@ -57,6 +69,34 @@ setup-long: setup
 test: lint check-aarch64
 	cargo test --workspace --locked
 	$(MAKE) loom
+
+# A file that is there keeps what it says.
+install:
+	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload)
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)
+	install -m 755 $(or $(BUILT),$(RELEASE))/uzram $(DESTDIR)$(BINDIR)/uzram
+	install -m 644 $(or $(BUILT),$(RELEASE))/libuzram_preload.so $(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so
+	umask 022; $(DESTDIR)$(BINDIR)/uzram generate $(DESTDIR)$(SHAREDIR)
+	sed 's|@BINDIR@|$(BINDIR)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' packaging/uzram-serve@.service.in | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/uzram-serve@.service
+	install -m 644 packaging/uzram-serve@.socket $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
+	install -d $(DESTDIR)$(SHAREDIR)/doc/uzram
+	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf $(DESTDIR)$(SHAREDIR)/doc/uzram
+	test -e $(DESTDIR)$(SYSCONFDIR)/uzram.conf || \
+	  install -m 644 packaging/uzram.conf $(DESTDIR)$(SYSCONFDIR)/uzram.conf
+
+# The configuration stays.
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/uzram $(DESTDIR)$(UNITDIR)/uzram-serve@.service $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
+	rm -f $(DESTDIR)$(SHAREDIR)/man/man1/uzram.1 $(DESTDIR)$(SHAREDIR)/man/man1/uzram-*.1
+	rm -f $(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram $(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram
+	rm -f $(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish
+	rm -rf $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(SHAREDIR)/doc/uzram
+
+deb:
+	rm -rf $(DEB)/root
+	$(MAKE) install DESTDIR=$(abspath $(DEB)/root) PREFIX=/usr SYSCONFDIR=/etc
+	tools/deb.sh $(DEB)/root $(VERSION) $(DEB)
 
 ratchet:
 	UZRAM_RATCHET=lower cargo test -p style --locked

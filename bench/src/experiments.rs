@@ -1,5 +1,6 @@
 //! The experiments, by name.
 
+mod analyze;
 pub(crate) mod blocks;
 mod churn;
 mod cold;
@@ -76,6 +77,8 @@ pub enum Experiment {
     Fuse,
     /// The device as a disk for others: nbd and fuse.
     Serve,
+    /// What `uzram analyze` forecasts from a sample, against what a device takes.
+    Analyze,
     /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
     Cold,
     /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all
@@ -162,6 +165,7 @@ impl Experiment {
             Experiment::Nbd => serve::nbd,
             Experiment::Fuse => serve::fuse,
             Experiment::Serve => serve,
+            Experiment::Analyze => analyze::run,
             Experiment::Cold => cold::run,
             Experiment::Grow => grow::run,
             Experiment::Zmem => zmem::run,

@@ -41,6 +41,16 @@ fn density() {
     assert!(value(&figures, "system/everything counted over C") > 0.0);
 }
 
+#[test]
+fn analyze() {
+    let figures = figures("analyze", "8M", "1");
+    for what in ["lz4 1, 4 KiB", "zstd 3, 16 KiB", "zstd 3, 64 KiB"] {
+        let off = value(&figures, &format!("system/{what}: forecast off what it takes"));
+        // It is a sample of 2 MiB.
+        assert!((0.0..50.0).contains(&off), "{off}");
+    }
+}
+
 /// Whole processes are stores there; what is compared is named, whether it was built in or not.
 #[test]
 fn removal() {

@@ -8,21 +8,27 @@ pub(crate) use client::{ClientCommand, ControlArgs};
 pub(crate) use restore::RestoreArgs;
 pub(crate) use server::ServeArgs;
 
+use crate::config;
+use crate::documents::GenerateArgs;
+use crate::error::report;
 use crate::run::RunArgs;
 use crate::usage_error::refuse;
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use measure::analyze::AnalyzeArgs;
 use measure::arguments::whole_number;
 use measure::classes::ClassesArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
 /// Keeps pages compressed in memory, packed densely. `uzram fill` measures what that saves on your
-/// own data; `uzram serve` serves such a device as a disk, which `uzram stat`, `attr`, `save` and
-/// others control; `uzram run` starts a program whose memory is compressed; `uzram classes` shows
-/// how objects of each size are packed; `uzram train-dictionary` shows whether a dictionary helps.
+/// own data, and `uzram analyze` what any setting would; `uzram serve` serves such a device as a
+/// disk, which `uzram stat`, `attr`, `save` and others control; `uzram run` starts a program whose
+/// memory is compressed; `uzram classes` shows how objects of each size are packed; `uzram
+/// train-dictionary` shows whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -39,7 +45,9 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     Attributes(AttributesArgs),
     TrainDictionary(TrainArgs),
+    Analyze(AnalyzeArgs),
     Serve(ServeArgs),
+    Generate(GenerateArgs),
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -61,9 +69,21 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// The command line of this process. Help, the version and errors are printed here; the code to end
 /// with comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    Cli::try_parse()
-        .map(|cli| cli.command)
-        .map_err(|error| refuse(&error, &Cli::command(), std::env::args_os().nth(1).as_deref()))
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let refused =
+        |error: clap::Error| refuse(&error, &Cli::command(), given.get(1).map(OsString::as_os_str));
+    let mut cli = Cli::command();
+    let all = match config::expanded(&mut cli, &given).map_err(|error| report(&error))? {
+        Some(all) => all,
+        None => given.clone(),
+    };
+    let matches = cli.try_get_matches_from(all).map_err(refused)?;
+    Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
+}
+
+/// Returns the definition of the command.
+pub(crate) fn cli() -> clap::Command {
+    Cli::command()
 }
 
 #[cfg(test)]

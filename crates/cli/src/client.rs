@@ -1,7 +1,9 @@
 //! Asking a server: its device's attributes, and how full it is.
 
 mod job;
+mod watch;
 
+use crate::admin::metrics;
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed, out_path};
 use crate::run::live;
@@ -43,9 +45,14 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
         ClientCommand::Stat { process: Some(process), json, .. } => {
             crate::print(&live::stat(*process, *json)?)
         }
+        ClientCommand::Stat { server, watch: true, json, .. } => watch::run(&server.path()?, *json),
+        ClientCommand::Stat { server, prometheus: true, .. } => {
+            let stat = text(&server.path()?, &Request::Stat)?;
+            crate::print(&metrics::text(&parsed(&stat)?))
+        }
         ClientCommand::Stat { server, json, .. } => {
             let stat = text(&server.path()?, &Request::Stat)?;
-            crate::print(&if *json { stat } else { table(&stat)? })
+            crate::print(&if *json { stat } else { table(parsed(&stat)?) })
         }
         ClientCommand::Compact(server) => store(server, "compact", "1".to_owned()),
         ClientCommand::Cancel(server) => store(server, "cancel_job", "1".to_owned()),
@@ -147,10 +154,14 @@ fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     Ok(texts.iter().map(line).collect())
 }
 
+/// Returns what a server told of itself.
+fn parsed(stat: &str) -> Result<Stat, Error> {
+    serde_json::from_str(stat)
+        .map_err(|error| failed(serve::control::AskError::Broken(error.into())))
+}
+
 /// As `zramctl` prints a device: a head and a line.
-fn table(stat: &str) -> Result<String, Error> {
-    let stat: Stat = serde_json::from_str(stat)
-        .map_err(|error| failed(serve::control::AskError::Broken(error.into())))?;
+fn table(stat: Stat) -> String {
     let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
     let cells = [
         ("NAME", name),
@@ -171,5 +182,5 @@ fn table(stat: &str) -> Result<String, Error> {
             let _ = write!(line, "{text:<width$}  ");
         }
     }
-    Ok(lines.iter().map(|line| format!("{}\n", line.trim_end())).collect())
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -1,10 +1,10 @@
 //! The command `uzram`: arguments to typed calls, their results to tables and exit codes.
 //!
 //! ```text
-//!   args -> measure: fill, train-dictionary, classes -> report, warnings
+//!   args -> measure: fill, analyze, train-dictionary, classes -> report, warnings
 //!   args -> saved file -> device -> report, image
 //!   zram's attributes -> table or JSON
-//!   args -> server: device, sockets, servers until a signal
+//!   [configuration file ->] args -> server: device, sockets, servers until a signal
 //!   args -> run: library, limit -> the program, in place of this one or waited for -> figures
 //!   args -> client: a server's control socket -> text, table
 //! ```
@@ -13,9 +13,12 @@
 //! ends as its program did.
 #![deny(clippy::print_stderr)]
 
+mod admin;
 mod args;
 mod attributes;
 mod client;
+mod config;
+mod documents;
 mod error;
 mod log;
 mod output;
@@ -32,6 +35,7 @@ mod usage_error;
 use args::{Command, RestoreArgs};
 use error::{Error, no_handler};
 use log::log;
+use measure::analyze::AnalyzeArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
 use measure::{Interrupt, Outcome};
@@ -58,7 +62,9 @@ fn main() -> ExitCode {
         Command::Restore(args) => restore(&args),
         Command::Attributes(args) => print(&attributes::run(&args)),
         Command::TrainDictionary(args) => train(&args),
+        Command::Analyze(args) => analyze(&args),
         Command::Serve(args) => server::run(&args),
+        Command::Generate(args) => documents::run(&args, args::cli()),
         Command::Client(command) => client::run(&command),
     };
     match done {
@@ -73,6 +79,14 @@ fn fill(args: &FillArgs) -> Result<(), Error> {
     args.saves_to().map_or(Ok(()), output::check)?;
     let interrupt = Interrupt::install().map_err(no_handler)?;
     report(measure::fill::run(args, &interrupt)?)
+}
+
+/// Runs `uzram analyze`.
+fn analyze(args: &AnalyzeArgs) -> Result<(), Error> {
+    // Better now than after the work.
+    args.appends_to().map_or(Ok(()), output::check)?;
+    let interrupt = Interrupt::install().map_err(no_handler)?;
+    report(measure::analyze::run(args, &interrupt)?)
 }
 
 /// The report goes to standard output, warnings to standard error.
@@ -103,8 +117,15 @@ fn train(args: &TrainArgs) -> Result<(), Error> {
 
 /// Writes to standard output.
 fn print(text: &str) -> Result<(), Error> {
+    print_on(text).map(drop)
+}
+
+/// Writes to standard output, and returns whether someone still reads it.
+fn print_on(text: &str) -> Result<bool, Error> {
     let mut out = std::io::stdout().lock();
-    print_result(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let is_read = written.is_ok();
+    print_result(written).map(|()| is_read)
 }
 
 /// What became of standard output. A reader that has gone away wants no more, and that is no error.

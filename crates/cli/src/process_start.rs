@@ -5,10 +5,14 @@
 //! The function before `main` runs on the only thread there is, before the standard library has set
 //! anything up, and calls nothing but `signal` and `mallopt`. What is done in `main` may be done at
 //! any time. What is done in a child before it executes a program calls nothing but `signal`.
+//! Descriptors that were passed are taken once, before this process has opened any that it keeps,
+//! and each of them is open: so nobody else has them.
 #![allow(unsafe_code)]
 
 use rustix::process::{Resource, getrlimit};
 use std::hint::black_box;
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -91,6 +95,22 @@ pub(crate) fn keep_pipe_signal(command: &mut Command) {
             });
         }
     }
+}
+
+/// Returns the sockets that a service manager passed to this process (LISTEN_FDS), each with its
+/// name. To be called before any file is opened; from the second call on there are none.
+///
+/// # Errors
+/// The environment is not as it must be, or names descriptors that are not open.
+pub(crate) fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
+    static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
+    if ARE_TAKEN.swap(true, Relaxed) {
+        return Ok(Vec::new());
+    }
+    // Each was found to be open, as it was marked to be closed on exec.
+    let passed = sd_notify::listen_fds_with_names()?;
+    // SAFETY: see the file's head.
+    Ok(passed.map(|(socket, name)| (name, unsafe { OwnedFd::from_raw_fd(socket) })).collect())
 }
 
 #[inline(never)]

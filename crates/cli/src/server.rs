@@ -11,17 +11,18 @@ mod served;
 mod signals;
 mod turn;
 
+use crate::admin::passed::{Passed, Sockets};
 use crate::args::ServeArgs;
-use crate::error::{Error, failed, no_room, no_thread};
+use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
-use crate::socket_dir;
 use crate::status::ServerStatus;
 use measure::text::escaped;
 use save_file::SaveFile;
 use serve::control::Control;
 use serve::fuse::Mounted;
+use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
-use serve::{Address, Listening, Log, spawn};
+use serve::{Log, spawn};
 use served::Served;
 use signals::Signals;
 use std::io;
@@ -45,6 +46,7 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
+    let passed = Passed::take(args)?;
     // Conflicts are reported before the device is made, or restored, which may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
@@ -56,12 +58,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
              that write to the disk"
         );
     }
-    headroom::keep(args)?;
+    headroom::keep(args, &passed)?;
     // Until the device is made, a signal ends the process at once: no socket or mount would stay.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let mut serving = Serving::start(args, zram, (save_file.clone(), turn.clone()))?;
+    let mut serving = Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
     let started = serving.mount(args).and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
@@ -128,6 +130,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
 struct Serving {
     served: Arc<Served>,
     control: Control,
+    metrics: Option<Metrics>,
     log: Log,
     mounted: Option<Mounted>,
     announcement: String,
@@ -145,7 +148,7 @@ struct Stopped {
 impl Serving {
     /// Makes the sockets and starts their servers.
     fn start(
-        args: &ServeArgs,
+        (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
         (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
     ) -> Result<Self, Error> {
@@ -153,16 +156,12 @@ impl Serving {
         if save_file.is_some() {
             disk.prepare_save().map_err(|_| no_room())?;
         }
-        let nbd = listening(args.nbd.clone(), socket_dir::NBD)?;
-        let control = listening(args.control.clone().map(Address::Unix), socket_dir::CONTROL)?;
-        let status = ServerStatus::new(args, &disk, zram.settings().algorithm, &nbd, &control);
+        let Sockets { nbd, control, metrics } = passed.or_made(args)?;
+        let algorithm = zram.settings().algorithm;
+        let sockets = (&nbd, &control);
+        let status = ServerStatus::new(args, &disk, algorithm, sockets, metrics.as_ref());
         let announcement = status.announcement();
-        if status.is_open_to_all() {
-            log!(
-                "every user of this machine can read and write the disk through its TCP port; give \
-                 --nbd unix:PATH to let in this user alone"
-            );
-        }
+        warn_of_readers(&status);
 
         let log = Log::new(|line| log!("{line}"));
         let export = Export {
@@ -175,8 +174,11 @@ impl Serving {
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
         let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
+        let told = served.clone();
+        let start = |at| Metrics::start(at, move || told.metrics(), log.clone());
+        let metrics = metrics.map(start).transpose().map_err(no_thread)?;
 
-        Ok(Serving { served, control, log, mounted: None, announcement })
+        Ok(Serving { served, control, metrics, log, mounted: None, announcement })
     }
 
     /// Mounts the disk, if the arguments say so.
@@ -200,6 +202,7 @@ impl Serving {
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
+        self.metrics.into_iter().for_each(Metrics::stop);
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
@@ -214,13 +217,17 @@ impl Serving {
     }
 }
 
-/// Listens at `address`, or else at the socket named `usual` in the directory of sockets.
-fn listening(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
-    let address = match address {
-        Some(address) => address,
-        None => Address::Unix(socket_dir::create()?.join(usual)),
-    };
-    address.listen().map_err(failed)
+/// Logs who else can use the disk, or read of it.
+fn warn_of_readers(status: &ServerStatus) {
+    if status.is_open_to_all() {
+        log!(
+            "every user of this machine can read and write the disk through its TCP port; give \
+             --nbd unix:PATH to let in this user alone"
+        );
+    }
+    if let Some(address) = status.metrics_for_all() {
+        log!("everyone who can reach {address} can read the metrics; give --metrics a port alone");
+    }
 }
 
 /// Tells the kernel that, when it reclaims memory for this process, it must not wait for this

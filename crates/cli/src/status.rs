@@ -1,6 +1,10 @@
 //! What a server tells of itself.
 
+mod done;
+
 use crate::args::ServeArgs;
+pub(crate) use done::Done;
+use done::metrics_uri;
 use measure::text::human;
 use serde::{Deserialize, Serialize};
 use serve::nbd::Mode;
@@ -20,10 +24,11 @@ pub(crate) struct ServerStatus {
     nbd: Address,
     mount: Option<PathBuf>,
     control: Address,
+    metrics: Option<Address>,
 }
 
 /// How full a device is that is served, and by what it is found.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stat {
     pub(crate) name: String,
     pub(crate) algorithm: String,
@@ -38,9 +43,15 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
+    /// What the device has done since it was made; of an older server zeros.
+    #[serde(default)]
+    pub(crate) done: Done,
     /// The job that is under way.
     pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
+    /// Where metrics are served.
+    #[serde(default)]
+    pub(crate) metrics: Option<String>,
 }
 
 /// A job, and how far it is: slots that are done, of so many if that is known, and 0 if not.
@@ -56,8 +67,8 @@ impl ServerStatus {
         args: &ServeArgs,
         device: &Device,
         algorithm: &'static dyn Codec,
-        nbd: &Listening,
-        control: &Listening,
+        (nbd, control): (&Listening, &Listening),
+        metrics: Option<&Listening>,
     ) -> Self {
         ServerStatus {
             name: args.export.clone(),
@@ -67,6 +78,7 @@ impl ServerStatus {
             nbd: nbd.address().clone(),
             mount: args.mount.clone(),
             control: control.address().clone(),
+            metrics: metrics.map(|metrics| metrics.address().clone()),
         }
     }
 
@@ -75,15 +87,20 @@ impl ServerStatus {
         matches!(self.nbd, Address::Tcp { .. })
     }
 
+    /// Returns where metrics are served to other machines too.
+    pub(crate) fn metrics_for_all(&self) -> Option<&Address> {
+        self.metrics.as_ref().filter(|address| !address.is_local())
+    }
+
     pub(crate) fn is_mounted(&self) -> bool {
         self.mount.is_some()
     }
 
-    /// As of now, in JSON.
-    pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> String {
-        let Ok(device) = zram.open() else { return String::new() };
+    /// As of now; `None`: the device is being made anew.
+    pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> Option<Stat> {
+        let device = zram.open().ok()?;
         let stat = device.mm_stat();
-        let stat = Stat {
+        Some(Stat {
             name: self.name.clone(),
             algorithm: zram.settings().algorithm.name().to_owned(),
             disksize: device.disksize(),
@@ -97,15 +114,15 @@ impl ServerStatus {
             huge_pages: stat.huge_pages,
             read_only: self.mode == Mode::ReadOnly,
             connections,
+            done: Done::of(&device),
             job: device.job().map(|job| RunningJob {
                 kind: job.kind.to_string(),
                 done: job.done,
                 of: job.of,
             }),
             nbd: self.uri(),
-        };
-        // Numbers and strings: nothing can fail.
-        serde_json::to_string(&stat).unwrap_or_default() + "\n"
+            metrics: self.metrics.as_ref().map(metrics_uri),
+        })
     }
 
     /// Returns the export, as NBD clients name it.
@@ -166,6 +183,9 @@ impl ServerStatus {
                 quoted(&dir.join("disk").to_string_lossy())
             );
         }
+        if let Some(metrics) = &self.metrics {
+            let _ = writeln!(text, "  {:<14}  {}", "metrics", metrics_uri(metrics));
+        }
         if !self.nbd.is_local() {
             let _ = writeln!(
                 text,
@@ -211,6 +231,7 @@ mod tests {
             nbd,
             mount: Some("/m".into()),
             control: Address::Unix("/c".into()),
+            metrics: Some(Address::Tcp { host: "::1".into(), port: 9 }),
         }
     }
 
@@ -225,7 +246,11 @@ mod tests {
         );
         let text = unix.announcement();
         assert!(text.starts_with("serving 4.0 GiB, lz4, read-only: nbd+unix:///"), "{text}");
-        for part in ["uzram stat --control /c\n", "losetup --find --show /m/disk"] {
+        for part in [
+            "uzram stat --control /c\n",
+            "losetup --find --show /m/disk",
+            "http://[::1]:9/metrics\n",
+        ] {
             assert!(text.contains(part), "{text}");
         }
     }

@@ -6,10 +6,12 @@
 //!   page -> codec -> census           text -> error -> memory, pages, progress, interrupt
 //!   fill:    pages -> device and raw codec, timed; read back -> table or JSON
 //!   train:   pages -> samples -> dictionary -> tried on what was held out -> table or JSON
+//!   analyze: pages of files or of a process -> sample -> tried on devices -> what all would take
 //!   classes: geometry -> table or JSON
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod analyze;
 pub mod arguments;
 pub mod attributes;
 mod backing;

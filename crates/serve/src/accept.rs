@@ -1,13 +1,18 @@
 //! Accepts connections.
+//!
+//! The thread waits for a connection or for the end, so the socket need not be shut down: one that
+//! the service manager passed is the manager's too, which keeps it for the next server.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
 use crate::socket::Socket;
 use crate::spawn::spawn;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{self, Shutdown, SocketFlags};
+use rustix::io::{Errno, write};
+use rustix::net::{self, SocketFlags};
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -21,8 +26,9 @@ const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
 pub(crate) struct Acceptor {
-    socket: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
+    /// Wakes the thread.
+    ends: Arc<OwnedFd>,
     thread: JoinHandle<()>,
     /// Dropped last, so that a client that finds the file finds a listening socket.
     file: Option<SocketFile>,
@@ -38,18 +44,28 @@ impl Acceptor {
         client: impl Fn(Socket) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
-        let (socket, stop) = (Arc::new(socket), Arc::new(AtomicBool::new(false)));
-        let (listener, ends) = (socket.clone(), stop.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let (is_over, over) = (stop.clone(), ends.clone());
         let thread = spawn("accept", STACK, move || {
-            while !ends.load(Relaxed) {
-                match net::accept_with(&*listener, SocketFlags::CLOEXEC) {
+            let mut either = [
+                PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN),
+            ];
+            while !is_over.load(Relaxed) {
+                let accepted = poll(&mut either, None).and_then(|_| {
+                    if is_over.load(Relaxed) {
+                        return Err(Errno::AGAIN);
+                    }
+                    net::accept_with(&socket, SocketFlags::CLOEXEC)
+                });
+                match accepted {
                     Ok(accepted) => match Socket::new(accepted, tick) {
                         Ok(socket) => client(socket),
                         // The client has gone already.
                         Err(_) => continue,
                     },
                     Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
-                    Err(_) if ends.load(Relaxed) => {}
                     Err(errno) => {
                         log.line(format_args!("can't accept a connection: {errno}"));
                         thread::sleep(RETRY_AFTER);
@@ -57,15 +73,15 @@ impl Acceptor {
                 }
             }
         })?;
-        Ok(Acceptor { socket, stop, thread, file })
+        Ok(Acceptor { stop, ends, thread, file })
     }
 
     /// Stops accepting connections.
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);
-        // Wakes the thread that waits for a connection.
-        let _ = net::shutdown(&*self.socket, Shutdown::Both);
+        // It fails only where so many wake-ups are pending that the thread is awake.
+        let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
     }
 }

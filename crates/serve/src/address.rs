@@ -1,5 +1,6 @@
 //! Addresses at which clients find a server.
 
+mod passed;
 mod socket_file;
 
 pub(crate) use socket_file::SocketFile;
@@ -55,6 +56,12 @@ pub enum AddressError {
         /// The system's reason.
         errno: std::io::Error,
     },
+    /// A socket that was passed to this process is not one that clients can connect to.
+    #[error(
+        "a socket passed by the service manager can't be served: it is {0}; use ListenStream= with \
+         a path or an address, and Accept=no"
+    )]
+    Unfit(&'static str),
 }
 
 impl Address {

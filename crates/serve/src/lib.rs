@@ -1,5 +1,5 @@
 //! Serves a compressed device to other programs: as a disk over the network block device protocol,
-//! as files, and by a control socket.
+//! as files, and by a control socket; and tells of it over HTTP (`metrics`).
 //!
 //! ```text
 //!   accept -> handshake: an export is chosen
@@ -14,6 +14,7 @@ pub mod control;
 mod disk;
 pub mod fuse;
 mod log;
+pub mod metrics;
 mod mountinfo;
 pub mod nbd;
 pub mod own;

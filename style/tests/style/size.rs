@@ -23,14 +23,30 @@ const INTERFACES: [&str; 2] = ["crates/capi", "crates/uzram"];
 /// What starts programs with the library `preload`.
 const RUN: &str = "crates/cli/src/run";
 
-/// Lines of code by crate, and of `uzram run`.
+/// What those use who administer a machine: configuration, passed sockets, metrics, man pages.
+const ADMIN: [&str; 7] = [
+    "crates/cli/src/admin",
+    "crates/cli/src/client/watch",
+    "crates/cli/src/config",
+    "crates/cli/src/documents",
+    "crates/cli/src/status/done",
+    "crates/serve/src/address/passed",
+    "crates/serve/src/metrics",
+];
+/// What a device would give, found out before there is one.
+const ANALYZE: &str = "crates/measure/src/analyze";
+
+/// Lines of code by crate, and of what is counted apart.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     let files = tree.files("rs").map(|(path, _)| path);
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        let place = if path.starts_with(RUN) { RUN } else { tree.crate_of(path) };
+        // Folders, with the files of the same name.
+        let mut all = ADMIN.into_iter().chain([RUN, ANALYZE]);
+        let apart = all.find(|place| path.starts_with(place));
+        let place = apart.unwrap_or_else(|| tree.crate_of(path));
         counts.entry(place.to_owned()).or_default().number += number;
     }
     counts
@@ -38,7 +54,7 @@ fn lines(tree: &Tree) -> Counts {
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
 /// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, the interfaces,
-/// `slab`, `bench` and others.
+/// what administers and analyzes, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -50,6 +66,8 @@ fn counts(tree: &Tree) -> Counts {
             PRELOAD => "preload",
             RUN => "run",
             dir if INTERFACES.contains(&dir) => "interfaces",
+            dir if ADMIN.contains(&dir) => "admin",
+            ANALYZE => "analyze",
             dir if dir.starts_with("crates/") => "product",
             dir => dir,
         };

@@ -25,6 +25,9 @@ const CONNECTIONS_MAX: u16 = 1024;
 /// may wait for this process to store what it wants to free. The server reserves its buffers at the
 /// start and, as root, asks the kernel not to wait for its own disk (PR_SET_IO_FLUSHER); leave it
 /// memory all the same, with --mem-limit.
+///
+/// Sockets that a service manager listens on and passes (LISTEN_FDS, as of systemd's socket units)
+/// are served in place of new ones: those named nbd, control and metrics, and others in this order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -43,8 +46,18 @@ Examples:
   uzram serve --size 1G --nbd tcp:10809 --export scratch
   uzram serve --size 16G --save-on-exit disk.uzram
   uzram serve --restore disk.uzram --save-on-exit disk.uzram
-  uzram serve --size 64G --mem-limit 4G --backing /var/tmp/cold.bin")]
+  uzram serve --size 64G --mem-limit 4G --backing /var/tmp/cold.bin
+  uzram serve --size 4G --metrics 9190
+  uzram serve --config /etc/uzram.conf --section scratch")]
 pub(crate) struct ServeArgs {
+    /// Read options from FILE, which has a section for each disk: keys are these options without
+    /// --, and zram-generator's zram-size, compression-algorithm, zram-resident-limit and
+    /// writeback-device, in its format. Options that are given override the file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Section of the file [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    section: Option<String>,
     /// Size of the disk in bytes, rounded up to whole slots of 4 KiB [default: that of the restored
     /// disk]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
@@ -118,6 +131,10 @@ pub(crate) struct ServeArgs {
     /// unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
+    /// Serve metrics for Prometheus over HTTP at /metrics: PORT, on loopback, or HOST:PORT;
+    /// everyone who can reach the port can read them
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
+    pub(crate) metrics: Option<Address>,
     /// Control socket, which 'uzram attr' and others use [default: control.sock beside nbd.sock]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
@@ -129,6 +146,11 @@ fn export_name(name: &str) -> Result<String, String> {
     } else {
         Ok(name.to_owned())
     }
+}
+
+fn metrics_address(text: &str) -> Result<Address, String> {
+    let expected = |_| "expected PORT or HOST:PORT".to_owned();
+    Address::parse(&format!("tcp:{text}")).map_err(expected)
 }
 
 fn setting(text: &str) -> Result<AttributeSetting, String> {

@@ -8,10 +8,11 @@
 //! the process if they fail, come from the reserve where the system refuses them.
 
 use crate::MEMORY;
+use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
 use crate::error::{Error, no_room};
 use crate::reserve::SHARE;
-use serve::{control, nbd};
+use serve::{control, metrics, nbd};
 use zram::room;
 
 /// Bytes of the stack of each thread that takes part in the server's end.
@@ -35,19 +36,24 @@ const CONNECTIONS: usize = 2;
 const OF_SERVER: usize = 512 << 10;
 
 /// Keeps the reserve and the address space free. Called before the device is made.
-pub(super) fn keep(args: &ServeArgs) -> Result<(), Error> {
-    MEMORY.keep(reserve(args)).map_err(|_| no_room())?;
+pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
+    let has_metrics = args.metrics.is_some() || passed.metrics.is_some();
+    let of_metrics = |bytes| if has_metrics { bytes } else { 0 };
+    let reserve = reserve(args, of_metrics(metrics::CLIENTS * metrics::RESERVE));
+    MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
-    room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
+    let for_the_end = FOR_THE_END + of_metrics(metrics::BYTES);
+    room::keep(for_the_end, CONNECTIONS * args.options().connection_bytes());
     Ok(())
 }
 
-/// Returns the bytes of the reserve.
-fn reserve(args: &ServeArgs) -> usize {
+/// Returns the bytes of the reserve, with what clients of metrics take of it.
+fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     let workers = args.options().connections.saturating_mul(args.options().workers);
     let worst = OF_SERVER
         + control::CLIENTS * control::RESERVE
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
+        + of_metrics
         + workers.saturating_mul(nbd::WORKER_RESERVE);
     // A client is admitted while up to this share of the reserve is in use, perhaps for good.
     worst.saturating_add(worst / (SHARE - 1))

@@ -2,6 +2,7 @@
 
 use super::save_file::SaveFile;
 use super::turn::Turn;
+use crate::admin::metrics;
 use crate::status::ServerStatus;
 use measure::text::counted;
 use rustix::io::Errno;
@@ -24,13 +25,25 @@ pub(super) struct Served {
     pub(super) turn: Arc<Turn>,
 }
 
+impl Served {
+    /// Returns the metrics as of now.
+    pub(super) fn metrics(&self) -> String {
+        let stat = self.status.stat(&self.zram, self.nbd.connections());
+        stat.map_or_else(String::new, |stat| metrics::text(&stat))
+    }
+}
+
 impl Steered for Served {
     fn zram(&self) -> &Zram {
         &self.zram
     }
 
     fn stat(&self) -> String {
-        self.status.stat(&self.zram, self.nbd.connections())
+        let stat = self.status.stat(&self.zram, self.nbd.connections());
+        // Numbers and strings: nothing can fail.
+        stat.map_or_else(String::new, |stat| {
+            serde_json::to_string(&stat).unwrap_or_default() + "\n"
+        })
     }
 
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {

@@ -1,0 +1,64 @@
+//! What `uzram analyze` forecasts from a sample of an input, against what a device takes that has
+//! all of it.
+
+use std::thread::sleep;
+
+use measure::analyze::{Expected, forecast};
+use zcomp::{Codec, Params};
+use zram::{Config, Device};
+
+use super::Request;
+use crate::Error;
+use crate::filled::{verify, write};
+use crate::inputs::Input;
+use crate::report::{Bound, Figure, Report};
+use crate::stores::SETTLE;
+
+const NAME: &str = "analyze";
+const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+/// Algorithms, at levels of their own.
+const CODECS: [&str; 2] = ["lz4", "zstd"];
+/// Bytes of the sample: what the command takes by itself.
+const SAMPLE: u64 = 64 << 20;
+/// Percent of what the device takes.
+const OFF_MAX: f64 = 3.0;
+
+/// Of every input.
+pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    for input in request.inputs(&Input::ALL) {
+        let pages = request.pages(input)?.load()?;
+        // A little has a sample too.
+        let sample = SAMPLE.min((pages.len() as u64 / 4).max(1 << 20));
+        for name in CODECS {
+            let codec = zcomp::by_name(name)?;
+            let method = (codec, codec.default_level());
+            for expected in forecast(&pages, method, &BLOCKS, (sample, request.seed))? {
+                one(input, &pages, method, &expected, report)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(
+    input: Input,
+    pages: &[u8],
+    (algorithm, level): (&'static dyn Codec, i32),
+    expected: &Expected,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let params = Params { level: Some(level), ..Params::default() };
+    let config = Config::new(pages.len() as u64)?;
+    let device = Device::new(Config { algorithm, params, block: expected.block, ..config })?;
+    write(&device, pages)?;
+    sleep(SETTLE);
+    let taken = device.mem_total() as f64;
+    verify(&device, pages)?;
+    let what =
+        format!("{}/{} {level}, {} KiB", input.name(), algorithm.name(), expected.block >> 10);
+    let of_taken = |bytes: f64| bytes / taken * 100.0;
+    let off = of_taken((expected.memory as f64 - taken).abs());
+    let off = Figure::new(NAME, format!("{what}: forecast off what it takes"), off, "%");
+    let error = of_taken(expected.error as f64);
+    report.add(off.must(Bound::at_most(OFF_MAX)).rival("error of the sample", error))
+}

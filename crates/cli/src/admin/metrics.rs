@@ -1,0 +1,140 @@
+//! What a server tells Prometheus: names and units after its conventions, in its text format.
+
+use crate::status::{RunningJob, Stat};
+use prometheus::{Counter, Encoder as _, Gauge, Opts, Registry, TextEncoder};
+use zram::SLOT_BYTES;
+
+/// Metrics of one disk.
+struct Disk<'s> {
+    registry: Registry,
+    name: &'s str,
+}
+
+impl Disk<'_> {
+    fn options(&self, name: &str, help: &str) -> Opts {
+        Opts::new(format!("uzram_{name}"), help).const_label("disk", self.name)
+    }
+
+    /// Adds a number that may fall.
+    fn gauge(&self, name: &str, help: &str, value: u64) {
+        self.labelled(self.options(name, help), value);
+    }
+
+    fn labelled(&self, options: Opts, value: u64) {
+        // A name that is none, or is there twice, is left out: the test looks for all of them.
+        if let Ok(gauge) = Gauge::with_opts(options) {
+            gauge.set(value as f64);
+            let _ = self.registry.register(Box::new(gauge));
+        }
+    }
+
+    /// Adds a number that only grows.
+    fn counter(&self, name: &str, help: &str, value: f64) {
+        if let Ok(counter) = Counter::with_opts(self.options(name, help)) {
+            counter.inc_by(value);
+            let _ = self.registry.register(Box::new(counter));
+        }
+    }
+}
+
+/// Returns the metrics of a disk, in text.
+pub(crate) fn text(stat: &Stat) -> String {
+    let disk = Disk { registry: Registry::new(), name: &stat.name };
+    let info = disk.options("info", "What runs: its version, and the disk's algorithm.");
+    let info = info.const_label("version", env!("CARGO_PKG_VERSION"));
+    disk.labelled(info.const_label("algorithm", &stat.algorithm), 1);
+    sizes(&disk, stat);
+    counters(&disk, stat);
+    job(&disk, stat.job.as_ref());
+    let mut text = Vec::new();
+    // Each has a name, a help and a value: nothing can fail.
+    let _ = TextEncoder::new().encode(&disk.registry.gather(), &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn sizes(disk: &Disk<'_>, stat: &Stat) {
+    for (name, help, value) in [
+        ("disk_size_bytes", "Size of the disk.", stat.disksize),
+        ("data_bytes", "Data stored, before compression.", stat.orig_data_size),
+        ("compressed_bytes", "Data stored, after compression.", stat.compr_data_size),
+        ("pool_bytes", "Pages that hold compressed data.", stat.mem_used_total),
+        ("pool_max_bytes", "The most pages that held compressed data.", stat.mem_used_max),
+        ("pool_limit_bytes", "Limit of these pages; 0: none.", stat.mem_limit),
+        ("memory_bytes", "Memory of the disk, tables and buffers too.", stat.mem_total),
+        ("backing_bytes", "Data in the backing store.", stat.done.backing_bytes),
+        ("same_filled_pages", "Pages of one repeated word.", stat.same_pages),
+        ("incompressible_pages", "Pages stored uncompressed.", stat.huge_pages),
+        ("connections", "Connections of NBD clients.", stat.connections as u64),
+        ("read_only", "Whether clients can't write: 0 or 1.", stat.read_only.into()),
+    ] {
+        disk.gauge(name, help, value);
+    }
+}
+
+fn counters(disk: &Disk<'_>, stat: &Stat) {
+    let done = &stat.done;
+    let seconds = done.compaction_nanoseconds as f64 / 1e9;
+    for (name, help, value) in [
+        ("failed_read_pages", "Pages that could not be read.", done.failed_reads as f64),
+        ("failed_write_pages", "Pages that could not be written.", done.failed_writes as f64),
+        ("discarded_pages", "Pages that clients discarded.", done.notify_free as f64),
+        (
+            "incompressible_stored_pages",
+            "Pages that were stored uncompressed.",
+            done.huge_pages_since as f64,
+        ),
+        ("compaction_moved_bytes", "Objects moved together.", done.compaction_moved_bytes as f64),
+        ("compaction_freed_bytes", "Pages freed by that.", done.compaction_freed_bytes as f64),
+        ("compaction_cpu_seconds", "Processor time of that.", seconds),
+        ("backing_read_bytes", "Read from the backing store.", done.backing_read_bytes as f64),
+        ("backing_written_bytes", "Written there.", done.backing_written_bytes as f64),
+    ] {
+        disk.counter(&format!("{name}_total"), help, value);
+    }
+}
+
+/// The job that is under way.
+fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
+    let Some(RunningJob { kind, done, of }) = job else { return };
+    let bytes = |slots: u64| slots * SLOT_BYTES as u64;
+    for (name, help, value) in [
+        ("job_done_bytes", "How far the job under way is.", bytes(*done)),
+        ("job_size_bytes", "How much it has to do; 0: not known.", bytes(*of)),
+    ] {
+        disk.labelled(disk.options(name, help).const_label("job", kind), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Done;
+
+    #[test]
+    fn every_number_has_a_help_a_type_and_a_name() {
+        let done = Done { compaction_nanoseconds: 1_500_000_000, ..Done::default() };
+        let stat = Stat {
+            name: "a\"b".to_owned(),
+            algorithm: "zstd".to_owned(),
+            disksize: 1 << 40,
+            mem_total: 7,
+            done,
+            job: Some(RunningJob { kind: "save".to_owned(), done: 2, of: 3 }),
+            ..Stat::default()
+        };
+        let text = text(&stat);
+        for line in [
+            "uzram_disk_size_bytes{disk=\"a\\\"b\"} 1099511627776",
+            "uzram_memory_bytes{disk=\"a\\\"b\"} 7",
+            "uzram_compaction_cpu_seconds_total{disk=\"a\\\"b\"} 1.5",
+            "# TYPE uzram_compaction_cpu_seconds_total counter",
+            "# TYPE uzram_memory_bytes gauge",
+            "uzram_job_done_bytes{disk=\"a\\\"b\",job=\"save\"} 8192",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+        let values = text.lines().filter(|line| !line.starts_with('#')).count();
+        let helps = text.lines().filter(|line| line.starts_with("# HELP uzram_")).count();
+        assert_eq!((values, helps), (24, 24), "{text}");
+    }
+}

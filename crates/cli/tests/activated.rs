@@ -1,0 +1,209 @@
+//! Sockets that a service manager passes, and the configuration file.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use support::{UZRAM, end, nbd, serve, serve_unsized};
+use testkit::wait::until;
+
+/// A service manager: it listens at paths, passes the sockets to each server that it is told to
+/// start, and says the server's number; it keeps the sockets when a server has ended.
+const MANAGER: &str = r#"
+import os, socket, sys
+names, uzram, *args = sys.argv[1:]
+sockets = []
+for name in ("n.sock", "c.sock", "m")[:names.count(":") + 1]:
+    s = socket.socket(socket.AF_UNIX if name != "m" else socket.AF_INET)
+    s.bind(name if name != "m" else ("127.0.0.1", 0))
+    s.listen()
+    sockets.append(s)
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        for nth, s in enumerate(os.dup(s.fileno()) for s in sockets): os.dup2(s, 40 + nth)
+        for nth in range(len(sockets)): os.dup2(40 + nth, 3 + nth, inheritable=True)
+        os.environ.update(LISTEN_FDS=str(len(sockets)), LISTEN_FDNAMES=names)
+        os.environ.update(LISTEN_PID=str(os.getpid()))
+        os.dup2(os.open("/dev/null", os.O_RDWR), 1)
+        os.execv(uzram, [uzram, "serve", *args])
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"#;
+
+struct Manager {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Manager {
+    fn new(dir: &Path, names: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-c", MANAGER, names, UZRAM]).args(args).current_dir(dir);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut manager = Manager { child, input, output: BufReader::new(output) };
+        assert_eq!(manager.line(), "ready");
+        manager
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// Starts a server; its number.
+    fn start(&mut self) -> String {
+        self.input.write_all(b"start\n").unwrap();
+        self.line()
+    }
+
+    /// Ends that server; its exit code.
+    fn stop(&mut self, server: &str) -> String {
+        assert!(Command::new("kill").arg(server).status().unwrap().success());
+        self.line()
+    }
+
+    /// What the servers said.
+    fn said(mut self) -> String {
+        drop(self.input);
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        self.child.wait().unwrap();
+        text
+    }
+}
+
+#[test]
+fn clients_connect_before_it_runs_and_between_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manager = Manager::new(dir.path(), "a:b:c", &["--size", "16M"]);
+    for round in 0..2 {
+        // Nobody answers yet, and nobody is refused.
+        let early = UnixStream::connect(dir.path().join("n.sock")).unwrap();
+        let server = manager.start();
+        let mut client = nbd::Client::new(&dir.path().join("n.sock"));
+        assert_eq!(client.read(0, 4096), [0; 4096], "round {round}: each has a disk of its own");
+        client.write(0, &[7; 4096]);
+        let mut greeting = [0; 8];
+        (&early).read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"NBDMAGIC");
+        let control = dir.path().join("c.sock");
+        let stat = end(Command::new(UZRAM).args(["stat", "--json", "--control"]).arg(&control));
+        let stat = stat.json();
+        assert!(stat["nbd"].as_str().unwrap().ends_with("n.sock"), "{stat}");
+        assert!(stat["metrics"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{stat}");
+        drop((early, client));
+        assert_eq!(manager.stop(&server), "0");
+        assert!(control.exists() && dir.path().join("n.sock").exists(), "they are the manager's");
+    }
+    manager.said();
+}
+
+#[test]
+fn names_say_what_a_socket_is_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manager = Manager::new(dir.path(), "control:nbd", &["--size", "16M"]);
+    let server = manager.start();
+    let control = dir.path().join("n.sock");
+    let asks = || end(Command::new(UZRAM).args(["stat", "--json", "--control"]).arg(&control));
+    let stat = asks().json();
+    assert!(stat["nbd"].as_str().unwrap().ends_with("c.sock"), "{stat}");
+    assert_eq!(manager.stop(&server), "0");
+}
+
+#[test]
+fn what_does_not_fit_what_was_passed_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (names, args, code, part) in [
+        ("nbd", &["--size", "1M", "--nbd", "unix:x"][..], "2", "--nbd: the service manager passed"),
+        ("a:b", &["--size", "1M", "--control", "x"], "2", "--control: the service manager"),
+        ("a:", &["--size", "1M", "--metrics", "x"], "2", "--metrics"),
+    ] {
+        let dir = tempfile::tempdir_in(dir.path()).unwrap();
+        let mut manager = Manager::new(dir.path(), names, args);
+        manager.start();
+        assert_eq!(manager.line(), code);
+        let said = manager.said();
+        assert!(said.contains(part) && said.lines().count() == 1, "{said}");
+    }
+    // One that is no socket.
+    let line = format!("LISTEN_FDS=1 LISTEN_PID=$$ exec {UZRAM} serve --size 1M 3</dev/null");
+    let ended = end(Command::new("sh").args(["-c", &line]));
+    assert!(ended.code == Some(1) && ended.err.contains("it is not a socket"), "{ended:?}");
+    let line = format!("LISTEN_FDS=1 LISTEN_PID=$$ exec {UZRAM} serve --size 1M 3<&-");
+    let ended = end(Command::new("sh").args(["-c", &line]));
+    assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
+}
+
+/// With systemd's own program that passes sockets.
+#[test]
+fn systemd_starts_it_with_its_first_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("systemd-socket-activate");
+    for name in ["nbd.sock", "control.sock"] {
+        command.arg("-l").arg(dir.path().join(name));
+    }
+    command.args([UZRAM, "serve", "--size", "16M"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("SKIPPED: systemd-socket-activate is not installed");
+        return;
+    };
+    until("it listens", || dir.path().join("control.sock").exists());
+    let mut client = nbd::Client::new(&dir.path().join("nbd.sock"));
+    client.write(0, &[3; 4096]);
+    assert_eq!(client.read(0, 4096), [3; 4096]);
+    // It has become the server.
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_file_has_what_the_command_line_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("f");
+    let sections = "[one]\nzram-size = 2\ncompression-algorithm = zstd(level=3) lz4hc\nexport = x\n\
+        set = track_access=1\n[two]\nsize = 4x\n[three]\nnosuch = 1\n";
+    std::fs::write(&file, sections).unwrap();
+    let asked = |section: &str, more: &[&str]| {
+        let mut command = serve_unsized(dir.path());
+        command.args(["--nbd", "unix:n", "--config", "f", "--section", section]).args(more);
+        command
+    };
+    for (more, algorithm) in [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4")] {
+        let own = tempfile::tempdir().unwrap();
+        let mut server = support::Server::announced(asked("one", more).spawn().unwrap(), own);
+        let control = dir.path().join("control.sock").display().to_string();
+        let ask = |args: &[&str]| end(Command::new(UZRAM).args(args).args(["--control", &control]));
+        let stat = ask(&["stat", "--json"]).json();
+        assert_eq!(stat["disksize"], 2 << 20);
+        assert_eq!((&stat["algorithm"], &stat["name"]), (&algorithm.into(), &"x".into()));
+        let attributes = ask(&["attr", "--json"]).json();
+        assert!(
+            attributes["recomp_algorithm"].as_str().unwrap().contains("[lz4hc]"),
+            "{attributes}"
+        );
+        server.signal("TERM");
+        assert_eq!(server.ended().0, Some(0));
+    }
+    for (section, code, parts) in [
+        ("two", 2, &["'4x'", "--size"][..]),
+        ("three", 1, &["'f'", "nosuch = 1", "there is no such key"]),
+        ("four", 1, &["'f'", "no section 'four'", "one, two, three"]),
+    ] {
+        let ended = end(&mut asked(section, &[]));
+        assert_eq!((ended.code, ended.err.lines().count()), (Some(code), 1), "{ended:?}");
+        assert!(parts.iter().all(|part| ended.err.contains(part)), "{ended:?}");
+    }
+    let ended = end(serve(dir.path()).args(["--config", "no/such"]));
+    assert!(ended.code == Some(1) && ended.err.contains("'no/such'"), "{ended:?}");
+}

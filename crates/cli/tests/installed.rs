@@ -1,0 +1,230 @@
+//! What `make install` installs, in a scratch root: it is complete, and runs there as another user.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use support::{Ended, Server, UZRAM, end, text};
+use testkit::beside::build;
+use testkit::rights::NOBODY;
+
+/// The scratch root, installed once, which every user may read.
+fn root() -> &'static Path {
+    static ROOT: OnceLock<tempfile::TempDir> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
+        make(&["install"], root.path());
+        root
+    })
+    .path()
+}
+
+fn make(targets: &[&str], root: &Path) {
+    let built = build(Path::new(UZRAM), &["preload"]);
+    let mut make = Command::new("make");
+    make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
+    make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));
+    let ended = end(make.arg(format!("BUILT={}", built.display())).env_remove("MAKEFLAGS"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// The installed command, as user nobody where this is root.
+fn installed(dir: &Path) -> Command {
+    let uzram = root().join("usr/bin/uzram");
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+        command.args([&user, &group, "--clear-groups", "--no-new-privs"]).arg(uzram);
+        command
+    } else {
+        eprintln!("SKIPPED: to run the installed program as another user takes root; as this one");
+        Command::new(uzram)
+    };
+    command.current_dir(dir).env_clear().env("PATH", "/usr/bin:/bin");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A directory in which that user may write.
+fn scratch() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+/// Whether there is such a program; where there is not, what it would have checked is told.
+fn has(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    let is_there = asked.is_ok_and(|status| status.success());
+    if !is_there {
+        eprintln!("SKIPPED: {program} is not installed, and does not check what is installed");
+    }
+    is_there
+}
+
+fn is_fine(ended: &Ended) {
+    assert!(ended.code == Some(0) && ended.err.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn it_runs_as_another_user() {
+    let dir = scratch();
+    let version = end(installed(dir.path()).arg("--version"));
+    assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
+    fs::write(dir.path().join("file"), text(1, 100_000)).unwrap();
+    is_fine(&end(installed(dir.path()).args(["fill", "file"])));
+
+    let config = root().join("etc/uzram.conf");
+    let mut serve = installed(dir.path());
+    serve.args(["serve", "--config"]).arg(&config).args(["--section", "scratch", "--size", "1M"]);
+    serve.args(["--nbd", "unix:nbd.sock", "--control", "control.sock"]);
+    let mut server = Server::announced(serve.spawn().unwrap(), dir);
+    let stat =
+        end(installed(server.dir.path()).args(["stat", "--json", "--control", "control.sock"]));
+    let stat = stat.json();
+    // The size is the command line's, all else the file's.
+    assert_eq!((&stat["disksize"], &stat["algorithm"]), (&(1 << 20).into(), &"zstd".into()));
+    assert!(stat["mem_limit"].as_u64().unwrap() > 0, "{stat}");
+    let stop = format!("kill -TERM {}", server.child.id());
+    assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+    assert_eq!(server.ended().0, Some(0), "{}", server.said());
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn programs_find_the_installed_library() {
+    let dir = scratch();
+    let maps = ["run", "--limit", "64M", "--", "cat", "/proc/self/maps"];
+    let ended = end(installed(dir.path()).args(maps));
+    is_fine(&ended);
+    let library = root().join("usr/lib/uzram/libuzram_preload.so");
+    assert!(ended.out.contains(library.to_str().unwrap()), "{}", ended.out);
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let pages = root().join("usr/share/man/man1");
+    let help = end(Command::new(UZRAM).arg("--help")).out;
+    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<_> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
+    let commands: Vec<_> = names.into_iter().filter(|name| *name != "help").collect();
+    assert!(commands.len() > 10, "{help}");
+    for command in &commands {
+        assert!(pages.join(format!("uzram-{command}.1")).is_file(), "{command}");
+    }
+    assert_eq!(fs::read_dir(&pages).unwrap().count(), commands.len() + 1);
+    let serve = fs::read_to_string(pages.join("uzram-serve.1")).unwrap();
+    for part in [".SH NAME\nuzram\\-serve", ".SH \"EXIT STATUS\"", ".SH EXAMPLES", ".SH OPTIONS"] {
+        assert!(serve.contains(part), "{part}: {serve}");
+    }
+    if !has("man") {
+        return;
+    }
+    for page in fs::read_dir(&pages).unwrap() {
+        let page = page.unwrap().path();
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(&page).env("MANWIDTH", "80");
+        let ended = end(man.env("MANPAGER", "cat").env("LC_ALL", "C.UTF-8"));
+        is_fine(&ended);
+        let is_top = page.ends_with("uzram.1");
+        assert!(is_top || ended.out.contains("SEE ALSO\n       uzram(1)"), "{}", ended.out);
+        if page.ends_with("uzram-serve.1") {
+            let example = "EXAMPLES\n       uzram serve --size 4G\n";
+            assert!(ended.out.contains(example), "{}", ended.out);
+        }
+    }
+}
+
+#[test]
+fn shells_take_the_completions() {
+    let share = root().join("usr/share");
+    let file = |name: &str| -> PathBuf { share.join(name) };
+    let bash = file("bash-completion/completions/uzram");
+    let asks = format!(
+        ". {} && COMP_WORDS=(uzram sta) COMP_CWORD=1 && _uzram uzram sta uzram && \
+         echo ${{COMPREPLY[@]}}",
+        bash.display()
+    );
+    let ended = end(Command::new("bash").args(["-c", &asks]));
+    assert_eq!(ended.out, "stat\n", "{ended:?}");
+    for (shell, name) in
+        [("zsh", "zsh/site-functions/_uzram"), ("fish", "fish/vendor_completions.d/uzram.fish")]
+    {
+        let text = fs::read_to_string(file(name)).unwrap();
+        assert!(text.contains("train-dictionary") && !text.contains("generate"), "{name}");
+        if has(shell) {
+            is_fine(&end(Command::new(shell).arg("-n").arg(file(name))));
+        }
+    }
+}
+
+#[test]
+fn its_unit_is_hardened() {
+    let units = root().join("usr/lib/systemd/system");
+    let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
+    let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
+    assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
+    if !has("systemd-analyze") {
+        return;
+    }
+    // Of a unit, not of its template.
+    let dir = tempfile::tempdir().unwrap();
+    let unit = dir.path().join("uzram-serve@x.service");
+    fs::write(&unit, &service).unwrap();
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.args(["security", "--offline=yes", "--threshold=30", "--no-pager"]).arg(&unit);
+    let ended = end(&mut analyze);
+    assert_eq!(ended.code, Some(0), "its exposure is above 3.0: {ended:?}");
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no"]).arg(format!("--root={}", root().display()));
+    let ended = end(verify.arg("uzram-serve@x.service"));
+    // What it needs of others is not in the root.
+    assert!(
+        !ended.err.contains("uzram-serve@.so") && !ended.err.contains("is not exec"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_package_has_all_of_it() {
+    if !has("dpkg-deb") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("root");
+    make(&["install"], &tree);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/deb.sh");
+    let mut deb = Command::new(script);
+    deb.arg(&tree).arg("0.1.0").arg(dir.path()).env("COMPRESSION", "none");
+    let ended = end(&mut deb);
+    is_fine(&ended);
+    let package = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let package = package.into_iter().find(|path| path.extension().is_some_and(|e| e == "deb"));
+    let package = package.unwrap();
+    let listed = end(Command::new("dpkg-deb").arg("--contents").arg(&package)).out;
+    for name in ["bin/uzram", "lib/uzram/libuzram_preload.so", "share/man/man1/uzram-serve.1"] {
+        let line = listed.lines().find(|line| line.ends_with(&format!(" ./usr/{name}"))).unwrap();
+        assert!(line.contains(" root/root "), "{line}");
+    }
+    let depends = end(Command::new("dpkg-deb").arg("--field").arg(&package).arg("Depends")).out;
+    assert!(depends.starts_with("libc6 (>= 2."), "{depends}");
+}
+
+#[test]
+fn what_was_installed_goes_but_the_configuration() {
+    let root = scratch();
+    make(&["install"], root.path());
+    fs::write(root.path().join("etc/uzram.conf"), "[own]\n").unwrap();
+    make(&["install"], root.path());
+    assert_eq!(fs::read_to_string(root.path().join("etc/uzram.conf")).unwrap(), "[own]\n");
+    make(&["uninstall"], root.path());
+    let found = end(Command::new("find").arg(root.path()).args(["-type", "f", "-printf", "%P\n"]));
+    assert_eq!(found.out, "etc/uzram.conf\n");
+}

@@ -1,0 +1,107 @@
+//! The command line of `uzram analyze`.
+
+use super::candidate::Kind;
+use crate::arguments::{block, whole_number};
+use clap::{ArgGroup, Args};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use zram::memparse;
+
+/// The least sample: a few clusters.
+const SAMPLE_MIN: u64 = 1 << 20;
+
+/// Find out what compressed memory would give for files, or for a running program
+///
+/// Takes a sample of pages, spread evenly over regular files at or under the paths, or over the
+/// private anonymous memory of a process that is resident (its heap, mostly). Stores the sample on
+/// real devices, one for each algorithm, level and block size, without and with a dictionary, and
+/// reads it back. Says how much memory all the data would take with everything counted, by how much
+/// that may be off since only a sample was stored, and how much processor time it takes to store a
+/// page and to read one. Recommends one of them: twice the time has to save a tenth of the memory.
+///
+/// A dictionary is trained with a quarter of the sample, and tried on the rest. A process goes on
+/// while it is read. Nothing is written to disk but the file of --parquet.
+#[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("input").args(["paths", "process"]).required(true))]
+#[command(after_help = "\
+Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
+
+Exit codes:
+  0    it is told
+  1    a path or a process can't be read
+  2    wrong use
+  130  interrupted
+
+Examples:
+  uzram analyze /usr/lib
+  uzram analyze --pid 1234
+  uzram analyze --try lz4 --try zstd:1 --try zstd:9 --block 4K --block 16K dump.img
+  uzram analyze --json --parquet fleet.parquet --pid 1234")]
+pub struct AnalyzeArgs {
+    /// Process whose memory is sampled; only its user, or root, may read it
+    #[arg(long = "pid", value_name = "PID", value_parser = pid)]
+    pub(super) process: Option<u32>,
+    /// Only pages of the process that it does not use for so many seconds, as the kernel tells root
+    /// where it tracks idle pages
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(requires = "process", conflicts_with = "paths")]
+    pub(super) idle: Option<Duration>,
+    /// Bytes of the sample at most; where there are no more, all is taken, and there is no error
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
+    sample: u64,
+    /// Algorithm to try, with a level or at its own; can be repeated [default: lz4, lz4hc, zstd:-1,
+    /// zstd:1, zstd:3]
+    #[arg(long = "try", value_name = "NAME[:LEVEL]", value_parser = Kind::parse)]
+    #[arg(default_values = ["lz4", "lz4hc", "zstd:-1", "zstd:1", "zstd:3"])]
+    #[arg(hide_default_value = true)]
+    pub(super) candidates: Vec<Kind>,
+    /// Bytes compressed as one block, to try: 4K, 8K, 16K, 32K or 64K; can be repeated [default:
+    /// 4K, 16K, 64K]
+    #[arg(long = "block", value_name = "SIZE", value_parser = block)]
+    #[arg(default_values = ["4K", "16K", "64K"], hide_default_value = true)]
+    pub(super) blocks: Vec<usize>,
+    /// Draw the sample anew with each number
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Append a row for each line of the table to a Parquet file, for tools that look at many
+    /// machines; it is made if it is not there
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "FILE")]
+    pub(super) parquet: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Files, and directories that are searched for files
+    #[arg(value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl AnalyzeArgs {
+    /// Returns the file that rows are appended to.
+    pub fn appends_to(&self) -> Option<&Path> {
+        #[cfg(feature = "parquet")]
+        return self.parquet.as_deref();
+        #[cfg(not(feature = "parquet"))]
+        None
+    }
+
+    pub(super) fn sample_bytes(&self) -> u64 {
+        self.sample
+    }
+}
+
+fn pid(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected the number of a process".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    whole_number(text, 1, 1 << 20).map(Duration::from_secs)
+}
+
+fn sample(text: &str) -> Result<u64, String> {
+    match memparse::parse(text)? {
+        0..SAMPLE_MIN => Err("expected at least 1M".to_owned()),
+        bytes => Ok(bytes),
+    }
+}

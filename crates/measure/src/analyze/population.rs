@@ -1,0 +1,49 @@
+//! All pages that could be sampled, one after the other.
+
+use crate::page::PAGE_SIZE;
+use crate::pages::{FilePlan, PageReader, Purpose, SkippedFiles};
+
+/// Pages in a row.
+pub(super) trait Population {
+    /// Returns how many there are.
+    fn pages(&self) -> u64;
+
+    /// Reads pages from `first` on, as many as fill `buf`, and returns whether all could be read.
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool;
+}
+
+/// Pages of files, as a device would have them that they are written to in order.
+pub(super) struct Files<'a>(PageReader<'a>);
+
+impl<'a> Files<'a> {
+    pub(super) fn new(plan: &'a FilePlan, skipped: &'a SkippedFiles) -> Self {
+        Files(PageReader { plan, skipped })
+    }
+}
+
+impl Population for Files<'_> {
+    fn pages(&self) -> u64 {
+        self.0.plan.pages().into()
+    }
+
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+        let (first, pages) = (first as u32, (buf.len() / PAGE_SIZE) as u32);
+        let mut runs = Vec::new();
+        self.0.read(first..first + pages, Purpose::Store, buf, &mut runs);
+        runs.iter().map(|run| run.len()).sum::<usize>() == pages as usize
+    }
+}
+
+/// Whole pages in memory.
+pub(super) struct Loaded<'a>(pub(super) &'a [u8]);
+
+impl Population for Loaded<'_> {
+    fn pages(&self) -> u64 {
+        (self.0.len() / PAGE_SIZE) as u64
+    }
+
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+        buf.copy_from_slice(&self.0[first as usize * PAGE_SIZE..][..buf.len()]);
+        true
+    }
+}

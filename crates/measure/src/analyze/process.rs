@@ -1,0 +1,248 @@
+//! The private anonymous memory of a process that is resident: what could be compressed of it.
+//!
+//! ```text
+//!   /proc/PID/smaps -> mappings with anonymous pages -> pagemap: which are resident -> runs
+//!   runs, one behind the other -> /proc/PID/mem
+//! ```
+//! The process goes on meanwhile. What it gave back since can't be read, and is left out.
+
+use super::idle;
+use super::population::Population;
+use super::report::Source;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::page::PAGE_SIZE;
+use std::fs::{File, read_to_string};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+/// Bits of an entry of /proc/PID/pagemap, and those of the page's number.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_FILE: u64 = 1 << 61;
+const NUMBER: u64 = (1 << 55) - 1;
+
+/// Entries that are read at a time.
+const ENTRIES: usize = 4096;
+
+/// Consecutive pages that are resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Of all pages, the number of the first.
+    index: u64,
+    /// Where it lies in the process.
+    address: u64,
+    pages: u64,
+}
+
+/// See the module.
+pub(super) struct Process {
+    pid: u32,
+    mem: File,
+    runs: Vec<Run>,
+    pages: u64,
+    swapped: u64,
+    idle: Option<Duration>,
+}
+
+impl Process {
+    /// Finds the pages of process `pid`: all, or those that it does not use for a while.
+    ///
+    /// # Errors
+    /// There is no such process, it may not be read, or the kernel does not tell what is idle.
+    pub(super) fn new(
+        pid: u32,
+        idle: Option<Duration>,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Error> {
+        let failed = |why: io::Error| unreadable(pid, &why);
+        let mappings = mappings(&read_to_string(format!("/proc/{pid}/smaps")).map_err(failed)?);
+        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
+        let mem = File::open(format!("/proc/{pid}/mem")).map_err(failed)?;
+        let mut process = Process { pid, mem, runs: Vec::new(), pages: 0, swapped: 0, idle };
+        let unused = idle.map(|time| {
+            let mut numbers = Vec::new();
+            for range in &mappings {
+                let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
+                each_entry(&pagemap, range, add).map_err(failed)?;
+            }
+            idle::pages(idle::BITMAP.as_ref(), numbers, time, interrupt)
+        });
+        let unused = unused.transpose()?;
+        for range in mappings {
+            interrupt.check()?;
+            each_entry(&pagemap, &range, |address, entry| {
+                process.swapped += u64::from(entry & SWAPPED != 0);
+                let is_wanted = unused.as_ref().is_none_or(|of| of.contains(&(entry & NUMBER)));
+                if is_anonymous(entry) && is_wanted {
+                    process.add(address);
+                }
+            })
+            .map_err(failed)?;
+        }
+        Ok(process)
+    }
+
+    /// Adds a page, which lies behind all others.
+    fn add(&mut self, address: u64) {
+        match self.runs.last_mut() {
+            Some(run) if run.address + run.pages * PAGE_SIZE as u64 == address => run.pages += 1,
+            _ => self.runs.push(Run { index: self.pages, address, pages: 1 }),
+        }
+        self.pages += 1;
+    }
+
+    /// Returns what is told of it.
+    pub(super) fn source(&self) -> Source {
+        let pid = self.pid;
+        let name = read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Source {
+            kind: "process",
+            name: format!("{pid} {}", name.trim_end().escape_debug()),
+            pid: Some(pid),
+            swapped_bytes: Some(self.swapped * PAGE_SIZE as u64),
+            idle_seconds: self.idle.map(|time| time.as_secs()),
+            ..Source::default()
+        }
+    }
+}
+
+impl Population for Process {
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+        let mut page = first;
+        let mut rest = buf;
+        while !rest.is_empty() {
+            let at = self.runs.partition_point(|run| run.index <= page);
+            let Some(run) = at.checked_sub(1).map(|at| self.runs[at]) else { return false };
+            let into = page - run.index;
+            let bytes = rest.len().min(((run.pages - into) as usize) * PAGE_SIZE);
+            let (part, behind) = rest.split_at_mut(bytes);
+            let address = run.address + into * PAGE_SIZE as u64;
+            if bytes == 0 || self.mem.read_exact_at(part, address).is_err() {
+                return false;
+            }
+            page += (bytes / PAGE_SIZE) as u64;
+            rest = behind;
+        }
+        true
+    }
+}
+
+/// Returns whether a page is resident, and no file's nor shared.
+fn is_anonymous(entry: u64) -> bool {
+    entry & (PRESENT | OF_FILE) == PRESENT
+}
+
+/// Passes each page of a mapping that has an entry: its address, and that.
+fn each_entry(
+    pagemap: &File,
+    range: &Range<u64>,
+    mut each: impl FnMut(u64, u64),
+) -> io::Result<()> {
+    let (mut page, end) = (range.start / PAGE_SIZE as u64, range.end / PAGE_SIZE as u64);
+    let mut bytes = [0; ENTRIES * 8];
+    while page < end {
+        let wanted = ((end - page) as usize).min(ENTRIES) * 8;
+        let read = pagemap.read_at(&mut bytes[..wanted], page * 8)?;
+        for entry in bytes[..read].as_chunks::<8>().0 {
+            each(page * PAGE_SIZE as u64, u64::from_ne_bytes(*entry));
+            page += 1;
+        }
+        if read < 8 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
+fn mappings(smaps: &str) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let mut mapping = None;
+    for line in smaps.lines() {
+        if let Some(next) = head(line) {
+            mapping = Some(next);
+        }
+        let has_some = ["Anonymous", "Swap"]
+            .iter()
+            .any(|name| crate::memory::bytes(line, name).is_some_and(|bytes| bytes > 0));
+        if has_some {
+            found.extend(mapping.take().filter(|(_, is_private)| *is_private).map(|(of, _)| of));
+        }
+    }
+    found
+}
+
+/// Reads the first line of a mapping: its addresses, and whether it is private.
+fn head(line: &str) -> Option<(Range<u64>, bool)> {
+    let mut words = line.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some((address(start)?..address(end)?, words.next()?.ends_with('p')))
+}
+
+fn unreadable(pid: u32, why: &io::Error) -> Error {
+    let remedy = match why.kind() {
+        io::ErrorKind::NotFound => "take a number that 'ps -e' lists",
+        io::ErrorKind::PermissionDenied => {
+            "ask as root, or as the user that runs it where the kernel permits that \
+             (kernel.yama.ptrace_scope)"
+        }
+        _ => "see that it still runs, and that /proc is mounted",
+    };
+    Error::Failed(format!("the memory of process {pid} can't be read: {why}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_with_anonymous_pages_are_found() {
+        let smaps = "1000-3000 rw-p 00000000 00:00 0 \nRss: 8 kB\nAnonymous: 8 kB\nSwap: 0 kB\n\
+            3000-4000 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
+            4000-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\n\
+            5000-6000 r--p 00000000 00:00 7 /a b\nAnonymous: 0 kB\nSwap: 0 kB\n";
+        assert_eq!(mappings(smaps), [0x1000..0x3000, 0x3000..0x4000]);
+    }
+
+    #[test]
+    fn this_process_finds_its_own_pages() {
+        let pages = 1000_u64;
+        let mut own = vec![0_u64; pages as usize * 512];
+        own.chunks_mut(512).zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
+        let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
+        let status = read_to_string("/proc/self/status").unwrap();
+        let anonymous = crate::memory::bytes(&status, "RssAnon").unwrap();
+        let found = process.pages() * PAGE_SIZE as u64;
+        assert!(found.abs_diff(anonymous) < anonymous / 10 + (2 << 20), "{found} {anonymous}");
+        // All of the pages that were written are among them, in order, and read as they are.
+        let mut page = vec![0; PAGE_SIZE];
+        let mut seen = Vec::new();
+        for number in 0..process.pages() {
+            if process.read(number, &mut page) {
+                let words = page.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+                // The vector begins a few words behind the start of a page.
+                let words: Vec<u64> = words.skip(8).collect();
+                if words[0] >> 16 == 0xabcd && words.iter().all(|word| *word == words[0]) {
+                    seen.push(words[0] & 0xffff);
+                }
+            }
+        }
+        // The first and the last page of the vector are shared with others.
+        assert!(seen.len() as u64 >= pages - 2 && seen.is_sorted(), "{}", seen.len());
+        assert_eq!(own[512], 0xabcd_0001);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_told() {
+        let error = |pid| Process::new(pid, None, &Interrupt::default()).err().unwrap().to_string();
+        assert!(error(i32::MAX as u32).contains("'ps -e'"), "{}", error(i32::MAX as u32));
+    }
+}

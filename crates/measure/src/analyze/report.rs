@@ -1,0 +1,61 @@
+//! What is told.
+
+use super::advice::{self, Advice};
+use super::forecast;
+use super::row::Row;
+use super::sample::Sample;
+use crate::page::PAGE_SIZE;
+use serde::Serialize;
+
+/// What was sampled.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Source {
+    /// `files` or `process`.
+    pub(super) kind: &'static str,
+    /// Paths, or a process's number and name.
+    pub(super) name: String,
+    pub(super) files: Option<u64>,
+    pub(super) pid: Option<u32>,
+    /// Of a process: bytes that were swapped out, and are not looked at.
+    pub(super) swapped_bytes: Option<u64>,
+    /// For how long the pages were not used, where that was asked for.
+    pub(super) idle_seconds: Option<u64>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) source: Source,
+    /// All pages that could be sampled, in bytes.
+    pub(super) data_bytes: u64,
+    pub(super) sample_bytes: u64,
+    /// Clusters of 64 KiB in the sample, of so many; and those that could not be read.
+    pub(super) clusters: u64,
+    pub(super) clusters_in_all: u64,
+    pub(super) clusters_unread: u64,
+    /// Whether the sample has all the data: then there is no error of the sample.
+    pub(super) is_all: bool,
+    pub(super) candidates: Vec<Row>,
+    pub(super) advice: Advice,
+}
+
+impl Report {
+    pub(super) fn new(source: Source, sample: &Sample, mut rows: Vec<Row>) -> Self {
+        let data_bytes = sample.population * PAGE_SIZE as u64;
+        let best = advice::best(rows.iter());
+        if let Some(best) = best {
+            rows[best].is_recommended = true;
+        }
+        Report {
+            source,
+            data_bytes,
+            sample_bytes: sample.bytes(),
+            clusters: sample.clusters().count() as u64,
+            clusters_in_all: forecast::clusters(sample),
+            clusters_unread: sample.unread,
+            is_all: sample.is_all,
+            advice: Advice::new(data_bytes, best, &rows),
+            candidates: rows,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The sample: clusters of consecutive pages, one of each of as many equal parts of all pages.
+//!
+//! ```text
+//!   population | part 0      | part 1      | part 2      |      parts of equal length
+//!   sample     |   [cluster] |[cluster]    |    [cluster]|      16 pages, anywhere in the part
+//! ```
+//! A cluster is the largest block, so all block sizes are tried on the same pages.
+
+use super::population::Population;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::page::PAGE_SIZE;
+use crate::progress::Progress;
+use zcomp::Dictionary;
+
+/// Pages and bytes of a cluster.
+pub(super) const CLUSTER_PAGES: u64 = 16;
+pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
+
+/// One cluster of so many is what a dictionary is trained with; the others are what it is tried on.
+const TRAINING_ONE_OF: usize = 4;
+
+/// Bytes of a dictionary: a hundredth of what it is trained with, within these.
+const DICTIONARY: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+
+/// Bytes that a dictionary is trained with at most: more take long, and make it no better.
+const TRAINED_MAX: usize = 8 << 20;
+
+/// See the module.
+pub(super) struct Sample {
+    /// One after the other; only the last may be shorter, where all was taken.
+    data: Vec<u8>,
+    /// Pages of all there is.
+    pub(super) population: u64,
+    /// Whether all of it is in the sample.
+    pub(super) is_all: bool,
+    /// Clusters that could not be read.
+    pub(super) unread: u64,
+}
+
+impl Sample {
+    /// Draws a sample of `bytes` bytes at most.
+    pub(super) fn read(
+        population: &dyn Population,
+        bytes: u64,
+        seed: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Error> {
+        let pages = population.pages();
+        let clusters = pages.div_ceil(CLUSTER_PAGES);
+        let taken = clusters.min(bytes / CLUSTER as u64);
+        let is_all = taken == clusters;
+        let progress = Progress::new("sampling", taken * CLUSTER as u64);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut data = Vec::new();
+        data.try_reserve_exact(taken as usize * CLUSTER).map_err(|_| Error::no_room(bytes))?;
+        let mut unread = 0;
+        for part in 0..taken {
+            interrupt.check()?;
+            let of = |part: u64| {
+                let before = u128::from(part) * u128::from(clusters) / u128::from(taken);
+                before as u64
+            };
+            let first = rng.u64(of(part)..of(part + 1)) * CLUSTER_PAGES;
+            let len = (pages - first).min(CLUSTER_PAGES);
+            // Only the last cluster of all is shorter: of a sample it would be no cluster.
+            let first = if is_all { first } else { first.min(pages - CLUSTER_PAGES) };
+            let len = if is_all { len } else { CLUSTER_PAGES };
+            let at = data.len();
+            data.resize(at + len as usize * PAGE_SIZE, 0);
+            if !population.read(first, &mut data[at..]) {
+                data.truncate(at);
+                unread += 1;
+            }
+            progress.advance(CLUSTER as u64);
+        }
+        progress.finish();
+        if data.is_empty() {
+            return Err(Error::Failed(
+                "there is no page to sample: give files with something in them, or a process that \
+                 has memory of its own"
+                    .to_owned(),
+            ));
+        }
+        Ok(Sample { data, population: pages, is_all: is_all && unread == 0, unread })
+    }
+
+    /// Returns its clusters.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = &[u8]> {
+        self.data.chunks(CLUSTER)
+    }
+
+    /// Returns the clusters that a dictionary is tried on.
+    pub(super) fn held_out(&self) -> impl Iterator<Item = &[u8]> {
+        let numbered = self.clusters().enumerate();
+        numbered.filter(|(nth, _)| nth % TRAINING_ONE_OF > 0).map(|(_, cluster)| cluster)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.data.len() as u64
+    }
+
+    /// Trains a dictionary for blocks of `block` bytes; `None`: the sample is too small, or has
+    /// nothing in common.
+    pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
+        let progress = Progress::unknown("training");
+        let training: Vec<u8> = self
+            .clusters()
+            .step_by(TRAINING_ONE_OF)
+            .filter(|cluster| cluster.len() == CLUSTER)
+            .take(TRAINED_MAX / CLUSTER)
+            .flat_map(|cluster| cluster.chunks(block))
+            .filter(|block| crate::page::same_filled(block).is_none())
+            .flatten()
+            .copied()
+            .collect();
+        let bytes = (training.len() / 100).clamp(*DICTIONARY.start(), *DICTIONARY.end());
+        let trained = zcomp::train(&training, block, bytes).ok();
+        progress.finish();
+        trained.filter(|_| self.held_out().next().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::seed;
+
+    /// Pages of which each is filled with its number.
+    struct Numbers(u64);
+
+    impl Population for Numbers {
+        fn pages(&self) -> u64 {
+            self.0
+        }
+
+        fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+            for (page, number) in buf.chunks_mut(PAGE_SIZE).zip(first..) {
+                page.as_chunks_mut::<8>().0.fill(number.to_ne_bytes());
+            }
+            // One cluster can't be read.
+            first != 32
+        }
+    }
+
+    fn firsts(pages: u64, bytes: u64, seed: u64) -> (Vec<u64>, Sample) {
+        let sample = Sample::read(&Numbers(pages), bytes, seed, &Interrupt::default()).unwrap();
+        let number = |cluster: &[u8]| u64::from_ne_bytes(cluster[..8].try_into().unwrap());
+        (sample.clusters().map(number).collect(), sample)
+    }
+
+    #[test]
+    fn all_is_taken_where_there_is_no_more() {
+        let (found, sample) = firsts(30, 1 << 20, seed(1));
+        assert_eq!((found, sample.is_all, sample.bytes()), (vec![0, 16], true, 30 * 4096));
+        let (found, sample) = firsts(50, 1 << 20, seed(1));
+        assert_eq!((found, sample.is_all, sample.unread), (vec![0, 16, 48], false, 1));
+        assert!(Sample::read(&Numbers(0), 1 << 20, seed(1), &Interrupt::default()).is_err());
+    }
+
+    #[test]
+    fn each_part_has_a_cluster() {
+        let pages = 100 * 64 * 16 + 5;
+        let (found, sample) = firsts(pages, 64 * CLUSTER as u64, seed(3));
+        assert_eq!((found.len(), sample.is_all), (64, false));
+        for (part, first) in found.iter().enumerate() {
+            let at = first / 16;
+            assert!((part as u64 * 100..=(part as u64 + 1) * 100).contains(&at), "{part}: {at}");
+        }
+        assert_ne!(
+            firsts(pages, 64 * CLUSTER as u64, seed(4)).0,
+            found,
+            "another seed, another sample"
+        );
+        assert!(sample.clusters().all(|cluster| cluster.len() == CLUSTER));
+    }
+}

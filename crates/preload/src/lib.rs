@@ -13,6 +13,7 @@
 
 mod begin;
 mod cost;
+mod ends;
 mod heap;
 mod left_out;
 mod local;

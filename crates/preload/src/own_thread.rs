@@ -3,7 +3,7 @@
 //! own, and all signals blocked.
 //!
 //! ```text
-//!   room:  | PROT_NONE | stack, used from its end down | storage: zeros, ours | pointer -> itself |
+//!   room:  | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
 //! ```
 //! pl-12: the thread calls nothing of the C library's that needs more of its storage than zeros:
 //! this library's own storage lies there as in any thread (pl-10), begun with what its file has.
@@ -16,23 +16,18 @@
 //! the thread ends.
 #![allow(unsafe_code)]
 
-use crate::local;
+mod room;
+
 use crate::space::system;
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
-use std::ffi::{c_int, c_void};
+use room::{Room, Storage, find_storage, map_room};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use zmem::StartThread;
 
-const PAGE: usize = 4096;
-/// Of `close_range`.
-const CLOSE_RANGE_UNSHARE: usize = 2;
-/// Only what is touched of it takes memory.
-const STACK_BYTES: usize = 256 << 10;
-/// Above a thread's pointer the C library has its descriptor, which is smaller.
-const DESCRIPTOR_BYTES: usize = PAGE;
 /// Looks in vain after which a thread that ends is waited for no more.
 const END_LOOKS: usize = 10_000;
 /// The number of the thread's that is to come.
@@ -69,78 +64,6 @@ pub(crate) struct OwnThread {
     last: AtomicU32,
 }
 
-/// How this library's thread-local storage begins.
-#[derive(Clone, Copy, Debug, Default)]
-struct Storage {
-    /// The address of what its file has of it, and how many bytes.
-    image: usize,
-    bytes: usize,
-    /// How far below a thread's pointer it lies.
-    below: usize,
-}
-
-/// Addresses of the room.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    stack_end: usize,
-    pointer: usize,
-}
-
-/// Takes note of this library's storage where `info` is this library.
-///
-/// # Safety
-/// `info` and `found` are those that [`find_storage`] is called with.
-unsafe extern "C" fn note_storage(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    found: *mut c_void,
-) -> c_int {
-    // SAFETY: the C library's, of an object that is loaded.
-    let info = unsafe { &*info };
-    // SAFETY: it has so many headers.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let base = info.dlpi_addr as usize;
-    let here = note_storage as *const () as usize;
-    let has_here = |header: &libc::Elf64_Phdr| {
-        let start = base.wrapping_add(header.p_vaddr as usize);
-        header.p_type == libc::PT_LOAD && (start..start + header.p_memsz as usize).contains(&here)
-    };
-    let storage = headers.iter().find(|header| header.p_type == libc::PT_TLS);
-    if let Some(storage) = storage.filter(|_| headers.iter().any(has_here)) {
-        // SAFETY: `find_storage` gave it, and waits.
-        let found = unsafe { &mut *found.cast::<Storage>() };
-        found.image = base.wrapping_add(storage.p_vaddr as usize);
-        found.bytes = storage.p_filesz as usize;
-        // SAFETY: it only looks at this thread's pointer.
-        let pointer = unsafe { libc::pthread_self() } as usize;
-        found.below = pointer.saturating_sub(info.dlpi_tls_data.addr());
-    }
-    0
-}
-
-/// Returns how this library's storage begins, if the C library tells.
-fn find_storage() -> Option<Storage> {
-    let mut found = Storage::default();
-    // SAFETY: `note_storage` uses what it is given as that says.
-    unsafe { libc::dl_iterate_phdr(Some(note_storage), (&raw mut found).cast()) };
-    (found.below > 0 && found.bytes <= found.below && found.below <= local::depth())
-        .then_some(found)
-}
-
-/// Maps a room.
-fn map_room() -> Option<Room> {
-    let below = local::depth().next_multiple_of(PAGE);
-    let bytes = PAGE + STACK_BYTES + below + DESCRIPTOR_BYTES;
-    let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    let args = [0, bytes, prot as usize, flags as usize, usize::MAX, 0];
-    let start = system(libc::SYS_mmap, args).ok()?;
-    let prot = libc::PROT_READ | libc::PROT_WRITE;
-    let open = [start + PAGE, bytes - PAGE, prot as usize, 0, 0, 0];
-    system(libc::SYS_mprotect, open).ok()?;
-    let stack_end = start + PAGE + STACK_BYTES;
-    Some(Room { stack_end, pointer: stack_end + below })
-}
-
 impl OwnThread {
     /// Takes note of what only the first thread, before the program's begin, may ask for. Returns
     /// whether threads can be started.
@@ -152,21 +75,6 @@ impl OwnThread {
     pub(crate) fn begin_child(&self) {
         self.is_there.store(0, SeqCst);
         self.last.store(0, SeqCst);
-    }
-
-    /// Lays the thread's storage out. The caller has the room.
-    fn lay_out(&self, room: &Room, storage: &Storage) {
-        let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the room, which is the caller's: storage and descriptor end where it does.
-        unsafe {
-            let zeros = room.pointer + DESCRIPTOR_BYTES - room.stack_end;
-            at(room.stack_end).write_bytes(0, zeros);
-            let image = std::ptr::with_exposed_provenance::<u8>(storage.image);
-            at(room.pointer - storage.below).copy_from(image, storage.bytes);
-            // The pointer is found by itself, by two of its words.
-            at(room.pointer).cast::<usize>().write(room.pointer);
-            at(room.pointer).cast::<usize>().add(2).write(room.pointer);
-        }
     }
 }
 
@@ -238,7 +146,7 @@ impl StartThread for OwnThread {
             self.is_there.store(0, SeqCst);
             return false;
         };
-        self.lay_out(&room, storage);
+        room.lay_out(storage);
         let run = Box::into_raw(Box::new(run));
         let made = with_signals_blocked(|| {
             // SAFETY: this thread has the room, laid out; the word names what was just boxed.
@@ -282,39 +190,6 @@ fn has_thread(number: u32) -> bool {
         _ = system(libc::SYS_sched_yield, [0; 6]);
     }
     is_there
-}
-
-/// When the library's own thread is ended for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
-    No,
-    /// Until blocks are evicted again: a process of several threads is refused the call, or it
-    /// changes what a thread may do or has, which one that begins later has from its maker.
-    Once,
-    /// A filter may end the process when a thread is made.
-    ForGood,
-}
-
-/// Returns whether the library's own thread is ended before a call.
-pub(crate) fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
-    match number as i64 {
-        libc::SYS_seccomp => Ends::ForGood,
-        libc::SYS_prctl => match args[0] as c_int {
-            libc::PR_SET_SECCOMP => Ends::ForGood,
-            libc::PR_SET_NO_NEW_PRIVS | libc::PR_CAPBSET_DROP | libc::PR_CAP_AMBIENT => Ends::Once,
-            libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
-            _ => Ends::No,
-        },
-        libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
-        // What it has locked in memory that another process shares would stay so.
-        libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
-        libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => Ends::Once,
-        libc::SYS_capset | libc::SYS_setgroups => Ends::Once,
-        libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid => Ends::Once,
-        libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid => Ends::Once,
-        libc::SYS_setfsuid | libc::SYS_setfsgid => Ends::Once,
-        _ => Ends::No,
-    }
 }
 
 /// Calls `work` with all signals blocked, as the new thread has the mask of its maker.

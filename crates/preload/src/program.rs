@@ -5,10 +5,11 @@
 #![allow(unsafe_code)]
 
 use crate::cost::Cost;
+use crate::ends::{Ends, ends_for};
 use crate::heap::HEAP;
 use crate::local;
 use crate::mappings::{self, Answer};
-use crate::own_thread::{self, Ends, OWN_THREAD};
+use crate::own_thread::OWN_THREAD;
 use crate::pins;
 use crate::settings::Settings;
 use crate::space::{Break, Space, system};
@@ -88,7 +89,7 @@ impl Program {
 
     /// Ends the library's own thread, if a call asks for that: after all that may evict.
     fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
-        match own_thread::ends_for(number, args) {
+        match ends_for(number, args) {
             Ends::No => {}
             Ends::Once => self.arena.rest(),
             Ends::ForGood => self.arena.end_thread(),

@@ -8,12 +8,12 @@
 
 mod in_tree;
 
+use crate::aside::StartThread;
 use crate::calls::Calls;
 use crate::memory::Managed;
 use crate::pager::{Contents, Pager};
 use crate::state::{BlockWord, State};
 use crate::stats::Stats;
-use crate::storer::StartThread;
 use crate::uses::Use;
 use crate::worker::Workers;
 use crate::{Advice, Error, Options, forks, mappings, registry};
@@ -173,7 +173,7 @@ impl Arena {
     /// Has a thread store what is evicted, while the one that evicts goes on: `starter` starts one
     /// when there is something to store. It ends where nothing comes for a while.
     pub fn store_aside(&self, starter: &'static dyn StartThread) {
-        self.calls.pager.storer.set_starter(starter, &self.calls.pager);
+        self.calls.pager.store_aside(starter);
     }
 
     /// Ends that thread until blocks are evicted again, and waits until the system has it no more.

@@ -144,8 +144,8 @@ impl Going<'_> {
         self.stayed |= stays;
     }
 
-    /// Ends the ownership of all blocks: of those that are gone, and of those that stay. Returns how
-    /// many are gone.
+    /// Ends the ownership of all blocks: of those that are gone, and of those that stay. Returns
+    /// how many are gone.
     fn leave(&self, units: Range<usize>) -> usize {
         let mut gone = 0;
         let is_left = |unit: &usize| self.is_taken(*unit) && !self.has_stayed(*unit);

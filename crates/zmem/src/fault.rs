@@ -1,7 +1,6 @@
 //! Faults: brings blocks back that are touched, or that a call asks for.
 
 use crate::fatal::fatal;
-use crate::gate::GATE;
 use crate::order::Toucher;
 use crate::pager::{Pager, Verdict};
 use crate::policy::HEAT_KEPT_MAX;
@@ -10,14 +9,10 @@ use crate::stats::count;
 use crate::threads::{self, Alone};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A block that comes back within this many rounds of the clock is a refault.
 const SOON_ROUNDS: u32 = 1;
-/// A thread that waits for a block looks so often whether that waits to be stored.
-const HANDED_OVER: Duration = Duration::from_millis(1);
-/// So often in a row a copy of a process, alone in the gate, sees a block `Busy` that nobody owns.
-const LOST_LOOKS: u32 = 1000;
 /// A mask: the round in which a block was evicted is kept in the bits of its heat.
 const ROUNDS: u32 = crate::state::HEAT_MAX;
 
@@ -106,34 +101,6 @@ impl Pager {
                 return brought;
             }
         }
-    }
-
-    /// Waits while another thread owns a block. One that waits to be stored is put back.
-    pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
-        let word = &self.words[unit];
-        if self.take_back(unit) {
-            return;
-        }
-        if self.storer.bytes() > 0 {
-            // It may be handed over by now, to wait for who is not there.
-            return word.wait_for(seen, HANDED_OVER);
-        }
-        self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
-    }
-
-    /// Waits while another thread owns a block, or changes a chunk. Ends the process if it is a
-    /// copy that lacks that thread (zm-F3).
-    pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
-        if !GATE.is_torn() {
-            return wait();
-        }
-        for _ in 0..LOST_LOOKS {
-            std::thread::yield_now();
-            if has_ended() || !GATE.is_alone_inside() {
-                return;
-            }
-        }
-        fatal("a block is missing", &"a thread had it when this process was made without handlers");
     }
 
     /// Takes ownership of a block if its word is still `seen`, and with it of blocks behind it that

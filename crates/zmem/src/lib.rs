@@ -26,10 +26,12 @@ mod sync;
 mod all {
     pub(crate) mod alive;
     pub(crate) mod arena;
+    pub(crate) mod aside;
     pub(crate) mod backend;
     pub(crate) mod calls;
     pub(crate) mod chunk;
     pub(crate) mod clock;
+    pub(crate) mod copied;
     pub(crate) mod depart;
     pub(crate) mod described;
     pub(crate) mod descriptor;
@@ -53,6 +55,7 @@ mod all {
     pub(crate) mod next_handler;
     pub(crate) mod options;
     pub(crate) mod order;
+    pub(crate) mod owners;
     pub(crate) mod pager;
     pub mod poke;
     pub(crate) mod policy;
@@ -80,6 +83,7 @@ mod all {
     pub(crate) mod worker;
 
     pub use arena::Arena;
+    pub use aside::StartThread;
     pub use error::Error;
     pub use figures::Figures;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
@@ -88,7 +92,6 @@ mod all {
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
     pub use region::Region;
     pub use stats::Stats;
-    pub use storer::StartThread;
     pub use times::Histogram;
     pub use tree::{Seen, Tree};
     pub use uses::Use;

@@ -1,6 +1,7 @@
 //! What serves a region: its blocks' words, its device, and what it takes to move blocks between
 //! the two.
 
+use crate::aside::Storer;
 use crate::backend::{Backend, choose};
 use crate::chunk_word::ChunkWord;
 use crate::clock::Evictor;
@@ -16,7 +17,6 @@ use crate::seats::{SEATS_MAX, Seats};
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::store;
-use crate::storer::Storer;
 use crate::table::Table;
 use crate::waker::Waker;
 use crate::{Error, Options, probes};

@@ -9,9 +9,9 @@
 //!   31 .. 2   1 .. 0
 //!   | block | state |
 //! ```
-//! zm-Q1: a block in a slot is `Busy`, and the slot stands for its owner: the thread that takes the
-//! block owns it, be it to store it or because it touched it. So a block is in one slot at most.
-//! zm-Q2: blocks are offered under the store's lock; one thread at a time calls `take`.
+//! A block in a slot is `Busy`, and the slot stands for its owner (zm-Q1): the thread that takes
+//! the block owns it, be it to store it or because it touched it. Blocks are offered under the
+//! store's lock, and one thread at a time calls `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
 mod loom_tests;

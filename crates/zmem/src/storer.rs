@@ -1,176 +1,46 @@
-//! A thread that stores what others have evicted: these copy a block, give its pages up and go on,
-//! and the thread compresses the copy (zm-Q1 to zm-Q6).
-//!
-//! ```text
-//!   evicts: copied, marked, pages dropped -> queue -> the thread: the device -> Evicted
-//!                                               '---> a touch: put back -> Resident
-//! ```
-//! An arena has one if its caller can start threads that the program does not know of. The thread
-//! ends where nothing was evicted for a while, and where it is asked to.
+//! The thread that stores what others have evicted, and what they hand over to it: see `aside`.
 
+use crate::aside::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::{BATCH_BYTES, HEAT_KEPT_MAX};
 use crate::process::shares_memory;
-use crate::queue::{Queue, Taken, UNITS_MAX};
+use crate::queue::{Taken, UNITS_MAX};
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
-use crate::sync::{AtomicU32, Ordering::SeqCst, fence, wait_for, wake};
+use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
 use crate::threads::{self, OwnThread};
-use page::fork::Mutex;
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Copies that wait take this share of a limit at most.
 const WAITING_SHARE: u64 = 64;
-/// A thread without work ends after this time.
-const IDLE_TIME: Duration = Duration::from_millis(50);
 /// So long is waited for a thread that was started to run: the system counts it before it counts
 /// itself.
 const START_TIME: Duration = Duration::from_micros(200);
 /// After a start that the system refused, so many are not tried.
 const REFUSED_STARTS: u32 = 1000;
-/// A thread that is to end is told so again after this time.
-const END_TIME: Duration = Duration::from_millis(5);
 /// What the device takes is looked at after so many blocks.
 const WEIGHED: usize = 16;
 
-/// Starts a thread that the program knows nothing of.
-pub trait StartThread: Debug + Send + Sync {
-    /// Starts a thread that calls `run` and ends. It has all signals blocked, and this crate's
-    /// thread-local storage. Returns whether it was started; not so if the last one is still there.
-    fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
-
-    /// Returns a number of the thread that was started last, 0 if there was none.
-    fn last(&self) -> u32;
-
-    /// Waits until the system has no more of the thread with that number, for `time` at most.
-    /// Returns whether it has none.
-    fn has_ended(&self, last: u32, time: Duration) -> bool;
-}
-
-const NONE: u32 = 0;
-const STARTING: u32 = 1;
-const RUNS: u32 = 2;
-const STOPS: u32 = 3;
-
-/// See the head of this file.
-#[derive(Debug, Default)]
-pub(crate) struct Storer {
-    /// What starts the thread, and the pager that it works for.
-    starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
-    /// Made with the first block that waits; `None` if none may.
-    copies: OnceLock<Option<Copies>>,
-    /// `NONE`, `STARTING`, `RUNS`, `STOPS`: of the thread, in this process.
-    state: AtomicU32,
-    /// What the thread waits for: it changes with what it is to look at.
-    bell: AtomicU32,
-    sleeps: AtomicU32,
-    /// Starts that are not tried, as one was refused.
-    refused: AtomicU32,
-    /// Whether no thread is to be started any more.
-    is_over: AtomicBool,
-}
-
-/// Blocks that wait, and their contents.
-#[derive(Debug)]
-struct Copies {
-    queue: Queue,
-    /// Of each slot: locked by who has what is in it, so nobody ever waits for one.
-    data: Box<[Mutex<Box<[u8]>>]>,
-    bytes: usize,
-}
-
-impl Copies {
-    /// Makes room for `count` blocks of `bytes` bytes, if there is memory.
-    fn new(count: usize, bytes: usize) -> Option<Self> {
-        let block = |_| {
-            let mut block = Vec::new();
-            block.try_reserve_exact(bytes).ok()?;
-            block.resize(bytes, 0);
-            Some(Mutex::new(block.into()))
-        };
-        let data = (0..count).map(block).collect::<Option<_>>()?;
-        Some(Copies { queue: Queue::new(count), data, bytes: count * bytes })
-    }
-}
-
-impl Storer {
-    /// Takes note of what starts the thread.
-    pub(crate) fn set_starter(&self, starter: &'static dyn StartThread, pager: &Arc<Pager>) {
-        // On one processor it would only take turns.
-        if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-            let _before = self.starter.set((starter, Arc::downgrade(pager)));
-        }
-    }
-
-    /// Returns the bytes of the copies.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.made().map_or(0, |copies| copies.bytes) as u64
-    }
-
-    /// Returns the copies, if they were made.
-    fn made(&self) -> Option<&Copies> {
-        self.copies.get()?.as_ref()
-    }
-
-    /// Begins in a child, which has no such thread. What waits in its copy of the queue is its own.
-    pub(crate) fn begin_child(&self) {
-        self.state.store(NONE, SeqCst);
-    }
-
-    /// Ends the thread, until something is evicted again. What waits still does.
-    pub(crate) fn rest(&self) {
-        let Some((starter, _)) = self.starter.get() else { return };
-        // A process that uses another one's memory leaves that one's thread alone.
-        if shares_memory() {
-            return;
-        }
-        let last = starter.last();
-        loop {
-            let _runs = self.state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);
-            self.ring();
-            if starter.has_ended(last, END_TIME) {
-                return;
-            }
-        }
-    }
-
-    /// Ends it for good.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, SeqCst);
-        self.rest();
-    }
-
-    /// Has the thread look at the queue.
-    fn ring(&self) {
-        fence(SeqCst);
-        if self.sleeps.load(SeqCst) != 0 {
-            self.bell.fetch_add(1, SeqCst);
-            wake(&self.bell);
-        }
-    }
-
-    /// Waits until there is something to look at, or nothing came for a while. Returns whether the
-    /// time is over.
-    fn sleep(&self, queue: &Queue) -> bool {
-        let seen = self.bell.load(SeqCst);
-        self.sleeps.store(1, SeqCst);
-        fence(SeqCst);
-        let is_due = !queue.is_done() || self.state.load(SeqCst) == STOPS;
-        if !is_due {
-            wait_for(&self.bell, seen, IDLE_TIME);
-        }
-        self.sleeps.store(0, SeqCst);
-        !is_due && self.bell.load(SeqCst) == seen
-    }
-}
-
 impl Pager {
+    /// Has a thread that `system` starts store what this pager evicts.
+    pub(crate) fn store_aside(self: &Arc<Self>, system: &'static dyn StartThread) {
+        let pager = Arc::downgrade(self);
+        self.storer.set_starter(system, move || {
+            let pager = pager.clone();
+            Box::new(move || {
+                let _counted = OwnThread::begin();
+                let Some(pager) = pager.upgrade() else { return };
+                if catch_unwind(AssertUnwindSafe(|| pager.run_storer())).is_err() {
+                    fatal("the thread that stores", &"it panicked");
+                }
+            })
+        });
+    }
+
     /// Returns the copies that wait, if blocks of this pager may.
     fn copies(&self) -> Option<&Copies> {
         let copies = match self.storer.copies.get() {
@@ -224,16 +94,7 @@ impl Pager {
     }
 
     fn start(&self) -> bool {
-        let Some((starter, pager)) = self.storer.starter.get() else { return false };
-        let pager = pager.clone();
-        let is_started = starter.start(Box::new(move || {
-            let _counted = OwnThread::begin();
-            let Some(pager) = pager.upgrade() else { return };
-            let stores = AssertUnwindSafe(|| pager.run_storer());
-            if catch_unwind(stores).is_err() {
-                fatal("the thread that stores", &"it panicked");
-            }
-        }));
+        let is_started = self.storer.starter.get().is_some_and(|starter| starter.start());
         let state = &self.storer.state;
         if !is_started {
             self.storer.refused.store(REFUSED_STARTS, SeqCst);

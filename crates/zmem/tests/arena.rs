@@ -247,7 +247,7 @@ fn what_blocks_are_for_can_change_at_any_time() {
 
 /// Bytes of a page that compress, or not, and say its number.
 fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
-    let (mut rng, mut bytes) = (Rng::with_seed(page as u64), [0; 4096]);
+    let (mut rng, mut bytes) = (Rng::with_seed(testkit::seed_of(page as u64)), [0; 4096]);
     match compresses {
         true => bytes.chunks_mut(64).for_each(|part| part.fill(rng.u8(..))),
         false => rng.fill(&mut bytes),

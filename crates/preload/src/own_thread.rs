@@ -68,7 +68,9 @@ impl OwnThread {
     /// Takes note of what only the first thread, before the program's begin, may ask for. Returns
     /// whether threads can be started.
     pub(crate) fn begin(&self) -> bool {
-        find_storage().is_some_and(|storage| self.storage.set(storage).is_ok())
+        // On one processor it would only take turns with the program.
+        let are_several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        are_several && find_storage().is_some_and(|storage| self.storage.set(storage).is_ok())
     }
 
     /// Takes note that this is a child, which has no such thread.

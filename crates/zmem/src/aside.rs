@@ -113,10 +113,7 @@ impl Storer {
         system: &'static dyn StartThread,
         make: impl Fn() -> Run + Send + Sync + 'static,
     ) {
-        // On one processor it would only take turns.
-        if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-            let _before = self.starter.set(Starter { system, make: Box::new(make) });
-        }
+        let _before = self.starter.set(Starter { system, make: Box::new(make) });
     }
 
     /// Returns the bytes of the copies.

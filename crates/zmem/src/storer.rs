@@ -223,3 +223,63 @@ impl Pager {
             .publish(State::Resident, |word| word.with_heat(heat).with_copy(has_copy(word)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Data;
+    use crate::memory::Managed;
+    use crate::pager::Contents;
+    use crate::seats::Taker;
+    use crate::{Options, Use};
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+    use testkit::wait::until;
+
+    /// A system that starts no threads.
+    #[derive(Debug)]
+    struct Refuses;
+
+    impl StartThread for Refuses {
+        fn start(&self, _: Box<dyn FnOnce() + Send>) -> bool {
+            false
+        }
+
+        fn last(&self) -> u32 {
+            0
+        }
+
+        fn has_ended(&self, _: u32, _: Duration) -> bool {
+            true
+        }
+    }
+
+    /// Nobody else comes for it: the thread that stores may have ended.
+    #[test]
+    fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
+        let memory = Managed::map(2 << 20, 2 << 20).unwrap();
+        let options = Options { limit: Some(64 << 20), ..Options::default() };
+        let pager = Arc::new(Pager::new(memory, Contents::Vacant, &options).unwrap());
+        pager.store_aside(&Refuses);
+        let bring = || pager.bring(0, 1, &mut pager.seats.take(Taker::Call));
+        pager.set_use(0..1, Use::Managed, &mut pager.seats.take(Taker::Call)).unwrap();
+        assert_eq!(bring(), 1);
+        assert_eq!(pager.waiting_room(1), 0, "nobody would store it");
+        let word = &pager.words[0];
+        assert!(word.try_own(word.load()));
+        thread::scope(|scope| {
+            let touch = scope.spawn(bring);
+            until("it is waited for", || pager.counters.waits.load(Relaxed) > 0);
+            thread::sleep(Duration::from_millis(5));
+            let bytes = pager.bytes_of(0..1);
+            pager.backend.drop_pages(&pager.memory, bytes.clone(), Data::Open).unwrap();
+            pager.limit.sub(1);
+            pager.hand_over(0, &vec![7; bytes.len()]);
+            until("it is taken back", || touch.is_finished());
+        });
+        let mut data = vec![0; pager.blocks.unit];
+        pager.memory.read_protected(0, &mut data).unwrap();
+        assert!(data.iter().all(|byte| *byte == 7));
+        pager.check();
+    }
+}

@@ -26,7 +26,7 @@ fn root() -> &'static Path {
 }
 
 fn make(targets: &[&str], root: &Path) {
-    let built = build(Path::new(UZRAM), &["preload"]);
+    let built = build(Path::new(UZRAM), &["uzram-preload"]);
     let mut make = Command::new("make");
     make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
     make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));

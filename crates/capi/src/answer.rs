@@ -81,6 +81,14 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     -failure.errno
 }
 
+/// Ends an object of C's, `None` being NULL. A panic ends here.
+pub(crate) fn end<T>(object: Option<T>) {
+    answer(|| {
+        drop(object);
+        Ok(())
+    });
+}
+
 /// Returns the message of the last call of this thread that failed, "" if none has.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_error_message() -> *const c_char {

@@ -4,7 +4,7 @@
 //! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
-use crate::answer::{EIO, Failure, answer};
+use crate::answer::{EBUSY, EIO, Failure, answer, end};
 use crate::border::{self, given, put};
 use crate::structs::{
     DEVICE_CHECKSUMS, DEVICE_LEAVE_AT_FORK, DEVICE_TRACK_ACCESS, DeviceOptions, DeviceStat,
@@ -48,7 +48,7 @@ fn backing(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
     let opened = if bytes > 0 { BackingFile::create(path, bytes) } else { BackingFile::open(path) };
     opened.map_err(|error: io::Error| {
         let errno = error.raw_os_error().unwrap_or(EIO);
-        let errno = if error.kind() == io::ErrorKind::WouldBlock { 16 } else { errno };
+        let errno = if error.kind() == io::ErrorKind::WouldBlock { EBUSY } else { errno };
         let message = format!("the backing file {} can't be opened: {error}", path.display());
         Failure::new(errno, message)
     })
@@ -115,10 +115,7 @@ pub unsafe extern "C" fn uzram_device_new(
 /// Ends a device; NULL is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_destroy(device: Option<Box<Device>>) {
-    answer(|| {
-        drop(device);
-        Ok(())
-    });
+    end(device);
 }
 
 /// Writes.

@@ -4,7 +4,7 @@
 //! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
-use crate::answer::{Failure, answer};
+use crate::answer::{Failure, answer, end};
 use crate::border::{self, given, put};
 use crate::device::{limit, refuse_unknown};
 use crate::structs::{POOL_COMPACT_IN_BACKGROUND, POOL_LEAVE_AT_FORK, PoolOptions, PoolStat};
@@ -53,10 +53,7 @@ pub unsafe extern "C" fn uzram_pool_new(
 /// Ends a pool; NULL is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
-    answer(|| {
-        drop(pool);
-        Ok(())
-    });
+    end(pool);
 }
 
 /// Stores an object.

@@ -5,7 +5,7 @@
 //! holds its region, which so outlives it.
 #![allow(unsafe_code)]
 
-use crate::answer::{Failure, answer};
+use crate::answer::{Failure, answer, end};
 use crate::border::{self, given, put};
 use crate::device::{limit, params, refuse_unknown};
 use crate::structs::{
@@ -105,10 +105,7 @@ pub unsafe extern "C" fn uzram_region_new(
 /// Ends a region; NULL is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_destroy(region: Option<Box<Region>>) {
-    answer(|| {
-        drop(region);
-        Ok(())
-    });
+    end(region);
 }
 
 /// Returns the first byte's address, NULL of NULL.
@@ -145,10 +142,7 @@ pub extern "C" fn uzram_region_lock(
 /// Ends a lock; NULL is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_unlock(locked: Option<Box<RegionLocked>>) {
-    answer(|| {
-        drop(locked);
-        Ok(())
-    });
+    end(locked);
 }
 
 /// Brings a range back.

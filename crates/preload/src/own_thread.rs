@@ -150,10 +150,8 @@ impl StartThread for OwnThread {
         };
         room.lay_out(storage);
         let run = Box::into_raw(Box::new(run));
-        let made = with_signals_blocked(|| {
-            // SAFETY: this thread has the room, laid out; the word names what was just boxed.
-            unsafe { clone(&room, &raw const self.is_there, run) }
-        });
+        // SAFETY: this thread has the room, laid out; the word names what was just boxed.
+        let made = unsafe { clone(&room, &raw const self.is_there, run) };
         if made > 0 {
             self.last.store(made as u32, SeqCst);
         } else {
@@ -192,17 +190,4 @@ fn has_thread(number: u32) -> bool {
         _ = system(libc::SYS_sched_yield, [0; 6]);
     }
     is_there
-}
-
-/// Calls `work` with all signals blocked, as the new thread has the mask of its maker.
-fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
-    let (all, mut before) = (u64::MAX, 0u64);
-    let set = |new: *const u64, old: *mut u64| {
-        let how = libc::SIG_SETMASK as usize;
-        _ = system(libc::SYS_rt_sigprocmask, [how, new.addr(), old.addr(), 8, 0, 0]);
-    };
-    set(&raw const all, &raw mut before);
-    let done = work();
-    set(&raw const before, std::ptr::null_mut());
-    done
 }

@@ -24,8 +24,9 @@ const END_TIME: Duration = Duration::from_millis(5);
 
 /// Starts a thread that the program knows nothing of.
 pub trait StartThread: Debug + Send + Sync {
-    /// Starts a thread that calls `run` and ends. It has all signals blocked, and this crate's
-    /// thread-local storage. Returns whether it was started; not so if the last one is still there.
+    /// Starts a thread that calls `run` and ends. It has all signals blocked, as its maker has, and
+    /// this crate's thread-local storage. Returns whether it was started; not so if the last one is
+    /// still there.
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
 
     /// Returns a number of the thread that was started last, 0 if there was none.

@@ -19,7 +19,7 @@ impl Pager {
         let mut gone = 0;
         if start < middle {
             gone += self.evict_part(start..middle, buf, Self::defer);
-            self.ring_storer();
+            self.storer.ring();
         }
         if middle < run.end {
             gone += self.evict_part(middle..run.end, buf, Self::store);
@@ -145,21 +145,26 @@ impl Pager {
                 start += 1;
                 continue;
             }
-            let at = self.bytes_of(part.clone()).start as u64;
-            // What is stored raw takes as much as it did; so does most of a unit, or none of it.
-            let blocks = of(&part).len() / self.blocks.stored;
-            let counter = match self.device.write_telling(at, of(&part)) {
-                Ok(written) if written.raw * 2 < (blocks as u64).max(1) + 1 => None,
-                Ok(_) => Some(&self.counters.incompressible),
-                Err(_) => Some(&self.counters.refused),
-            };
-            if let Some(counter) = counter {
-                count(counter, part.len());
+            if !self.is_stored(part.clone(), of(&part)) {
                 part.clone().for_each(|unit| outcome.set(unit - run.start, Fate::Kept));
             }
             start = part.end;
         }
         outcome
+    }
+
+    /// Writes blocks to the device. Returns whether that is worth it; if not, counts why.
+    pub(crate) fn is_stored(&self, units: Range<usize>, data: &[u8]) -> bool {
+        let at = self.bytes_of(units.clone()).start as u64;
+        // What is stored raw takes as much as it did; so does most of a unit, or none of it.
+        let blocks = (data.len() / self.blocks.stored) as u64;
+        let counter = match self.device.write_telling(at, data) {
+            Ok(written) if written.raw * 2 < blocks.max(1) + 1 => return true,
+            Ok(_) => &self.counters.incompressible,
+            Err(_) => &self.counters.refused,
+        };
+        count(counter, units.len());
+        false
     }
 
     /// Drops the pages of blocks that are stored, or zeros. Returns how many went. The caller owns

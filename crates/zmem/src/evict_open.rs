@@ -56,7 +56,7 @@ impl Pager {
         });
         going.drop_spans(units.clone());
         let gone = going.leave(units.clone());
-        self.ring_storer();
+        self.storer.ring();
         // Of what was handed over some may be stored by the next round alone.
         if self.limit.has_many_tables() {
             self.close_chunks(units);

@@ -24,12 +24,11 @@ impl Outcome {
     pub(crate) const ALL_KEPT: Self = Outcome { zeros: 0, waiting: 0, kept: u64::MAX };
 
     pub(crate) fn of(&self, nth: usize) -> Fate {
-        let has = |bits: u64| bits >> nth & 1 == 1;
-        match () {
-            () if has(self.zeros) => Fate::Zeros,
-            () if has(self.waiting) => Fate::Waiting,
-            () if has(self.kept) => Fate::Kept,
-            () => Fate::Stored,
+        match (self.zeros >> nth & 1, self.waiting >> nth & 1, self.kept >> nth & 1) {
+            (1, _, _) => Fate::Zeros,
+            (_, 1, _) => Fate::Waiting,
+            (_, _, 1) => Fate::Kept,
+            _ => Fate::Stored,
         }
     }
 

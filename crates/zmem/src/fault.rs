@@ -196,12 +196,22 @@ impl Pager {
     /// filled (zm-A1).
     fn fill_in_place(&self, own: Range<usize>, alone: &Alone) {
         let bytes = self.bytes_of(own.clone());
+        let at = bytes.start;
+        self.open_and_fill(bytes, alone, |place| self.read_back(at, place));
+        count(&self.counters.in_place, own.len());
+    }
+
+    /// Opens blocks that the caller owns, and has `fill` write to them.
+    pub(crate) fn open_and_fill(
+        &self,
+        bytes: Range<usize>,
+        alone: &Alone,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
         let opened = self.backend.fill_zeros(&self.memory, bytes.clone());
         self.expect("memory can't be opened", opened);
-        let at = bytes.start;
         self.memory.populate(bytes.clone());
-        self.memory.with_bytes(bytes, alone, |place| self.read_back(at, place));
-        count(&self.counters.in_place, own.len());
+        self.memory.with_bytes(bytes, alone, fill);
     }
 
     /// Fills blocks by way of `buf`, so that other threads fault until all of a block is there.

@@ -7,6 +7,7 @@ use crate::pager::Pager;
 use crate::policy::{BATCH_BYTES, HEAT_KEPT_MAX};
 use crate::process::shares_memory;
 use crate::queue::{Taken, UNITS_MAX};
+use crate::signals;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
@@ -94,7 +95,9 @@ impl Pager {
     }
 
     fn start(&self) -> bool {
-        let is_started = self.storer.starter.get().is_some_and(|starter| starter.start());
+        let start = || self.storer.starter.get().is_some_and(|starter| starter.start());
+        // A thread begins with the mask of its maker.
+        let is_started = signals::without_signals(start);
         let state = &self.storer.state;
         if !is_started {
             self.storer.refused.store(REFUSED_STARTS, SeqCst);
@@ -111,11 +114,6 @@ impl Pager {
     pub(crate) fn hand_over(&self, unit: usize, data: &[u8]) {
         let Some(copies) = self.storer.made() else { unreachable!("there was room") };
         copies.queue.offer(unit, |slot| copies.data[slot].lock().copy_from_slice(data));
-    }
-
-    /// Has the thread begin with what was handed over.
-    pub(crate) fn ring_storer(&self) {
-        self.storer.ring();
     }
 
     /// The thread.
@@ -159,26 +157,18 @@ impl Pager {
     fn store_next(&self, copies: &Copies) -> bool {
         let _inside = GATE.enter();
         let Some(taken) = copies.queue.take() else { return false };
-        let (unit, bytes) = (taken.unit, self.bytes_of(taken.unit..taken.unit + 1));
+        let unit = taken.unit;
         let data = copies.data[taken.slot].lock();
-        // What is stored raw takes as much as it did; so does most of a unit, or none of it.
-        let blocks = (data.len() / self.blocks.stored) as u64;
-        match self.device.write_telling(bytes.start as u64, &data) {
-            Ok(written) if written.raw * 2 < blocks + 1 => {
-                drop((data, taken));
-                count(&self.counters.evicted, 1);
-                count(&self.counters.aside, 1);
-                let round = self.round();
-                let stored = |word: Seen| word.with_heat(round).with_copy(false);
-                self.words[unit].publish(State::Evicted, stored);
-                return true;
-            }
-            Ok(_) => count(&self.counters.incompressible, 1),
-            Err(_) => count(&self.counters.refused, 1),
+        if self.is_stored(unit..unit + 1, &data) {
+            drop((data, taken));
+            count(&self.counters.evicted, 1);
+            count(&self.counters.aside, 1);
+            let round = self.round();
+            let stored = |word: Seen| word.with_heat(round).with_copy(false);
+            self.words[unit].publish(State::Evicted, stored);
+            return true;
         }
-        self.limit.add(1);
-        let filled = self.backend.fill(&self.memory, bytes, &data);
-        self.expect("a block can't be put back", filled);
+        self.put_back(&taken, &data);
         drop((data, taken));
         // Some of it may have been written, even where that failed.
         self.publish_put_back(unit, HEAT_MAX, true);
@@ -201,11 +191,7 @@ impl Pager {
         let bytes = self.bytes_of(taken.unit..taken.unit + 1);
         self.limit.add(1);
         match if self.backend.opens_first() { threads::alone() } else { None } {
-            Some(alone) => {
-                let opened = self.backend.fill_zeros(&self.memory, bytes.clone());
-                self.expect("memory can't be opened", opened);
-                self.memory.with_bytes(bytes, &alone, |place| place.copy_from_slice(data));
-            }
+            Some(alone) => self.open_and_fill(bytes, &alone, |place| place.copy_from_slice(data)),
             None => {
                 let filled = self.backend.fill(&self.memory, bytes, data);
                 self.expect("a block can't be filled", filled);

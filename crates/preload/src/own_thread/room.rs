@@ -90,17 +90,16 @@ pub(super) fn map_room() -> Option<Room> {
 impl Room {
     /// Lays the thread's storage out. The caller has the room.
     pub(super) fn lay_out(&self, storage: &Storage) {
-        let room = self;
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: the room, which is the caller's: storage and descriptor end where it does.
         unsafe {
-            let zeros = room.pointer + DESCRIPTOR_BYTES - room.stack_end;
-            at(room.stack_end).write_bytes(0, zeros);
+            let zeros = self.pointer + DESCRIPTOR_BYTES - self.stack_end;
+            at(self.stack_end).write_bytes(0, zeros);
             let image = std::ptr::with_exposed_provenance::<u8>(storage.image);
-            at(room.pointer - storage.below).copy_from(image, storage.bytes);
+            at(self.pointer - storage.below).copy_from(image, storage.bytes);
             // The pointer is found by itself, by two of its words.
-            at(room.pointer).cast::<usize>().write(room.pointer);
-            at(room.pointer).cast::<usize>().add(2).write(room.pointer);
+            at(self.pointer).cast::<usize>().write(self.pointer);
+            at(self.pointer).cast::<usize>().add(2).write(self.pointer);
         }
     }
 }

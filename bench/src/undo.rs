@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Error;
@@ -140,7 +140,7 @@ fn list() -> MutexGuard<'static, List> {
 pub fn catch_signals() -> Result<(), Error> {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let caught = CAUGHT.get_or_init(|| {
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
         let waiting = signals.and_then(|mut signals| {
             thread::Builder::new().name("signals".into()).spawn(move || {
                 if signals.forever().next().is_some() {

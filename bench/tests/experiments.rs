@@ -7,7 +7,6 @@ use std::process::Command;
 use std::sync::Once;
 
 use serde_json::Value;
-use testkit::beside::build;
 
 /// What `bench EXPERIMENT` prints for a few pages of the system.
 fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
@@ -182,12 +181,24 @@ fn zmem() {
     assert!(signal("threads at once, over one thread's rate times processors") > 0.0);
 }
 
-/// Figures of programs under our command, which is built beside this one, with its library.
+/// Builds our command and its library beside this one, as this one was built.
+#[cfg(target_arch = "x86_64")]
+fn build_the_command() {
+    let dir = Path::new(env!("CARGO_BIN_EXE_bench")).parent().unwrap();
+    let profile = dir.file_name().unwrap().to_str().unwrap();
+    let profile = if profile == "debug" { "test" } else { profile };
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "--profile", profile]);
+    cargo.args(["-p", "uzram-cli", "-p", "uzram-preload"]);
+    cargo.arg("--target-dir").arg(dir.parent().unwrap());
+    assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+}
+
+/// Figures of programs under our command.
+#[cfg(target_arch = "x86_64")]
 fn run_figures(experiment: &str) -> Vec<Value> {
     static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        build(Path::new(env!("CARGO_BIN_EXE_bench")), &["uzram-cli", "uzram-preload"]);
-    });
+    BUILT.call_once(build_the_command);
     let figures = figures(experiment, "40M", "1");
     let otherwise = |figure: &&Value| {
         figure["figure"].as_str().unwrap().ends_with("runs that end otherwise than alone")
@@ -199,7 +210,7 @@ fn run_figures(experiment: &str) -> Vec<Value> {
     figures
 }
 
-/// Whether a test is left out that takes minutes; `run_overhead` starts programs in the same way.
+/// Whether a test is left out that takes minutes.
 #[cfg(target_arch = "x86_64")]
 fn is_left_out(test: &str) -> bool {
     if !testkit::is_long() {
@@ -242,6 +253,9 @@ fn run_jobs() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn run_overhead() {
+    if is_left_out("run_overhead") {
+        return;
+    }
     let figures = run_figures("run-overhead");
     for name in ["heap", "sort", "dd bs=1"] {
         assert_eq!(value(&figures, &format!("{name}, with room: evictions")), 0.0);

@@ -1,22 +1,19 @@
-//! What is built beside a program and that no crate can depend on: the library that `uzram run`
-//! loads, as its functions named `read` and `write` would take the place of the C library's.
+//! What lies beside a program and that no crate can link: the library that `uzram run` loads, as
+//! its functions named `read` and `write` would take the place of the C library's.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// Builds packages as a program was built, and returns the folder where all of it lies.
-pub fn build(program: &Path, packages: &[&str]) -> PathBuf {
+const NAME: &str = "libuzram_preload.so";
+
+/// Returns the library beside this program, as it is now: a dev-dependency on `uzram-preload` has
+/// cargo build it with the test, in its folder of dependencies.
+pub fn library(program: &Path) -> PathBuf {
     let dir = program.parent().unwrap();
-    let profile = dir.file_name().unwrap().to_str().unwrap();
-    let profile = if profile == "debug" { "test" } else { profile };
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--profile", profile]);
-    packages.iter().for_each(|package| {
-        cargo.args(["-p", package]);
-    });
-    cargo.arg("--target-dir").arg(dir.parent().unwrap());
-    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    dir.to_owned()
+    let (built, beside) = (dir.join("deps").join(NAME), dir.join(NAME));
+    // Several tests at once: what is there is whole at any time.
+    let made =
+        tempfile::Builder::new().prefix(NAME).make_in(dir, |path| fs::hard_link(&built, path));
+    made.unwrap().into_temp_path().persist(&beside).unwrap();
+    beside
 }

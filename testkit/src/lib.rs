@@ -9,6 +9,7 @@
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "tempfile")]
 pub mod beside;
 #[cfg(feature = "zram")]
 pub mod cached;

@@ -1,7 +1,7 @@
 //! The private anonymous memory of a live CPython process, written to a file of pages.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,9 @@ fn dump(pid: u32, place: &Path) -> Result<(), Error> {
             }
         }
     }
-    out.flush().map_err(Error::file("write to", place, ROOM))
+    // Once it has its name it is taken as whole, after a crash too.
+    let file = out.into_inner().map_err(|error| error.into_error());
+    file.and_then(|file| file.sync_all()).map_err(Error::file("write to", place, ROOM))
 }
 
 // Addresses of a line of `maps`, if it is writable private memory without a file behind it.

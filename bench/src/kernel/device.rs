@@ -18,7 +18,7 @@ const REQUEST_MIN: usize = 4096;
 const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 
 /// A kernel zram device that lives as long as this value. Closed, reset and removed on drop, and on
-/// SIGINT, SIGTERM and SIGHUP, which end the process with status 130.
+/// SIGINT, SIGQUIT, SIGTERM and SIGHUP, which end the process with status 130.
 #[derive(Debug)]
 pub struct KernelZram {
     made: Arc<Made>,

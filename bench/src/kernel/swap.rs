@@ -3,7 +3,7 @@
 //!
 //! Lock order of what is undone: swapping ends before the device goes, so it is made after it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use super::{KernelZram, MmStat, Rival};
@@ -77,6 +77,9 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if !Path::new(FOLIOS).join(&wanted).exists() {
         return Ok(Rival::Absent(format!("this kernel has no folios of {} KiB", bytes >> 10)));
     }
+    // A run at the same time waits: it would set back what this one has set.
+    let dir = File::open(FOLIOS).and_then(|dir| dir.lock().map(|()| dir));
+    let dir = dir.map_err(Error::file("lock", Path::new(FOLIOS), RIGHTS))?;
     let mut sizes = Vec::new();
     for entry in fs::read_dir(FOLIOS).map_err(Error::file("list", Path::new(FOLIOS), RIGHTS))? {
         let entry = entry.map_err(Error::file("list", Path::new(FOLIOS), RIGHTS))?;
@@ -99,7 +102,11 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
             restore()?;
             return Err(error);
         }
-        let restore: Action = Box::new(restore);
+        let restore: Action = Box::new(move || {
+            let restored = restore();
+            drop(dir);
+            restored
+        });
         Ok::<_, Error>(((), restore))
     })?;
     Ok(Rival::Present(Some(undo)))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{Ended, Server, UZRAM, end, text};
-use testkit::beside::build;
+use testkit::beside;
 use testkit::rights::NOBODY;
 
 /// The scratch root, installed once, which every user may read.
@@ -26,7 +26,8 @@ fn root() -> &'static Path {
 }
 
 fn make(targets: &[&str], root: &Path) {
-    let built = build(Path::new(UZRAM), &["uzram-preload"]);
+    let library = beside::library(Path::new(UZRAM));
+    let built = library.parent().unwrap();
     let mut make = Command::new("make");
     make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
     make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));

@@ -28,6 +28,8 @@ pub enum Outcome {
 pub enum Direct {
     /// It issues the call: nothing is to be done for it, before or after.
     Issue,
+    /// It issues the call, and says by [`Hook::let_go`] that it has returned.
+    Held,
     /// It goes the long way, by [`Hook::call`].
     Dispatch,
 }
@@ -71,13 +73,17 @@ pub trait Hook: Sync {
         }
     }
 
-    /// Says what a wrapper does. It runs on the program's stack and may be interrupted by signals,
-    /// and never come back: it only looks. A call that is issued and fails with EFAULT goes the
-    /// long way after.
+    /// Says what a wrapper does. It runs on the program's stack, waits for nothing, may be
+    /// interrupted by signals, and never come back. A call that is issued and fails with EFAULT
+    /// goes the long way after.
     fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
         let _ = (number, args);
         Direct::Issue
     }
+
+    /// Comes after a call that [`direct`](Self::direct) has held something for, on the same thread,
+    /// unless a signal handler left the call for good.
+    fn let_go(&self) {}
 
     /// Sees SIGSEGV and SIGBUS of a touch before the program does, those within the hook's own code
     /// too; returns whether the touch may go on. `context` is what was interrupted.

@@ -25,14 +25,15 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     // SAFETY: the caller vouches for the call. Where memory was away nothing is lost by asking
     // once more, but what `Hook::direct` has let go on knowing so.
     let result = unsafe {
-        match get() {
-            Some(hook) if hook.direct(number, &args) == Direct::Issue => {
-                match raw_syscall(number, args) {
-                    EFAULT => dispatched_syscall(number, args),
-                    result => result,
+        match get().map(|hook| (hook, hook.direct(number, &args))) {
+            None | Some((_, Direct::Dispatch)) => dispatched_syscall(number, args),
+            Some((hook, how)) => {
+                let result = raw_syscall(number, args);
+                if how == Direct::Held {
+                    hook.let_go();
                 }
+                if result == EFAULT { dispatched_syscall(number, args) } else { result }
             }
-            _ => dispatched_syscall(number, args),
         }
     };
     if !(ERRORS..0).contains(&result) {

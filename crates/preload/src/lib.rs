@@ -15,6 +15,7 @@ mod begin;
 mod cost;
 mod ends;
 mod heap;
+mod held;
 mod left_out;
 mod local;
 mod mappings;

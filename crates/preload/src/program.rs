@@ -7,6 +7,7 @@
 use crate::cost::Cost;
 use crate::ends::{Ends, ends_for};
 use crate::heap::HEAP;
+use crate::held;
 use crate::local;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
@@ -75,16 +76,19 @@ impl Program {
         mappings::answer(&mut self.space.lock(), &self.arena, number, args)
     }
 
-    /// Returns whether the system may touch a buffer as it is, and will find it so: no other thread
-    /// can have it go.
-    fn is_there(&self, buffer: Range<usize>) -> bool {
+    /// Returns how a wrapper has the system touch a buffer that no thread has go meanwhile.
+    fn touched(&self, buffer: Range<usize>) -> Direct {
         let of = self.arena.addresses();
         if buffer.end <= of.start || of.end <= buffer.start {
-            return true;
+            return Direct::Issue;
         }
         let part = buffer.start.max(of.start)..buffer.end.min(of.end);
         let blocks = Space::around(&self.arena, &part);
-        self.threads.load(Relaxed) == 1 && self.arena.is_resident(blocks)
+        match self.threads.load(Relaxed) {
+            1 if self.arena.is_resident(blocks.clone()) => Direct::Issue,
+            2.. if held::hold(&self.arena, &blocks) => Direct::Held,
+            _ => Direct::Dispatch,
+        }
     }
 
     /// Ends the library's own thread, if a call asks for that: after all that may evict.
@@ -167,20 +171,21 @@ impl Hook for Program {
         if self.tree.as_ref().is_some_and(|file| file.tree.is_short()) {
             return Direct::Dispatch;
         }
-        let is_there = match number as i64 {
+        let (start, bytes) = match number as i64 {
             libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => {
-                self.is_there(args[1]..args[1].saturating_add(args[2]))
+                (args[1], args[2])
             }
             libc::SYS_recvfrom | libc::SYS_sendto if args[4] == 0 && args[5] == 0 => {
-                self.is_there(args[1]..args[1].saturating_add(args[2]))
+                (args[1], args[2])
             }
-            libc::SYS_poll => {
-                let bytes = args[1].saturating_mul(size_of::<libc::pollfd>());
-                self.is_there(args[0]..args[0].saturating_add(bytes))
-            }
-            _ => false,
+            libc::SYS_poll => (args[0], args[1].saturating_mul(size_of::<libc::pollfd>())),
+            _ => return Direct::Dispatch,
         };
-        if is_there { Direct::Issue } else { Direct::Dispatch }
+        self.touched(start..start.saturating_add(bytes))
+    }
+
+    fn let_go(&self) {
+        held::let_go(&self.arena);
     }
 
     fn fault(

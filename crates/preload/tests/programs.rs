@@ -90,6 +90,16 @@ fn so_does_one_of_several() {
     }
 }
 
+/// Wrappers hold the buffers of such a program's calls.
+#[test]
+fn calls_of_several_threads_are_whole() {
+    let place = place();
+    let program = place.compile(&sources(), "held");
+    let rounds = scaled(20, 400).to_string();
+    let stats = same(&place, "limit=6000000", &[program.to_str().unwrap(), &rounds]);
+    assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
+}
+
 #[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {

@@ -129,6 +129,12 @@ impl Arena {
         done
     }
 
+    /// Does what [`pin`](Self::pin) does where all of a range is there and nothing is to be waited
+    /// for; else nothing. Returns whether it did.
+    pub fn try_pin(&self, range: Range<usize>) -> bool {
+        self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
+    }
+
     /// Ends what one call of [`pin`](Self::pin) with this range began.
     ///
     /// # Errors

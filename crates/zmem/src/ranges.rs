@@ -62,6 +62,21 @@ impl Pager {
         Ok(())
     }
 
+    /// Pins blocks that are all there, without waiting for any; or none of them. Returns whether
+    /// it did.
+    pub(crate) fn try_pin(&self, units: Range<usize>) -> bool {
+        let is_pinned = |unit: &usize| {
+            let seen = self.words[*unit].load();
+            matches!(seen.state(), State::Resident | State::Plain)
+                && self.words[*unit].try_pin(seen)
+        };
+        let end = units.clone().find(|unit| !is_pinned(unit));
+        if let Some(end) = end {
+            self.unpin(units.start..end);
+        }
+        end.is_none()
+    }
+
     /// Removes the pins that one call of `pin` added.
     pub(crate) fn unpin(&self, units: Range<usize>) {
         self.words[units].iter().for_each(|word| word.unpin());

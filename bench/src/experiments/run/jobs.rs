@@ -33,7 +33,7 @@ pub(super) const JOBS: [Job; 6] = [
     job("g++", "g++", "g++", 2.0, compiler),
     job("redis", "redis-server", "redis-server", 2.0, redis),
     job("node", "node", "nodejs", 2.0, node),
-    job("sqlite3", "python3", "python3", 2.0, sqlite),
+    Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
     job("xz", "xz", "xz-utils", 1.5, xz),
 ];
 

@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use measure::memory::bytes;
 use measure::page::PAGE_SIZE;
 
@@ -104,7 +106,7 @@ impl Host {
     /// A server, once a file of its directory is there.
     fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
-        let ((pid, dir, ends), undo) = Undo::of(|| Host::spawn(disk, bytes, mount, begun))?;
+        let ((pid, dir, ends), undo) = Undo::of(|| Host::spawn(disk, bytes, mount))?;
         let host = Host { pid, dir, disk: *disk, ends: Mutex::new(ends), _undo: undo };
         while !host.dir.join(file).exists() || UnixStream::connect(host.dir.join("nbd")).is_err() {
             if begun.elapsed() > STARTS_WITHIN {
@@ -120,15 +122,15 @@ impl Host {
         disk: &Disk,
         bytes: u64,
         mount: Option<&str>,
-        begun: Instant,
     ) -> Result<((u32, PathBuf, Ends), Action), Error> {
-        let name = format!("uzram-bench-{}-{begun:?}", std::process::id());
-        let dir = env::temp_dir()
-            .join(name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', ""));
-        let mount = mount.map(|name| dir.join(name));
-        let made = mount.as_ref().unwrap_or(&dir);
         let remedy = "set TMPDIR to a directory of yours";
-        fs::create_dir_all(made).map_err(Error::file("create", made, remedy))?;
+        let dir = TempDir::with_prefix("uzram-bench-");
+        let dir = dir.map_err(Error::file("create in", &env::temp_dir(), remedy))?.keep();
+        let mount = mount.map(|name| dir.join(name));
+        if let Some(mount) = &mount {
+            let made = fs::create_dir(mount).inspect_err(|_| drop(fs::remove_dir_all(&dir)));
+            made.map_err(Error::file("create", mount, remedy))?;
+        }
         let mut command = disk.command(dir.join("nbd"), bytes, mount.clone())?;
         let is_ours = matches!(disk, Disk::Ours { .. });
         let end = || if is_ours { Stdio::piped() } else { Stdio::null() };
@@ -146,7 +148,8 @@ impl Host {
             let _ = child.kill();
             let _ = child.wait();
             if let Some(mount) = mount {
-                let _ = apart("umount").arg("-l").arg(mount).status();
+                // Where the server has unmounted it, there is nothing to be told.
+                let _ = apart("umount").arg("-l").arg(mount).stderr(Stdio::null()).status();
             }
             let _ = fs::remove_dir_all(&dir);
             Ok(())

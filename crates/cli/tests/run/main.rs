@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{Ended, UZRAM, end};
-use testkit::beside::build;
+use testkit::beside;
 use testkit::cgroup::Group;
 
-/// The library, built as the command is and beside it.
+/// The library, beside the command.
 fn library() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build(Path::new(UZRAM), &["uzram-preload"]).join("libuzram_preload.so"))
+    static BESIDE: OnceLock<PathBuf> = OnceLock::new();
+    BESIDE.get_or_init(|| beside::library(Path::new(UZRAM)))
 }
 
 /// `uzram run` with these options.

@@ -13,6 +13,7 @@ mod border;
 mod cache;
 mod device;
 mod jobs;
+mod pinned;
 mod pool;
 mod region;
 mod structs;

@@ -16,7 +16,7 @@
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev pkg-config python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
@@ -28,16 +28,20 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-# Where it is installed. BUILT, if it is given, has the command and the library, built already.
+# Where it is installed. BUILT, if it is given, has the command, the library and libuzram, built already.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 BINDIR = $(PREFIX)/bin
 LIBDIR = $(PREFIX)/lib
+INCLUDEDIR = $(PREFIX)/include
 SHAREDIR = $(PREFIX)/share
 UNITDIR = $(LIBDIR)/systemd/system
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+SONAME = libuzram.so.$(firstword $(subst ., ,$(VERSION)))
+FROM = $(or $(BUILT),$(RELEASE))
+LINK_LIBUZRAM = crates/capi/link.sh $(FROM)/libuzram_capi.a $(FROM)/libuzram $(PREFIX)
 
 .PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
@@ -46,8 +50,8 @@ run:
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
 
 libuzram:
-	cargo build --release --locked -p uzram-capi
-	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
+	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
+	$(LINK_LIBUZRAM)
 
 # But for those that are not published: the registry's packages of their names are others.
 package:
@@ -72,10 +76,18 @@ test: lint check-aarch64
 
 # A file that is there keeps what it says.
 install:
-	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload)
+	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload -p uzram-capi)
+	$(if $(BUILT),,$(LINK_LIBUZRAM))
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)
-	install -m 755 $(or $(BUILT),$(RELEASE))/uzram $(DESTDIR)$(BINDIR)/uzram
-	install -m 644 $(or $(BUILT),$(RELEASE))/libuzram_preload.so $(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so
+	install -m 755 $(FROM)/uzram $(DESTDIR)$(BINDIR)/uzram
+	install -m 644 $(FROM)/libuzram_preload.so $(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+	install -m 644 $(FROM)/libuzram/lib/libuzram.so.$(VERSION) $(FROM)/libuzram/lib/libuzram.a $(DESTDIR)$(LIBDIR)
+	ln -sf libuzram.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libuzram.so
+	install -m 644 $(FROM)/libuzram/include/uzram.h $(DESTDIR)$(INCLUDEDIR)/uzram.h
+	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(FROM)/libuzram/lib/pkgconfig/uzram.pc | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc
 	umask 022; $(DESTDIR)$(BINDIR)/uzram generate $(DESTDIR)$(SHAREDIR)
 	sed 's|@BINDIR@|$(BINDIR)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' packaging/uzram-serve@.service.in | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/uzram-serve@.service
@@ -84,6 +96,7 @@ install:
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf $(DESTDIR)$(SHAREDIR)/doc/uzram
 	test -e $(DESTDIR)$(SYSCONFDIR)/uzram.conf || \
 	  install -m 644 packaging/uzram.conf $(DESTDIR)$(SYSCONFDIR)/uzram.conf
+	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 
 # The configuration stays.
 uninstall:
@@ -91,7 +104,10 @@ uninstall:
 	rm -f $(DESTDIR)$(SHAREDIR)/man/man1/uzram.1 $(DESTDIR)$(SHAREDIR)/man/man1/uzram-*.1
 	rm -f $(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram $(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram
 	rm -f $(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libuzram.so $(SONAME) $(SONAME).* libuzram.a pkgconfig/uzram.pc)
+	rm -f $(DESTDIR)$(INCLUDEDIR)/uzram.h
 	rm -rf $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(SHAREDIR)/doc/uzram
+	$(if $(DESTDIR),,ldconfig || true)
 
 deb:
 	rm -rf $(DEB)/root

@@ -1,19 +1,28 @@
 //! What is built beside a program and that no crate can depend on: the library that `uzram run`
-//! loads, as its functions named `read` and `write` would take the place of the C library's.
+//! loads, as its functions named `read` and `write` would take the place of the C library's; and
+//! what libuzram is linked of.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Builds packages as a program was built, and returns the folder where all of it lies.
 pub fn build(program: &Path, packages: &[&str]) -> PathBuf {
+    let mut args = vec!["build"];
+    packages.iter().for_each(|package| args.extend(["-p", package]));
+    cargo(program, &args)
+}
+
+/// Builds a package's library as an archive for C, and nothing else of it, in the same way.
+pub fn build_archive(program: &Path, package: &str) -> PathBuf {
+    cargo(program, &["rustc", "--lib", "--crate-type", "staticlib", "-p", package])
+}
+
+fn cargo(program: &Path, args: &[&str]) -> PathBuf {
     let dir = program.parent().unwrap();
     let profile = dir.file_name().unwrap().to_str().unwrap();
     let profile = if profile == "debug" { "test" } else { profile };
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--profile", profile]);
-    packages.iter().for_each(|package| {
-        cargo.args(["-p", package]);
-    });
+    cargo.args(args).args(["--quiet", "--locked", "--profile", profile]);
     cargo.arg("--target-dir").arg(dir.parent().unwrap());
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output();
     let output = output.unwrap();

@@ -24,7 +24,7 @@ pub struct PoolPinned {
 pub extern "C" fn uzram_pool_pin(
     pool: Option<&Pool>,
     handle: u64,
-    start: Option<&mut *const c_void>,
+    start: Option<&mut MaybeUninit<*const c_void>>,
     object_bytes: Option<&mut u64>,
     out: Option<&mut MaybeUninit<Box<PoolPinned>>>,
 ) -> c_int {
@@ -34,7 +34,7 @@ pub extern "C" fn uzram_pool_pin(
             let pool = of(pool)?.clone();
             let handle = Handle::from_raw(handle)?;
             let guard = pool.read(&handle)?;
-            *start = guard.as_ptr().cast();
+            start.write(guard.as_ptr().cast());
             if let Some(object_bytes) = object_bytes {
                 *object_bytes = guard.len() as u64;
             }

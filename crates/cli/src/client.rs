@@ -3,7 +3,7 @@
 mod job;
 mod watch;
 
-use crate::admin::metrics;
+use crate::admin::{metrics, watch::run as watch_it};
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed, out_path};
 use crate::run::live;
@@ -13,6 +13,7 @@ use serve::control::Request;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
+use watch::Disk;
 use zram::{Access, Attribute, JobKind, attributes};
 
 /// Attributes that are paths of files. The server runs elsewhere.
@@ -42,10 +43,18 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
                 None => asked.and_then(|()| crate::print_result(out.out.flush())),
             }
         }
-        ClientCommand::Stat { process: Some(process), json, .. } => {
-            crate::print(&live::stat(*process, *json)?)
+        ClientCommand::Stat { process: Some(process), watch, prometheus, json, .. } => {
+            let program = live::find(*process)?;
+            match (*watch, *prometheus, *json) {
+                (true, _, json) => watch_it(program, json),
+                (_, true, _) => crate::print(&live::metrics(&program)),
+                (_, _, true) => crate::print(&program.figures().json()),
+                _ => crate::print(&program.figures().table()),
+            }
         }
-        ClientCommand::Stat { server, watch: true, json, .. } => watch::run(&server.path()?, *json),
+        ClientCommand::Stat { server, watch: true, json, .. } => {
+            watch_it(Disk::new(server.path()?), *json)
+        }
         ClientCommand::Stat { server, prometheus: true, .. } => {
             let stat = text(&server.path()?, &Request::Stat)?;
             crate::print(&metrics::text(&parsed(&stat)?))

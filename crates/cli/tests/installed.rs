@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{Ended, Server, UZRAM, end, text};
-use testkit::beside::build;
+use testkit::beside::{build, build_archive};
 use testkit::rights::NOBODY;
 
 /// The scratch root, installed once, which every user may read.
@@ -25,13 +25,28 @@ fn root() -> &'static Path {
     .path()
 }
 
-fn make(targets: &[&str], root: &Path) {
-    let built = build(Path::new(UZRAM), &["uzram-preload"]);
+/// The folder of what is installed, built as the command was.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = build(Path::new(UZRAM), &["uzram-preload"]);
+        build_archive(Path::new(UZRAM), "uzram-capi");
+        made(&["libuzram"], &built, &["PREFIX=/elsewhere"]);
+        built
+    })
+}
+
+fn made(targets: &[&str], built: &Path, variables: &[&str]) {
     let mut make = Command::new("make");
     make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
-    make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));
-    let ended = end(make.arg(format!("BUILT={}", built.display())).env_remove("MAKEFLAGS"));
+    make.args(variables).arg(format!("BUILT={}", built.display()));
+    let ended = end(make.env_remove("MAKEFLAGS"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+fn make(targets: &[&str], root: &Path) {
+    let root = format!("DESTDIR={}", root.display());
+    made(targets, built(), &["PREFIX=/usr", "SYSCONFDIR=/etc", &root]);
 }
 
 /// The installed command, as user nobody where this is root.
@@ -105,6 +120,66 @@ fn programs_find_the_installed_library() {
     is_fine(&ended);
     let library = root().join("usr/lib/uzram/libuzram_preload.so");
     assert!(ended.out.contains(library.to_str().unwrap()), "{}", ended.out);
+}
+
+/// What compiles a program with libuzram, as pkg-config says of what is installed; without it, as
+/// the file says that it would read.
+fn flags() -> Vec<String> {
+    let lib = root().join("usr/lib");
+    let text = fs::read_to_string(lib.join("pkgconfig/uzram.pc")).unwrap();
+    // It says where things will be, not where they were put together.
+    assert!(text.starts_with("prefix=/usr\n"), "{text}");
+    assert!(!text.contains(root().to_str().unwrap()) && !text.contains("elsewhere"), "{text}");
+    let line = if has("pkg-config") {
+        let mut asks = Command::new("pkg-config");
+        asks.args(["--cflags", "--libs", "uzram"]).env("PKG_CONFIG_SYSROOT_DIR", root());
+        asks.env("PKG_CONFIG_LIBDIR", lib.join("pkgconfig"));
+        let ended = end(&mut asks);
+        is_fine(&ended);
+        ended.out
+    } else {
+        let lines = text.lines().filter_map(|line| line.split_once(": "));
+        let flags = lines.filter(|(name, _)| ["Cflags", "Libs"].contains(name));
+        let flags: Vec<_> = flags.map(|(_, flags)| flags).collect();
+        let dirs = [("${includedir}", "usr/include"), ("${libdir}", "usr/lib")];
+        dirs.iter().fold(flags.join(" "), |flags, (name, dir)| {
+            flags.replace(name, root().join(dir).to_str().unwrap())
+        })
+    };
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn programs_in_c_are_built_with_the_installed_library() {
+    let dir = scratch();
+    let [source, program] = ["program.c", "program"].map(|name| dir.path().join(name));
+    fs::write(
+        &source,
+        "#include <stdio.h>\n#include <string.h>\n#include <uzram.h>\nint main(void)\n{\n\
+         struct uzram_pool_options options = UZRAM_INIT(struct uzram_pool_options);\n\
+         uzram_pool *pool; uint64_t handle; char bytes[8] = \"\";\n\
+         if (uzram_pool_new(&options, &pool) || uzram_pool_store(pool, \"kept\", 5, &handle) ||\n\
+         uzram_pool_read(pool, handle, bytes, sizeof bytes, NULL)) return 1;\n\
+         uzram_pool_destroy(pool);\nputs(bytes);\nreturn uzram_version() >> 16 != \
+         UZRAM_VERSION_MAJOR;\n}\n",
+    )
+    .unwrap();
+    let mut cc = Command::new("cc");
+    is_fine(&end(cc.args(["-Wall", "-Werror", "-o"]).arg(&program).arg(&source).args(flags())));
+    let lib = root().join("usr/lib");
+    let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
+    // It asks for the one of this interface, whatever is installed later.
+    let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
+    assert!(asks.contains("Shared library: [libuzram.so.0]"), "{asks}");
+    let version = env!("CARGO_PKG_VERSION");
+    for (link, to) in [
+        ("libuzram.so", "libuzram.so.0".to_owned()),
+        ("libuzram.so.0", format!("libuzram.so.{version}")),
+    ] {
+        assert_eq!(fs::read_link(lib.join(link)).unwrap(), Path::new(&to));
+    }
+    assert!(fs::read(lib.join("libuzram.a")).unwrap().starts_with(b"!<arch>\n"));
 }
 
 #[test]
@@ -209,12 +284,41 @@ fn a_package_has_all_of_it() {
     let package = package.into_iter().find(|path| path.extension().is_some_and(|e| e == "deb"));
     let package = package.unwrap();
     let listed = end(Command::new("dpkg-deb").arg("--contents").arg(&package)).out;
-    for name in ["bin/uzram", "lib/uzram/libuzram_preload.so", "share/man/man1/uzram-serve.1"] {
+    for name in [
+        "bin/uzram",
+        "include/uzram.h",
+        "lib/libuzram.a",
+        concat!("lib/libuzram.so.", env!("CARGO_PKG_VERSION")),
+        "lib/pkgconfig/uzram.pc",
+        "lib/uzram/libuzram_preload.so",
+        "share/doc/uzram/changelog.gz",
+        "share/doc/uzram/copyright",
+        "share/man/man1/uzram-serve.1.gz",
+    ] {
         let line = listed.lines().find(|line| line.ends_with(&format!(" ./usr/{name}"))).unwrap();
         assert!(line.contains(" root/root "), "{line}");
     }
     let depends = end(Command::new("dpkg-deb").arg("--field").arg(&package).arg("Depends")).out;
-    assert!(depends.starts_with("libc6 (>= 2."), "{depends}");
+    assert!(depends.starts_with("libc6 (>= 2.") && depends.contains(", libgcc-s1"), "{depends}");
+    let [files, control] = ["files", "control"].map(|name| dir.path().join(name));
+    is_fine(&end(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&files)));
+    is_fine(&end(Command::new("dpkg-deb").arg("--control").arg(&package).arg(&control)));
+    let told = |name: &str| fs::read_to_string(control.join(name)).unwrap();
+    let (sums, triggers, shlibs) = (told("md5sums"), told("triggers"), told("shlibs"));
+    let mut md5sum = Command::new("md5sum");
+    let checked =
+        end(md5sum.args(["--check", "--strict"]).arg(control.join("md5sums")).current_dir(&files));
+    assert_eq!((checked.code, checked.out.lines().count()), (Some(0), sums.lines().count()));
+    let all = end(Command::new("find").arg(files.join("usr")).args(["-type", "f"])).out;
+    assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
+    assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
+    assert_eq!(shlibs, "libuzram 0 uzram (>= 0.1.0)\n");
+    // What it packs runs.
+    let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
+    assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
+    let help =
+        Command::new("man").arg("-l").arg(files.join("usr/share/man/man1/uzram.1.gz")).output();
+    assert!(help.is_err() || help.is_ok_and(|page| page.status.success()));
 }
 
 #[test]
@@ -225,6 +329,7 @@ fn what_was_installed_goes_but_the_configuration() {
     make(&["install"], root.path());
     assert_eq!(fs::read_to_string(root.path().join("etc/uzram.conf")).unwrap(), "[own]\n");
     make(&["uninstall"], root.path());
-    let found = end(Command::new("find").arg(root.path()).args(["-type", "f", "-printf", "%P\n"]));
+    let found =
+        end(Command::new("find").arg(root.path()).args(["!", "-type", "d", "-printf", "%P\n"]));
     assert_eq!(found.out, "etc/uzram.conf\n");
 }

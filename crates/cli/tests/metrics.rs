@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use support::metrics::lint;
 use support::{ENDS_WITHIN, PAGE, Server, UZRAM, end, serve, text};
 
 /// A server of metrics on a port that the system chooses, and that port's URI.
@@ -66,20 +67,6 @@ fn metrics_are_served_and_say_what_stat_says() {
         concat!("algorithm=\"lz4\",disk=\"a b\",version=\"", env!("CARGO_PKG_VERSION"), "\"");
     assert!(body.contains(&format!("uzram_info{{{info}}} 1\n")), "{body}");
     lint(body);
-}
-
-/// Has Prometheus' own tool look at it.
-fn lint(metrics: &str) {
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
-    promtool.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut child) = promtool.spawn() else {
-        eprintln!("SKIPPED: promtool is not installed (Debian's package prometheus has it)");
-        return;
-    };
-    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
-    let checked = child.wait_with_output().unwrap();
-    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
 }
 
 #[test]

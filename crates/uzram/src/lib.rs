@@ -100,6 +100,12 @@
 //! # Features
 //! `slab` and `zmem` are on by default. `serve` is not. None of them brings a command line.
 //!
+//! # Programs in C
+//! libuzram has all of this for C and C++ (`make libuzram`; `uzram.h` documents it). It is the
+//! package `uzram-capi`, which depends on this one, so it can't be a feature here. A library in Rust
+//! that is to export the same functions beside its own depends on that package too, and says
+//! `use uzram_capi as _;`.
+//!
 //! # Layers
 //! The crates below are here in whole, under their names: [`page`], [`zsmalloc`], [`zcomp`],
 //! [`zram`], `slab`, `zmem`, `serve`. The names of this page are theirs.

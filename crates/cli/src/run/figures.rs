@@ -21,8 +21,8 @@ const LARGEST: [&str; 7] = [
 ];
 
 /// See the module.
-#[derive(Debug, Serialize)]
-pub(super) struct Figures {
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Figures {
     processes: Vec<Line>,
     /// What they come to together.
     sum: Line,
@@ -101,12 +101,36 @@ impl Figures {
         Figures { processes, sum, tree_held_max, is_short }
     }
 
-    pub(super) fn json(&self) -> String {
+    /// Returns what each process has told.
+    pub(super) fn processes(&self) -> &[Line] {
+        &self.processes
+    }
+
+    /// Returns what they come to together, of one name; 0 where there is none.
+    pub(super) fn sum(&self, name: &str) -> u64 {
+        number(&self.sum, name)
+    }
+
+    pub(super) fn held_max(&self) -> u64 {
+        self.tree_held_max
+    }
+
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short == Some(true)
+    }
+
+    pub(crate) fn json(&self) -> String {
         json(self)
     }
 
+    /// Returns the same as one line.
+    pub(super) fn json_line(&self) -> String {
+        // As in `json`, nothing can fail.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
     /// Returns a line for each process, and one for all.
-    pub(super) fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         if self.processes.is_empty() {
             return match self.is_short {
                 None => "no process told what it did: those that a signal ends tell nothing\n",
@@ -155,12 +179,12 @@ impl Figures {
 }
 
 /// Returns a number of a line; 0 where it has none.
-fn number(line: &Line, name: &str) -> u64 {
+pub(super) fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Returns a text of a line, which any program may have written: nothing in it steers a terminal.
-fn text(line: &Line, name: &str) -> String {
+pub(super) fn text(line: &Line, name: &str) -> String {
     let told = line.get(name).and_then(Value::as_str).unwrap_or_default();
     told.replace(char::is_control, "\u{fffd}")
 }

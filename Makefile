@@ -1,7 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
-# make deb              a Debian package, in target/deb
+# make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth

@@ -47,7 +47,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             let program = live::find(*process)?;
             match (*watch, *prometheus, *json) {
                 (true, _, json) => watch_it(program, json),
-                (_, true, _) => crate::print(&live::metrics(&program)),
+                (_, true, _) => crate::print(&live::metrics::text(&program)),
                 (_, _, true) => crate::print(&program.figures().json()),
                 _ => crate::print(&program.figures().table()),
             }

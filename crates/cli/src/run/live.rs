@@ -6,13 +6,12 @@
 //! The file is written by programs that may be anyone's, or were killed midway: its numbers are
 //! shown as they are, and nothing else is done with them.
 
-mod metrics;
+pub(crate) mod metrics;
 mod watch;
 
 use super::figures::{Figures, Line};
 use super::tree::{self, Found};
 use crate::error::{Error, failed};
-pub(crate) use metrics::text as metrics;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde_json::Value;

@@ -41,7 +41,7 @@ DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SONAME = libuzram.so.$(firstword $(subst ., ,$(VERSION)))
 FROM = $(or $(BUILT),$(RELEASE))
-LINK_LIBUZRAM = crates/capi/link.sh $(FROM)/libuzram_capi.a $(FROM)/libuzram $(PREFIX)
+LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 
 .PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
@@ -74,45 +74,47 @@ test: lint check-aarch64
 	cargo test --workspace --locked
 	$(MAKE) loom
 
-# A file that is there keeps what it says.
+# A file that is there keeps what it says. Folders are open to all, whatever the mask.
+INSTALL = umask 022; install
 install:
 	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload -p uzram-capi)
 	$(if $(BUILT),,$(LINK_LIBUZRAM))
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)
-	install -m 755 $(FROM)/uzram $(DESTDIR)$(BINDIR)/uzram
-	install -m 644 $(FROM)/libuzram_preload.so $(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
-	install -m 644 $(FROM)/libuzram/lib/libuzram.so.$(VERSION) $(FROM)/libuzram/lib/libuzram.a $(DESTDIR)$(LIBDIR)
-	ln -sf libuzram.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libuzram.so
-	install -m 644 $(FROM)/libuzram/include/uzram.h $(DESTDIR)$(INCLUDEDIR)/uzram.h
-	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(FROM)/libuzram/lib/pkgconfig/uzram.pc | \
-	  install -m 644 /dev/stdin $(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc
-	umask 022; $(DESTDIR)$(BINDIR)/uzram generate $(DESTDIR)$(SHAREDIR)
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSCONFDIR)" \
+	  "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
+	$(INSTALL) -m 755 "$(FROM)/uzram" "$(DESTDIR)$(BINDIR)/uzram"
+	$(INSTALL) -m 644 "$(FROM)/libuzram_preload.so" "$(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so"
+	$(INSTALL) -m 644 "$(FROM)/libuzram/lib/libuzram.so.$(VERSION)" "$(FROM)/libuzram/lib/libuzram.a" "$(DESTDIR)$(LIBDIR)"
+	ln -sf libuzram.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/$(SONAME)"
+	ln -sf $(SONAME) "$(DESTDIR)$(LIBDIR)/libuzram.so"
+	$(INSTALL) -m 644 "$(FROM)/libuzram/include/uzram.h" "$(DESTDIR)$(INCLUDEDIR)/uzram.h"
+	sed 's|^prefix=.*|prefix=$(PREFIX)|' "$(FROM)/libuzram/lib/pkgconfig/uzram.pc" | \
+	  install -m 644 /dev/stdin "$(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc"
+	umask 022; "$(DESTDIR)$(BINDIR)/uzram" generate "$(DESTDIR)$(SHAREDIR)"
 	sed 's|@BINDIR@|$(BINDIR)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' packaging/uzram-serve@.service.in | \
-	  install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/uzram-serve@.service
-	install -m 644 packaging/uzram-serve@.socket $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
-	install -d $(DESTDIR)$(SHAREDIR)/doc/uzram
-	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf $(DESTDIR)$(SHAREDIR)/doc/uzram
-	test -e $(DESTDIR)$(SYSCONFDIR)/uzram.conf || \
-	  install -m 644 packaging/uzram.conf $(DESTDIR)$(SYSCONFDIR)/uzram.conf
+	  install -m 644 /dev/stdin "$(DESTDIR)$(UNITDIR)/uzram-serve@.service"
+	$(INSTALL) -m 644 packaging/uzram-serve@.socket "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
+	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf "$(DESTDIR)$(SHAREDIR)/doc/uzram"
+	test -e "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || \
+	  install -m 644 packaging/uzram.conf "$(DESTDIR)$(SYSCONFDIR)/uzram.conf"
 	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 
 # The configuration stays.
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/uzram $(DESTDIR)$(UNITDIR)/uzram-serve@.service $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
-	rm -f $(DESTDIR)$(SHAREDIR)/man/man1/uzram.1 $(DESTDIR)$(SHAREDIR)/man/man1/uzram-*.1
-	rm -f $(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram $(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram
-	rm -f $(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libuzram.so $(SONAME) $(SONAME).* libuzram.a pkgconfig/uzram.pc)
-	rm -f $(DESTDIR)$(INCLUDEDIR)/uzram.h
-	rm -rf $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(SHAREDIR)/doc/uzram
+	rm -f "$(DESTDIR)$(BINDIR)/uzram" "$(DESTDIR)$(UNITDIR)/uzram-serve@.service" "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
+	rm -f "$(DESTDIR)$(SHAREDIR)/man/man1/uzram.1" "$(DESTDIR)$(SHAREDIR)/man/man1/"uzram-*.1
+	rm -f "$(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram" "$(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram"
+	rm -f "$(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish"
+	rm -f "$(DESTDIR)$(LIBDIR)/libuzram.so" "$(DESTDIR)$(LIBDIR)/$(SONAME)" "$(DESTDIR)$(LIBDIR)/$(SONAME)".*
+	rm -f "$(DESTDIR)$(LIBDIR)/libuzram.a" "$(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc" "$(DESTDIR)$(INCLUDEDIR)/uzram.h"
+	rm -rf "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
 	$(if $(DESTDIR),,ldconfig || true)
 
+# What make makes absolute has no spaces.
 deb:
-	rm -rf $(DEB)/root
-	$(MAKE) install DESTDIR=$(abspath $(DEB)/root) PREFIX=/usr SYSCONFDIR=/etc
-	tools/deb.sh $(DEB)/root $(VERSION) $(DEB)
+	$(if $(word 2,$(abspath $(DEB))),$(error deb: the path '$(DEB)' has spaces; set CARGO_TARGET_DIR to one without))
+	rm -rf "$(DEB)/root"
+	$(MAKE) install DESTDIR="$(abspath $(DEB)/root)" PREFIX=/usr SYSCONFDIR=/etc
+	tools/deb.sh "$(DEB)/root" $(VERSION) "$(DEB)"
 
 ratchet:
 	UZRAM_RATCHET=lower cargo test -p style --locked

@@ -3,6 +3,7 @@
 # PREFIX=/usr, and becomes as Debian wants it. With cargo-deb: `cargo deb -p uzram-cli --no-build` after `make deb`
 # makes the same of the same files.
 set -eu
+umask 022
 root=$1 version=$2 out=$3
 here=$(cd "$(dirname "$0")/.." && pwd)
 arch=$(dpkg --print-architecture)

@@ -5,7 +5,6 @@
 
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::error::Error as _;
 use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};

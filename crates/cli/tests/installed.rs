@@ -37,8 +37,11 @@ fn built() -> &'static Path {
 }
 
 fn made(targets: &[&str], built: &Path, variables: &[&str]) {
-    let mut make = Command::new("make");
-    make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
+    // Whatever its mask, all may read what it installs.
+    let mut make = Command::new("sh");
+    make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .args(targets);
     make.args(variables).arg(format!("BUILT={}", built.display()));
     let ended = end(make.env_remove("MAKEFLAGS"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -246,6 +249,10 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
+    // To restore takes long; and who failed is not followed by one that is empty.
+    for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
+        assert!(service.contains(line), "{line} in {service}");
+    }
     if !has("systemd-analyze") {
         return;
     }
@@ -276,8 +283,12 @@ fn a_package_has_all_of_it() {
     let tree = dir.path().join("root");
     make(&["install"], &tree);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/deb.sh");
-    let mut deb = Command::new(script);
-    deb.arg(&tree).arg("0.1.0").arg(dir.path()).env("COMPRESSION", "none");
+    let mut deb = Command::new("sh");
+    deb.args(["-c", "umask 077; exec \"$@\"", "sh", script])
+        .arg(&tree)
+        .arg("0.1.0")
+        .arg(dir.path())
+        .env("COMPRESSION", "none");
     let ended = end(&mut deb);
     is_fine(&ended);
     let package = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -320,13 +331,16 @@ fn a_package_has_all_of_it() {
 
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
-    let root = scratch();
-    make(&["install"], root.path());
-    fs::write(root.path().join("etc/uzram.conf"), "[own]\n").unwrap();
-    make(&["install"], root.path());
-    assert_eq!(fs::read_to_string(root.path().join("etc/uzram.conf")).unwrap(), "[own]\n");
-    make(&["uninstall"], root.path());
-    let found =
-        end(Command::new("find").arg(root.path()).args(["!", "-type", "d", "-printf", "%P\n"]));
+    let dir = scratch();
+    // A path with a space is one path.
+    let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
+    fs::write(&other, "stays").unwrap();
+    make(&["install"], &root);
+    fs::write(root.join("etc/uzram.conf"), "[own]\n").unwrap();
+    make(&["install"], &root);
+    assert_eq!(fs::read_to_string(root.join("etc/uzram.conf")).unwrap(), "[own]\n");
+    make(&["uninstall"], &root);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "stays");
+    let found = end(Command::new("find").arg(&root).args(["!", "-type", "d", "-printf", "%P\n"]));
     assert_eq!(found.out, "etc/uzram.conf\n");
 }

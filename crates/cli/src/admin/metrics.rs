@@ -5,6 +5,10 @@ use crate::status::{RunningJob, Stat};
 use prometheus::Opts;
 use zram::SLOT_BYTES;
 
+/// Most bytes of a disk's name that stand at each of its metrics: what is answered is bounded, as
+/// memory of the server is reserved for it.
+const NAME_MAX: usize = 128;
+
 /// Metrics of one disk.
 struct Disk<'s> {
     metrics: Metrics,
@@ -29,7 +33,8 @@ impl Disk<'_> {
 
 /// Returns the metrics of a disk, in text.
 pub(crate) fn text(stat: &Stat) -> String {
-    let disk = Disk { metrics: Metrics::default(), name: &stat.name };
+    let name = &stat.name[..stat.name.floor_char_boundary(NAME_MAX)];
+    let disk = Disk { metrics: Metrics::default(), name };
     let info = disk.options("info", "What runs: its version, and the disk's algorithm.");
     let info = info.const_label("version", env!("CARGO_PKG_VERSION"));
     disk.metrics.gauge(info.const_label("algorithm", &stat.algorithm), 1.0);
@@ -123,5 +128,14 @@ mod tests {
         let values = text.lines().filter(|line| !line.starts_with('#')).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP uzram_")).count();
         assert_eq!((values, helps), (24, 24), "{text}");
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
+        let text = text(&stat);
+        assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
+        // With what it is made of, it has to be within what is reserved for a client.
+        assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

@@ -54,6 +54,14 @@ impl Passed {
             };
             *place = Some(listening);
         }
+        let control = passed.control.as_ref().map(Listening::address);
+        if let Some(address) = control.filter(|address| !matches!(address, Address::Unix(_))) {
+            return Err(failed(format!(
+                "the socket that the service manager passed for control is at {address}, where no \
+                 one knows who asks; give it a path, or say what each socket is for \
+                 (FileDescriptorName=nbd, control or metrics)"
+            )));
+        }
         passed.check(args)?;
         Ok(passed)
     }

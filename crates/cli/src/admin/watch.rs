@@ -2,14 +2,16 @@
 
 use crate::error::{Error, no_handler};
 use crate::log::log;
-use measure::Interrupt;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag::register_conditional_shutdown;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a line is printed, and how often Ctrl-C is looked for.
+/// How often a line is printed.
 const EVERY: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(50);
 
 /// The head is printed again after so many lines: what was above has scrolled away.
 const LINES: u64 = 20;
@@ -43,7 +45,9 @@ pub(crate) trait Watched {
 
 /// Prints until Ctrl-C, or until it ends; neither is an error, if there was something.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
-    let interrupt = Interrupt::install().map_err(no_handler)?;
+    // At once, though it waits for who does not answer.
+    register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
+        .map_err(no_handler)?;
     let style = match (is_json, std::io::stdout().is_terminal()) {
         (true, _) => Style::Json,
         (false, true) => Style::Bars,
@@ -61,12 +65,7 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
             break;
         }
         next = (next + EVERY).max(Instant::now());
-        while Instant::now() < next && !interrupt.is_set() {
-            sleep(TICK.min(next.saturating_duration_since(Instant::now())));
-        }
-        if interrupt.is_set() {
-            break;
-        }
+        sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ install:
 	  install -m 644 /dev/stdin "$(DESTDIR)$(UNITDIR)/uzram-serve@.service"
 	$(INSTALL) -m 644 packaging/uzram-serve@.socket "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
 	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf "$(DESTDIR)$(SHAREDIR)/doc/uzram"
-	test -e "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || \
+	test -e "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || test -L "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || \
 	  install -m 644 packaging/uzram.conf "$(DESTDIR)$(SYSCONFDIR)/uzram.conf"
 	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 

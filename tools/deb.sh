@@ -4,7 +4,7 @@
 # makes the same of the same files.
 set -eu
 umask 022
-root=$1 version=$2 out=$3
+root=$1 version=$(echo "$2" | sed 's/-/~/') out=$3
 here=$(cd "$(dirname "$0")/.." && pwd)
 arch=$(dpkg --print-architecture)
 doc=$root/usr/share/doc/uzram
@@ -66,8 +66,8 @@ Description: compressed RAM disk and page store in user space
 CONTROL
 echo /etc/uzram.conf > "$root/DEBIAN/conffiles"
 echo "libuzram $major uzram (>= $version)" > "$root/DEBIAN/shlibs"
-cp "$here/packaging/triggers" "$root/DEBIAN/triggers"
+cp "$here"/packaging/deb/* "$root/DEBIAN"
 (cd "$root" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2) > "$root/DEBIAN/md5sums"
 chmod 644 "$root"/DEBIAN/*
-chmod 755 "$root/DEBIAN"
+chmod 755 "$root/DEBIAN" "$root/DEBIAN/postinst" "$root/DEBIAN/postrm"
 dpkg-deb -Z"${COMPRESSION:-xz}" --root-owner-group --build "$root" "$out"

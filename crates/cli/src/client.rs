@@ -171,7 +171,7 @@ fn parsed(stat: &str) -> Result<Stat, Error> {
 
 /// As `zramctl` prints a device: a head and a line.
 fn table(stat: Stat) -> String {
-    let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
+    let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [
         ("NAME", name),
         ("ALGORITHM", stat.algorithm),

@@ -103,6 +103,7 @@ fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     let mut options = Vec::new();
     for (key, value) in properties.iter() {
         let found = of_key(key, value, &file.given, serve);
+        let (key, value) = (key.escape_debug(), value.escape_debug());
         let found = found.map_err(|why| unfit(format!("{key} = {value}: {why}")))?;
         options.extend(found.into_iter().map(OsString::from));
     }

@@ -127,6 +127,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
         ("nbd", &["--size", "1M", "--nbd", "unix:x"][..], "2", "--nbd: the service manager passed"),
         ("a:b", &["--size", "1M", "--control", "x"], "2", "--control: the service manager"),
         ("a:", &["--size", "1M", "--metrics", "x"], "2", "--metrics"),
+        ("nbd:nbd", &["--size", "1M"], "1", "two sockets named 'nbd'"),
         ("nbd:metrics:control", &["--size", "1M"], "1", "for control is at tcp:127.0.0.1:"),
     ] {
         let dir = tempfile::tempdir_in(dir.path()).unwrap();

@@ -165,7 +165,7 @@ fn a_line_comes_every_second_until_ctrl_c_or_the_end() {
     assert_eq!(plain.wait().unwrap().code(), Some(0));
     let mut said = String::new();
     plain.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(said, "uzram: the server has ended, and the disk with it\n");
+    assert_eq!(said, "uzram: the server has ended\n");
 
     let ended = end(Command::new(UZRAM).args(["stat", "--watch", "--control", &server.control()]));
     assert!(ended.code == Some(1) && ended.err.contains("no server answers"), "{ended:?}");

@@ -93,7 +93,7 @@ fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
         ("job_done_bytes", "How far the job under way is.", bytes(*done)),
         ("job_size_bytes", "How much it has to do; 0: not known.", bytes(*of)),
     ] {
-        disk.metrics.gauge(disk.options(name, help).const_label("job", kind), value);
+        disk.metrics.gauge(disk.options(name, help).const_label("kind", kind), value);
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             "uzram_compaction_cpu_seconds_total{disk=\"a\\\"b\"} 1.5",
             "# TYPE uzram_compaction_cpu_seconds_total counter",
             "# TYPE uzram_memory_bytes gauge",
-            "uzram_job_done_bytes{disk=\"a\\\"b\",job=\"save\"} 8192",
+            "uzram_job_done_bytes{disk=\"a\\\"b\",kind=\"save\"} 8192",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }

@@ -40,8 +40,13 @@ impl Passed {
         for (name, socket) in sockets {
             let listening = Listening::passed(socket).map_err(failed)?;
             match passed.place(&name) {
+                None => unnamed.push(listening),
                 Some(place) if place.is_none() => *place = Some(listening),
-                _ => unnamed.push(listening),
+                Some(_) => {
+                    return Err(failed(format!(
+                        "the service manager passed two sockets named '{name}'; pass one"
+                    )));
+                }
             }
         }
         for listening in unnamed {

@@ -1,11 +1,12 @@
 //! `uzram stat --watch`: a device that is served.
 
-use super::{parsed, text};
-use crate::admin::watch::{BAR_COLUMN, Style, Watched, bar};
-use crate::error::Error;
+use super::parsed;
+use crate::admin::watch::{Style, Watched, bar, bar_column};
+use crate::error::{Error, failed};
+use crate::log::log;
 use crate::status::Stat;
 use measure::text::human;
-use serve::control::Request;
+use serve::control::{AskError, Request};
 use std::path::PathBuf;
 
 /// The device of a server.
@@ -21,7 +22,7 @@ impl Disk {
 }
 
 impl Watched for Disk {
-    const ENDED: &'static str = "the server has ended, and the disk with it";
+    const ENDED: &'static str = "the server has ended";
 
     fn head(style: Style) -> String {
         let columns = format!(
@@ -29,19 +30,28 @@ impl Watched for Disk {
             "DATA", "COMPR", "MEMORY", "RATIO", "CLIENTS"
         );
         match style {
-            Style::Bars => {
-                format!("{columns}  {:<w$}  {:<w$}  JOB\n", "DISK", "LIMIT", w = BAR_COLUMN)
+            Style::Bars(bar) => {
+                let w = bar_column(bar);
+                format!("{columns}  {:<w$}  {:<w$}  JOB\n", "DISK", "LIMIT")
             }
             _ => format!("{columns}  JOB\n"),
         }
     }
 
     fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
-        let stat = match text(&self.control, &Request::Stat) {
-            Err(_) if self.has_answered => return Ok(None),
-            stat => stat?,
-        };
-        self.has_answered = true;
+        let mut stat = Vec::new();
+        match Request::Stat.ask(&self.control, &mut stat) {
+            Ok(()) => self.has_answered = true,
+            Err(error) if !self.has_answered => return Err(failed(error)),
+            Err(AskError::Unreached { .. }) => return Ok(None),
+            // It may be busy, or be ending: the next second tells.
+            Err(AskError::Broken(_)) => return Ok(Some(String::new())),
+            Err(error) => {
+                log!("{error}");
+                return Ok(Some(String::new()));
+            }
+        }
+        let stat = String::from_utf8_lossy(&stat).into_owned();
         Ok(Some(if style == Style::Json { stat } else { line(&parsed(&stat)?, style) }))
     }
 }
@@ -54,9 +64,9 @@ fn line(stat: &Stat, style: Style) -> String {
     let (data, compressed) = (human(stat.orig_data_size), human(stat.compr_data_size));
     let (memory, clients) = (human(stat.mem_total), stat.connections);
     let mut line = format!("{data:>10} {compressed:>10} {memory:>10} {ratio:>7.2} {clients:>7}");
-    if style == Style::Bars {
+    if let Style::Bars(width) = style {
         let bars = [(stat.orig_data_size, stat.disksize), (stat.mem_used_total, stat.mem_limit)];
-        bars.iter().for_each(|&(part, of)| line += &format!("  {}", bar(part, of)));
+        bars.iter().for_each(|&(part, of)| line += &format!("  {}", bar(part, of, width)));
     }
     let job = stat.job.as_ref().map_or_else(
         || "-".to_owned(),
@@ -82,11 +92,12 @@ mod tests {
             job: Some(RunningJob { kind: "save".to_owned(), done: 1, of: 4 }),
             ..Stat::default()
         };
-        for style in [Style::Plain, Style::Bars] {
+        for style in [Style::Plain, Style::Bars(16), Style::Bars(0)] {
             let (head, line) = (Disk::head(style), line(&stat, style));
             assert_eq!(head.find("JOB"), line.find("save 25%"), "{head}{line}");
             assert!(line.contains("4.00") && line.contains("512.0 MiB"), "{line}");
-            assert_eq!(line.contains("[########........]  50%"), style == Style::Bars, "{line}");
+            let has_bar = line.contains("[########........]  50%");
+            assert_eq!(has_bar, style == Style::Bars(16), "{line}");
         }
     }
 }

@@ -84,6 +84,11 @@ impl SaveFile {
         &self.path
     }
 
+    /// Returns whether a file is there.
+    pub(super) fn is_there(&self) -> bool {
+        there(&self.path).is_some()
+    }
+
     /// Returns whether the file must not be replaced: it is not the file that was there at the
     /// start, or that this process saved, or [`protect`](Self::protect) was called.
     pub(super) fn is_protected(&self) -> bool {

@@ -1,7 +1,7 @@
 //! `uzram stat PID --watch`: a program that runs.
 
 use super::Program;
-use crate::admin::watch::{BAR_COLUMN, Style, Watched, bar};
+use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;
 use crate::run::figures::Figures;
 use measure::text::human;
@@ -11,12 +11,13 @@ impl Watched for Program {
 
     fn head(style: Style) -> String {
         let columns = format!(
-            "{:>10} {:>10} {:>10} {:>10} {:>7} {:>9}",
-            "RESIDENT", "STORED", "COMPR", "HELD", "RATIO", "PROCESSES"
+            "{:>10} {:>10} {:>10} {:>10} {:>7} {:>5}",
+            "RESIDENT", "STORED", "COMPR", "HELD", "RATIO", "PROCS"
         );
         match style {
-            Style::Bars => {
-                format!("{columns}  {:<w$}  {:<w$}  ROOM\n", "STORED", "LIMIT", w = BAR_COLUMN)
+            Style::Bars(bar) => {
+                let w = bar_column(bar);
+                format!("{columns}  {:<w$}  {:<w$}  ROOM\n", "STORED", "LIMIT")
             }
             _ => format!("{columns}  ROOM\n"),
         }
@@ -42,11 +43,11 @@ fn line(figures: &Figures, style: Style) -> String {
     for bytes in [resident, stored, compressed, held] {
         line += &format!("{:>10} ", human(bytes));
     }
-    line += &format!("{ratio:>7} {:>9}", figures.processes().len());
-    if style == Style::Bars {
+    line += &format!("{ratio:>7} {:>5}", figures.processes().len());
+    if let Style::Bars(width) = style {
         let data = resident.saturating_add(stored);
         [(stored, data), (held, limit)].iter().for_each(|&(part, of)| {
-            line += &format!("  {}", bar(part, of));
+            line += &format!("  {}", bar(part, of, width));
         });
     }
     format!("{line}  {}\n", if figures.is_short() { "short" } else { "-" })
@@ -62,7 +63,7 @@ mod tests {
             \"compressed\":1048576,\"tree_held\":2097152}";
         let processes = vec![serde_json::from_str(process).unwrap()];
         let figures = Figures::new(processes, 0, Some(true));
-        for style in [Style::Plain, Style::Bars] {
+        for style in [Style::Plain, Style::Bars(16), Style::Bars(0)] {
             let (head, line) = (Program::head(style), line(&figures, style));
             assert_eq!(head.find("ROOM"), line.find("short"), "{head}{line}");
             assert!(
@@ -70,9 +71,9 @@ mod tests {
                 "{line}"
             );
             let bars = "[############....]  75%  [########........]  50%";
-            assert_eq!(line.contains(bars), style == Style::Bars, "{line}");
+            assert_eq!(line.contains(bars), style == Style::Bars(16), "{line}");
         }
-        let none = line(&Figures::default(), Style::Bars);
+        let none = line(&Figures::default(), Style::Bars(16));
         assert!(none.contains("      - ") && none.ends_with(" -\n"), "{none}");
     }
 }

@@ -202,6 +202,11 @@ fn every_command_has_a_man_page() {
     for part in [".SH NAME\nuzram\\-serve", ".SH \"EXIT STATUS\"", ".SH EXAMPLES", ".SH OPTIONS"] {
         assert!(serve.contains(part), "{part}: {serve}");
     }
+    let synopsis = serve.split(".SH SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap();
+    assert!(
+        synopsis.replace('\\', "").contains("uzram serve [OPTIONS] <--size <SIZE>"),
+        "{synopsis}"
+    );
     if !has("man") {
         return;
     }

@@ -78,7 +78,8 @@
 //! share; a reader never waits for memory that is being moved. A call that writes may wait for
 //! another one that writes or reads the same slot or object, for no longer than these take. A
 //! thread that holds a [`ReadGuard`] must not write, or free, the same object: it would wait for
-//! itself.
+//! itself. Nor may it read it once more where another thread may write it, as that one waits for the
+//! guard, and holds off all that come after.
 //!
 //! # Fork
 //! After a fork, parent and child have a copy each, in any moment that the fork comes, with

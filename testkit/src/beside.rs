@@ -12,9 +12,10 @@ pub fn build(program: &Path, packages: &[&str]) -> PathBuf {
     cargo(program, &args)
 }
 
-/// Builds a package's library as an archive for C, and nothing else of it, in the same way.
-pub fn build_archive(program: &Path, package: &str) -> PathBuf {
-    cargo(program, &["rustc", "--lib", "--crate-type", "staticlib", "-p", package])
+/// Builds what libuzram is linked of in the same way, and nothing else, and returns the archive.
+pub fn build_capi(program: &Path) -> PathBuf {
+    let args = ["rustc", "--lib", "--crate-type", "staticlib", "-p", "uzram-capi"];
+    cargo(program, &args).join("deps/libuzram_capi.a")
 }
 
 fn cargo(program: &Path, args: &[&str]) -> PathBuf {

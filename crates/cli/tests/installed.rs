@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{Ended, Server, UZRAM, end, text};
-use testkit::beside::{build, build_archive};
+use testkit::beside::{build, build_capi};
 use testkit::rights::NOBODY;
 
 /// The scratch root, installed once, which every user may read.
@@ -30,26 +30,21 @@ fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let built = build(Path::new(UZRAM), &["uzram-preload"]);
-        build_archive(Path::new(UZRAM), "uzram-capi");
-        made(&["libuzram"], &built, &["PREFIX=/elsewhere"]);
+        let archive = build_capi(Path::new(UZRAM));
+        let mut link = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/link.sh"));
+        is_fine(&end(link.arg(archive).arg(built.join("libuzram")).arg("/elsewhere")));
         built
     })
 }
 
-fn made(targets: &[&str], built: &Path, variables: &[&str]) {
+fn make(targets: &[&str], root: &Path) {
     // Whatever its mask, all may read what it installs.
     let mut make = Command::new("sh");
-    make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .args(targets);
-    make.args(variables).arg(format!("BUILT={}", built.display()));
-    let ended = end(make.env_remove("MAKEFLAGS"));
+    make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"]);
+    make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
+    make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));
+    let ended = end(make.arg(format!("BUILT={}", built().display())).env_remove("MAKEFLAGS"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-}
-
-fn make(targets: &[&str], root: &Path) {
-    let root = format!("DESTDIR={}", root.display());
-    made(targets, built(), &["PREFIX=/usr", "SYSCONFDIR=/etc", &root]);
 }
 
 /// The installed command, as user nobody where this is root.

@@ -78,7 +78,7 @@
 //! share; a reader never waits for memory that is being moved. A call that writes may wait for
 //! another one that writes or reads the same slot or object, for no longer than these take. A
 //! thread that holds a [`ReadGuard`] must not write, or free, the same object: it would wait for
-//! itself. Nor may it read it once more where another thread may write it, as that one waits for the
+//! itself. Nor may it read it once more where another thread may write it: that one waits for the
 //! guard, and holds off all that come after.
 //!
 //! # Fork
@@ -103,8 +103,8 @@
 //!
 //! # Programs in C
 //! libuzram has all of this for C and C++ (`make libuzram`; `uzram.h` documents it). It is the
-//! package `uzram-capi`, which depends on this one, so it can't be a feature here. A library in Rust
-//! that is to export the same functions beside its own depends on that package too, and says
+//! package `uzram-capi`, which depends on this one, and so can't be a feature here. A library in
+//! Rust that is to export the same functions beside its own depends on that package too, and says
 //! `use uzram_capi as _;`.
 //!
 //! # Layers

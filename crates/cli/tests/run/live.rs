@@ -193,7 +193,7 @@ fn a_program_on_a_terminal_has_bars() {
     let line = format!("timeout -s INT 1 {UZRAM} stat --watch {}", running.numbers()[0]);
     let terminal = Command::new("script").args(["-qec", &line, "/dev/null"]).output().unwrap();
     let shown = String::from_utf8(terminal.stdout).unwrap();
-    assert!(shown.contains("%  [") && shown.contains("LIMIT"), "{shown}");
+    assert!(shown.contains("  [....") && shown.contains("LIMIT"), "{shown}");
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub extern "C" fn uzram_pool_pin(
             if let Some(object_bytes) = object_bytes {
                 *object_bytes = guard.len() as u64;
             }
-            // SAFETY: the `Arc` beside it keeps the pool where it is for as long as the guard is. Of
-            // the handle, a number, the guard keeps nothing: what a number names is the guard's
+            // SAFETY: the `Arc` beside it keeps the pool where it is for as long as the guard is.
+            // Of the handle, a number, the guard keeps nothing: what a number names is the guard's
             // until it ends, whoever frees it (`Pool::free` waits).
             let guard = unsafe { transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
             Ok(Box::new(PoolPinned { _guard: guard, _pool: pool }))

@@ -117,8 +117,8 @@ fn unread(report: &Report) -> Option<Error> {
         let all = report.clusters + report.clusters_unread;
         let unread = report.clusters_unread;
         Error::Failed(format!(
-            "{unread} of {all} pieces of 64 KiB could not be read, and the rest may differ; ask as a \
-             user who may read all"
+            "{unread} of {all} pieces of 64 KiB could not be read, and the rest may differ; ask as \
+             a user who may read all"
         ))
     })
 }

@@ -8,8 +8,8 @@ pub(super) struct Given {
     pub(super) level: Option<i32>,
 }
 
-/// Returns the options that a list of algorithms stands for: the disk's, and those of recompression,
-/// of priority 1 on.
+/// Returns the options that a list of algorithms stands for: the disk's, and those of
+/// recompression, of priority 1 on.
 pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, String> {
     let mut options = Vec::new();
     for (priority, word) in words(value)?.into_iter().enumerate() {

@@ -74,9 +74,10 @@ fn is_gone(process: u64) -> bool {
     link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Finds a program by the file that one of its processes shares with others: where there are several, as of a program that
-/// was started within another one's, the innermost in which it has a place (a command that became a
-/// program has one in both); or the innermost, as of the command itself.
+/// Finds a program by the file that one of its processes shares with others: where there are
+/// several, as of a program that was started within another one's, the innermost in which it has a
+/// place (a command that became a program has one in both); or the innermost, as of the command
+/// itself.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

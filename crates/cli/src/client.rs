@@ -1,12 +1,12 @@
 //! Asking a server: its device's attributes, and how full it is.
 
 mod job;
+mod program;
 mod watch;
 
 use crate::admin::{metrics, watch::run as watch_it};
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed, out_path};
-use crate::run::live;
 use crate::status::Stat;
 use measure::text::{escaped, human};
 use serve::control::Request;
@@ -44,13 +44,8 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             }
         }
         ClientCommand::Stat { process: Some(process), watch, prometheus, json, .. } => {
-            let program = live::find(*process)?;
-            match (*watch, *prometheus, *json) {
-                (true, _, json) => watch_it(program, json),
-                (_, true, _) => crate::print(&live::metrics::text(&program)),
-                (_, _, true) => crate::print(&program.figures().json()),
-                _ => crate::print(&program.figures().table()),
-            }
+            let (is_watched, is_for_prometheus, is_json) = (*watch, *prometheus, *json);
+            program::stat(*process, program::Shown { is_watched, is_for_prometheus, is_json })
         }
         ClientCommand::Stat { server, watch: true, json, .. } => {
             watch_it(Disk::new(server.path()?), *json)

@@ -50,17 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Conflicts are reported before the device is made, or restored, which may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
-    if let Some(file) = save_file.as_ref().filter(|file| file.is_there()) {
-        let is_restored = args.restored().and_then(|path| path.canonicalize().ok())
-            == file.path().canonicalize().ok();
-        if !is_restored {
-            log!(
-                "'{0}' is there, and this disk does not start with it; it will be replaced when \
-                 the server ends, unless you move it, or start with --restore '{0}'",
-                escaped(file.path())
-            );
-        }
-    }
+    save_file.iter().for_each(|file| file.warn_unless(args.restored()));
     // Threads inherit this setting from the thread that starts them, so it comes before them.
     if !is_io_flusher() && args.mount.is_some() {
         log!(

@@ -13,6 +13,7 @@ mod args;
 mod candidate;
 mod forecast;
 mod idle;
+mod mappings;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod population;

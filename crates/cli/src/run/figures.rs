@@ -7,7 +7,7 @@ use std::cmp::max;
 use std::collections::BTreeSet;
 
 /// What a process has told: `zmem::Figures` as JSON.
-pub(super) type Line = Map<String, Value>;
+pub(crate) type Line = Map<String, Value>;
 
 /// Of these, processes' figures make no sum: the largest is told.
 const LARGEST: [&str; 7] = [
@@ -79,7 +79,7 @@ impl Figures {
     }
 
     /// Returns the figures of processes.
-    pub(super) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
+    pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let mut sum = Line::new();
         for (name, value) in processes.iter().flatten() {
             if ["process", "name"].contains(&&**name) {
@@ -102,20 +102,20 @@ impl Figures {
     }
 
     /// Returns what each process has told.
-    pub(super) fn processes(&self) -> &[Line] {
+    pub(crate) fn processes(&self) -> &[Line] {
         &self.processes
     }
 
     /// Returns what they come to together, of one name; 0 where there is none.
-    pub(super) fn sum(&self, name: &str) -> u64 {
+    pub(crate) fn sum(&self, name: &str) -> u64 {
         number(&self.sum, name)
     }
 
-    pub(super) fn held_max(&self) -> u64 {
+    pub(crate) fn held_max(&self) -> u64 {
         self.tree_held_max
     }
 
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.is_short == Some(true)
     }
 
@@ -124,7 +124,7 @@ impl Figures {
     }
 
     /// Returns the same as one line.
-    pub(super) fn json_line(&self) -> String {
+    pub(crate) fn json_line(&self) -> String {
         // As in `json`, nothing can fail.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
@@ -179,12 +179,12 @@ impl Figures {
 }
 
 /// Returns a number of a line; 0 where it has none.
-pub(super) fn number(line: &Line, name: &str) -> u64 {
+pub(crate) fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Returns a text of a line, which any program may have written: nothing in it steers a terminal.
-pub(super) fn text(line: &Line, name: &str) -> String {
+pub(crate) fn text(line: &Line, name: &str) -> String {
     let told = line.get(name).and_then(Value::as_str).unwrap_or_default();
     told.replace(char::is_control, "\u{fffd}")
 }

@@ -6,9 +6,6 @@
 //! The file is written by programs that may be anyone's, or were killed midway: its numbers are
 //! shown as they are, and nothing else is done with them.
 
-pub(crate) mod metrics;
-mod watch;
-
 use super::figures::{Figures, Line};
 use super::tree::{self, Found};
 use crate::error::{Error, failed};
@@ -30,6 +27,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Returns the number of the process that it was found by.
+    pub(crate) fn process(&self) -> u64 {
+        self.process
+    }
+
     /// Returns what its processes hold and have done by now.
     pub(crate) fn figures(&self) -> Figures {
         self.now().0
@@ -47,7 +49,7 @@ impl Program {
 
     /// Returns the same, or `None` once all of its processes have ended. Of those of another space
     /// no one sees here whether one was killed: then it is the one that it was found by which ends.
-    fn look(&mut self) -> Option<Figures> {
+    pub(crate) fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes().is_empty();
         let may_begin = !self.has_begun && !is_gone(self.process);

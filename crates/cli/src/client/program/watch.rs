@@ -1,9 +1,9 @@
 //! `uzram stat PID --watch`: a program that runs.
 
-use super::Program;
 use crate::admin::watch::{Style, Watched, bar, bar_column};
 use crate::error::Error;
 use crate::run::figures::Figures;
+use crate::run::live::Program;
 use measure::text::human;
 
 impl Watched for Program {

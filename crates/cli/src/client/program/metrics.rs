@@ -1,8 +1,8 @@
 //! `uzram stat PID --prometheus`: figures of a program, and of each of its processes.
 
-use super::Program;
 use crate::admin::exposition::Metrics;
 use crate::run::figures::{Figures, Line, number, text as word};
+use crate::run::live::Program;
 use prometheus::Opts;
 
 /// What a process holds: a metric, its help, and the figure that it tells.
@@ -30,8 +30,8 @@ const COUNTS: [(&str, &str, &str, f64); 9] = [
 ];
 
 /// Returns the metrics of a program, in text.
-pub(crate) fn text(program: &Program) -> String {
-    of(program.process, &program.figures())
+pub(super) fn text(program: &Program) -> String {
+    of(program.process(), &program.figures())
 }
 
 fn of(program: u64, figures: &Figures) -> String {

@@ -1,7 +1,7 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
-# make deb              a Debian package, in target/deb
+# make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
@@ -16,7 +16,7 @@
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev pkg-config python3 xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
@@ -28,16 +28,20 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-# Where it is installed. BUILT, if it is given, has the command and the library, built already.
+# Where it is installed. BUILT, if it is given, has the command, the library and libuzram, built already.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 BINDIR = $(PREFIX)/bin
 LIBDIR = $(PREFIX)/lib
+INCLUDEDIR = $(PREFIX)/include
 SHAREDIR = $(PREFIX)/share
 UNITDIR = $(LIBDIR)/systemd/system
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+SONAME = libuzram.so.$(firstword $(subst ., ,$(VERSION)))
+FROM = $(or $(BUILT),$(RELEASE))
+LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 
 .PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
@@ -46,8 +50,8 @@ run:
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
 
 libuzram:
-	cargo build --release --locked -p uzram-capi
-	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
+	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
+	$(LINK_LIBUZRAM)
 
 # But for those that are not published: the registry's packages of their names are others.
 package:
@@ -70,33 +74,47 @@ test: lint check-aarch64
 	cargo test --workspace --locked
 	$(MAKE) loom
 
-# A file that is there keeps what it says.
+# A file that is there keeps what it says. Folders are open to all, whatever the mask.
+INSTALL = umask 022; install
 install:
-	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload)
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)
-	install -m 755 $(or $(BUILT),$(RELEASE))/uzram $(DESTDIR)$(BINDIR)/uzram
-	install -m 644 $(or $(BUILT),$(RELEASE))/libuzram_preload.so $(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so
-	umask 022; $(DESTDIR)$(BINDIR)/uzram generate $(DESTDIR)$(SHAREDIR)
+	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload -p uzram-capi)
+	$(if $(BUILT),,$(LINK_LIBUZRAM))
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSCONFDIR)" \
+	  "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
+	$(INSTALL) -m 755 "$(FROM)/uzram" "$(DESTDIR)$(BINDIR)/uzram"
+	$(INSTALL) -m 644 "$(FROM)/libuzram_preload.so" "$(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so"
+	$(INSTALL) -m 644 "$(FROM)/libuzram/lib/libuzram.so.$(VERSION)" "$(FROM)/libuzram/lib/libuzram.a" "$(DESTDIR)$(LIBDIR)"
+	ln -sf libuzram.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/$(SONAME)"
+	ln -sf $(SONAME) "$(DESTDIR)$(LIBDIR)/libuzram.so"
+	$(INSTALL) -m 644 "$(FROM)/libuzram/include/uzram.h" "$(DESTDIR)$(INCLUDEDIR)/uzram.h"
+	sed 's|^prefix=.*|prefix=$(PREFIX)|' "$(FROM)/libuzram/lib/pkgconfig/uzram.pc" | \
+	  install -m 644 /dev/stdin "$(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc"
+	umask 022; "$(DESTDIR)$(BINDIR)/uzram" generate "$(DESTDIR)$(SHAREDIR)"
 	sed 's|@BINDIR@|$(BINDIR)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' packaging/uzram-serve@.service.in | \
-	  install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/uzram-serve@.service
-	install -m 644 packaging/uzram-serve@.socket $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
-	install -d $(DESTDIR)$(SHAREDIR)/doc/uzram
-	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf $(DESTDIR)$(SHAREDIR)/doc/uzram
-	test -e $(DESTDIR)$(SYSCONFDIR)/uzram.conf || \
-	  install -m 644 packaging/uzram.conf $(DESTDIR)$(SYSCONFDIR)/uzram.conf
+	  install -m 644 /dev/stdin "$(DESTDIR)$(UNITDIR)/uzram-serve@.service"
+	$(INSTALL) -m 644 packaging/uzram-serve@.socket "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
+	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT packaging/uzram.conf "$(DESTDIR)$(SHAREDIR)/doc/uzram"
+	test -e "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || test -L "$(DESTDIR)$(SYSCONFDIR)/uzram.conf" || \
+	  install -m 644 packaging/uzram.conf "$(DESTDIR)$(SYSCONFDIR)/uzram.conf"
+	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 
 # The configuration stays.
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/uzram $(DESTDIR)$(UNITDIR)/uzram-serve@.service $(DESTDIR)$(UNITDIR)/uzram-serve@.socket
-	rm -f $(DESTDIR)$(SHAREDIR)/man/man1/uzram.1 $(DESTDIR)$(SHAREDIR)/man/man1/uzram-*.1
-	rm -f $(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram $(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram
-	rm -f $(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish
-	rm -rf $(DESTDIR)$(LIBDIR)/uzram $(DESTDIR)$(SHAREDIR)/doc/uzram
+	rm -f "$(DESTDIR)$(BINDIR)/uzram" "$(DESTDIR)$(UNITDIR)/uzram-serve@.service" "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
+	rm -f "$(DESTDIR)$(SHAREDIR)/man/man1/uzram.1" "$(DESTDIR)$(SHAREDIR)/man/man1/"uzram-*.1
+	rm -f "$(DESTDIR)$(SHAREDIR)/bash-completion/completions/uzram" "$(DESTDIR)$(SHAREDIR)/zsh/site-functions/_uzram"
+	rm -f "$(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/uzram.fish"
+	rm -f "$(DESTDIR)$(LIBDIR)/libuzram.so" "$(DESTDIR)$(LIBDIR)/$(SONAME)" "$(DESTDIR)$(LIBDIR)/$(SONAME)".*
+	rm -f "$(DESTDIR)$(LIBDIR)/libuzram.a" "$(DESTDIR)$(LIBDIR)/pkgconfig/uzram.pc" "$(DESTDIR)$(INCLUDEDIR)/uzram.h"
+	rm -rf "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
+	$(if $(DESTDIR),,ldconfig || true)
 
+# What make makes absolute has no spaces.
 deb:
-	rm -rf $(DEB)/root
-	$(MAKE) install DESTDIR=$(abspath $(DEB)/root) PREFIX=/usr SYSCONFDIR=/etc
-	tools/deb.sh $(DEB)/root $(VERSION) $(DEB)
+	$(if $(word 2,$(abspath $(DEB))),$(error deb: the path '$(DEB)' has spaces; set CARGO_TARGET_DIR to one without))
+	rm -rf "$(DEB)/root"
+	$(MAKE) install DESTDIR="$(abspath $(DEB)/root)" PREFIX=/usr SYSCONFDIR=/etc
+	tools/deb.sh "$(DEB)/root" $(VERSION) "$(DEB)"
 
 ratchet:
 	UZRAM_RATCHET=lower cargo test -p style --locked

@@ -218,6 +218,7 @@ int uzram_device_cancel_job(uzram_device *device);
 /* ---- Pools ---------------------------------------------------------------------------------- */
 
 typedef struct uzram_pool uzram_pool;
+typedef struct uzram_pool_pinned uzram_pool_pinned;
 
 /* The pool compacts itself when that is worth it, on a thread of its own. */
 #define UZRAM_POOL_COMPACT_IN_BACKGROUND 1
@@ -242,7 +243,7 @@ struct uzram_pool_stat {
 /* Makes a pool, without pages. */
 int uzram_pool_new(const struct uzram_pool_options *options, uzram_pool **pool);
 
-/* Ends a pool and all of its objects. NULL is none. */
+/* Ends a pool and all of its objects, once their last pin is gone. NULL is none. */
 void uzram_pool_destroy(uzram_pool *pool);
 
 /*
@@ -257,6 +258,25 @@ int uzram_pool_store(uzram_pool *pool, const void *bytes, uint64_t len, uint64_t
  */
 int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len,
                     uint64_t *object_bytes);
+
+/*
+ * Pins an object: it stays where it is, as it is, until it is unpinned. Tells where it lies, which
+ * must not be written to, and its bytes, unless `object_bytes` is NULL. Any thread may read it, and
+ * unpin it.
+ *
+ * Until then, uzram_pool_write and _free of this object wait, and behind them all other calls for
+ * it: so a thread whose pin it is calls nothing for the same object but uzram_pool_unpin. An object
+ * has six pins at most (uzram_pool_read takes one for its copy); what wants another one waits. Other
+ * objects are free to be used. Pinned objects hold their pages, which compaction passes over.
+ *
+ * A child has no pins: what its parent pinned must not be read there, and uzram_pool_unpin frees
+ * what the pin takes and does nothing else.
+ */
+int uzram_pool_pin(uzram_pool *pool, uint64_t handle, const void **bytes, uint64_t *object_bytes,
+                   uzram_pool_pinned **pinned);
+
+/* Ends a pin; its bytes must not be read any more. NULL is none. */
+void uzram_pool_unpin(uzram_pool_pinned *pinned);
 
 /* Overwrites the first `len` bytes of an object, which keeps its length. */
 int uzram_pool_write(uzram_pool *pool, uint64_t handle, const void *bytes, uint64_t len);
@@ -339,7 +359,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* most bytes held, 1.6 to 3 MB of buffers included */
+    uint64_t limit;        /* most bytes held, 1.6 to 3 MB of buffers included; locks pass it */
     uint64_t store_limit;  /* most bytes of pages with what is evicted */
     const char *algorithm; /* "lz4" (NULL is this), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 is its default */
@@ -380,7 +400,11 @@ void *uzram_region_address(uzram_region *region);
 /* Returns the bytes of a region; 0 of NULL. */
 uint64_t uzram_region_bytes(uzram_region *region);
 
-/* Brings a range back, and keeps it resident until it is unlocked: for system calls on it. */
+/*
+ * Brings a range back, and keeps it resident until it is unlocked: for system calls on it. What is
+ * locked passes the limit, if that has no room for it: a lock is not refused. Other parts are
+ * evicted then, and the limit is kept again once enough is unlocked.
+ */
 int uzram_region_lock(uzram_region *region, uint64_t offset, uint64_t len,
                       uzram_region_locked **locked);
 

@@ -7,12 +7,20 @@
 //!
 //! Objects are opaque to C: a `Device` there is a `Box` here, which `_new` gives out and `_destroy`
 //! takes back. Where a pointer may be NULL the function has an `Option`, and NULL is EINVAL.
+//!
+//! A library in Rust with functions of its own for C may bring these too. It depends on this
+//! package, and names it, so that it is linked; then a `cdylib` or `staticlib` exports them:
+//!
+//! ```
+//! use uzram_capi as _;
+//! ```
 
 mod answer;
 mod border;
 mod cache;
 mod device;
 mod jobs;
+mod pinned;
 mod pool;
 mod region;
 mod structs;

@@ -10,12 +10,13 @@ use crate::device::{limit, refuse_unknown};
 use crate::structs::{POOL_COMPACT_IN_BACKGROUND, POOL_LEAVE_AT_FORK, PoolOptions, PoolStat};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
 /// What C has as `uzram_pool`.
-pub struct Pool(uzram::Pool);
+pub struct Pool(Arc<uzram::Pool>);
 
-fn of(pool: Option<&Pool>) -> Result<&uzram::Pool, Failure> {
+pub(crate) fn of(pool: Option<&Pool>) -> Result<&Arc<uzram::Pool>, Failure> {
     given(pool, "the pool").map(|Pool(pool)| pool)
 }
 
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn uzram_pool_new(
             if options.flags & POOL_COMPACT_IN_BACKGROUND != 0 {
                 pool.compact_in_background();
             }
-            Ok(Box::new(Pool(pool)))
+            Ok(Box::new(Pool(Arc::new(pool))))
         })
     })
 }

@@ -63,7 +63,7 @@ pub(crate) struct AttributesArgs {
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
-    whole_number(text, 0, u64::MAX)
+    whole_number(text, 0..=u64::MAX)
 }
 
 /// The command line of this process. Help, the version and errors are printed here; the code to end

@@ -1,18 +1,19 @@
 //! Asking a server: its device's attributes, and how full it is.
 
 mod job;
+mod program;
 mod watch;
 
-use crate::admin::metrics;
+use crate::admin::{metrics, watch::run as watch_it};
 use crate::args::{ClientCommand, ControlArgs};
 use crate::error::{Error, failed, out_path};
-use crate::run::live;
 use crate::status::Stat;
 use measure::text::{escaped, human};
 use serve::control::Request;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
+use watch::Disk;
 use zram::{Access, Attribute, JobKind, attributes};
 
 /// Attributes that are paths of files. The server runs elsewhere.
@@ -42,10 +43,13 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
                 None => asked.and_then(|()| crate::print_result(out.out.flush())),
             }
         }
-        ClientCommand::Stat { process: Some(process), json, .. } => {
-            crate::print(&live::stat(*process, *json)?)
+        ClientCommand::Stat { process: Some(process), watch, prometheus, json, .. } => {
+            let (is_watched, is_for_prometheus, is_json) = (*watch, *prometheus, *json);
+            program::stat(*process, program::Shown { is_watched, is_for_prometheus, is_json })
         }
-        ClientCommand::Stat { server, watch: true, json, .. } => watch::run(&server.path()?, *json),
+        ClientCommand::Stat { server, watch: true, json, .. } => {
+            watch_it(Disk::new(server.path()?), *json)
+        }
         ClientCommand::Stat { server, prometheus: true, .. } => {
             let stat = text(&server.path()?, &Request::Stat)?;
             crate::print(&metrics::text(&parsed(&stat)?))
@@ -162,7 +166,7 @@ fn parsed(stat: &str) -> Result<Stat, Error> {
 
 /// As `zramctl` prints a device: a head and a line.
 fn table(stat: Stat) -> String {
-    let name = if stat.name.is_empty() { "-".to_owned() } else { stat.name };
+    let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [
         ("NAME", name),
         ("ALGORITHM", stat.algorithm),

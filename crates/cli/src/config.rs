@@ -5,9 +5,13 @@
 //! ```
 //! So the command line overrides the file, and each value is checked as on the command line.
 
+mod algorithms;
 mod expression;
 
 use crate::error::{Error, failed};
+use crate::usage_error::one_line;
+use algorithms::{Given, algorithms};
+use clap::error::ErrorKind;
 use clap::{ArgAction, Command};
 use ini::{Ini, ParseOption, Properties};
 use measure::memory;
@@ -31,44 +35,75 @@ pub(crate) fn expanded(
     cli: &mut Command,
     given: &[OsString],
 ) -> Result<Option<Vec<OsString>>, Error> {
-    let Some((path, section)) = file(cli, given) else { return Ok(None) };
+    let Some(file) = file(cli, given) else { return Ok(None) };
     *cli = cli.clone().mut_subcommand("serve", |serve| serve.args_override_self(true));
     let serve = cli.find_subcommand("serve").cloned().unwrap_or_default();
-    let options = options(&path, section.as_deref(), &serve)?;
+    let options = options(&file, &serve)?;
+    check(&file.path, &serve, &options)?;
     let (command, rest) = given.split_at(2);
     Ok(Some([command, &options, rest].concat()))
 }
 
-/// Returns the file that `uzram serve` is given, and the section.
-fn file(cli: &Command, given: &[OsString]) -> Option<(PathBuf, Option<String>)> {
+/// The file that `uzram serve` is given, the section, and what is given that the file may not undo.
+#[derive(Debug, Default)]
+struct ConfigFile {
+    path: PathBuf,
+    section: Option<String>,
+    given: Given,
+}
+
+fn file(cli: &Command, given: &[OsString]) -> Option<ConfigFile> {
     if given.get(1)? != "serve" {
         return None;
     }
     let matches = cli.clone().ignore_errors(true).try_get_matches_from(given).ok()?;
     let serve = matches.subcommand_matches("serve")?;
     let path = serve.try_get_one::<PathBuf>("config").ok()??.clone();
-    Some((path, serve.try_get_one::<String>("section").ok()?.cloned()))
+    let section = serve.try_get_one::<String>("section").ok()?.cloned();
+    let is_given = |name| serve.try_contains_id(name).unwrap_or(false);
+    let level = serve.try_get_one::<i32>("level").ok().flatten().copied();
+    Some(ConfigFile { path, section, given: Given { algorithm: is_given("algorithm"), level } })
+}
+
+/// Checks the values of options that a file stands for: of those that are refused it is to be told
+/// where they stand. What they lack may be given.
+///
+/// # Errors
+/// One can't be used.
+fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error> {
+    let name = [OsString::from(serve.get_name())];
+    let parsed = serve.clone().try_get_matches_from(name.iter().chain(options));
+    match parsed {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) =>
+        {
+            Err(failed(format!("'{}': {}", escaped(path), one_line(&error.render().to_string()))))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the options that a section of the file stands for. `serve` is the command that has them.
 ///
 /// # Errors
 /// The file can't be read, or a key or value of it can't be used.
-fn options(path: &Path, section: Option<&str>, serve: &Command) -> Result<Vec<OsString>, Error> {
+fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
+    let path = &file.path;
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|why| {
         Error::of_file(path, "can't be read", why, "give --config a file that this user can read")
     })?;
     let unfit = |why: String| failed(format!("'{}': {why}", escaped(path)));
     let plain = ParseOption { enabled_quote: false, enabled_escape: false, ..Default::default() };
-    let ini = Ini::load_from_str_opt(&text, plain).map_err(|error| {
-        let why = error.msg.trim_end_matches('.');
-        unfit(format!("line {}: {why}; give lines [SECTION] and KEY = VALUE", error.line))
+    let text = text.trim_start_matches('\u{feff}');
+    let ini = Ini::load_from_str_opt(text, plain).map_err(|error| {
+        unfit(format!("line {} is neither [SECTION] nor KEY = VALUE; correct it", error.line))
     })?;
-    let properties = chosen(&ini, section).map_err(unfit)?;
+    let properties = chosen(&ini, file.section.as_deref()).map_err(unfit)?;
     let mut options = Vec::new();
     for (key, value) in properties.iter() {
-        let found = of_key(key, value, serve);
+        let found = of_key(key, value, &file.given, serve);
+        let (key, value) = (key.escape_debug(), value.escape_debug());
         let found = found.map_err(|why| unfit(format!("{key} = {value}: {why}")))?;
         options.extend(found.into_iter().map(OsString::from));
     }
@@ -82,6 +117,13 @@ fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, Str
         true => "it has none".to_owned(),
         false => format!("it has {}", names.join(", ")),
     };
+    if let Some((key, _)) = ini.general_section().iter().next().filter(|_| !names.is_empty()) {
+        return Err(format!("'{key}' stands before the first section; put it into one"));
+    }
+    let twice = |name: &&&str| ini.section_all(Some(**name)).count() > 1;
+    if let Some(name) = names.iter().find(twice) {
+        return Err(format!("there are several sections '{name}'; make one of them"));
+    }
     match (section, &names[..]) {
         (Some(name), _) => ini.section(Some(name)).ok_or_else(|| {
             format!("there is no section '{name}': {}; name one with --section", listed())
@@ -93,7 +135,7 @@ fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, Str
 }
 
 /// Returns the options that a key stands for.
-fn of_key(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String> {
+fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<String>, String> {
     let size = |option: &str| {
         let bytes = expression::bytes(value, memory::room());
         bytes.map(|bytes| vec![format!("--{option}={bytes}")])
@@ -102,7 +144,7 @@ fn of_key(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String
         "zram-size" => size("size"),
         "zram-resident-limit" => size("mem-limit"),
         "writeback-device" => Ok(vec![format!("--backing={value}")]),
-        "compression-algorithm" => algorithms(value),
+        "compression-algorithm" => algorithms(value, given),
         key if FOREIGN.contains(&key) => {
             Err("that is for the kernel's device alone; leave it out".to_owned())
         }
@@ -123,63 +165,6 @@ fn option(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String
     }
 }
 
-/// Reads `NAME(PARAMETERS) NAME ...`: the disk's algorithm, and those of recompression, of priority
-/// 1 on.
-fn algorithms(value: &str) -> Result<Vec<String>, String> {
-    let mut options = Vec::new();
-    for (priority, word) in words(value)?.into_iter().enumerate() {
-        let (name, params) = match word.split_once('(') {
-            Some((name, params)) => (name, params.trim_end_matches(')').replace(',', " ")),
-            None => (word.as_str(), String::new()),
-        };
-        match (priority, name) {
-            (_, "") => {
-                return Err(
-                    "parameters of recompression itself are none of the disk's; give them \
-                            to 'uzram recompress'"
-                        .to_owned(),
-                );
-            }
-            (0, name) => options.push(format!("--algorithm={name}")),
-            (_, name) => {
-                options.push(format!("--set=recomp_algorithm=algo={name} priority={priority}"));
-            }
-        }
-        if !params.trim().is_empty() {
-            options.push(format!("--set=algorithm_params=priority={priority} {params}"));
-        }
-    }
-    match options.is_empty() {
-        true => Err("expected the name of an algorithm".to_owned()),
-        false => Ok(options),
-    }
-}
-
-/// Divides a text at spaces that are in no brackets.
-fn words(text: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut word, mut is_inside) = (Vec::new(), String::new(), false);
-    for c in text.chars() {
-        match c {
-            '(' if is_inside => return Err("one bracket lies in another".to_owned()),
-            '(' => is_inside = true,
-            ')' if !is_inside => return Err("a bracket is closed that was not opened".to_owned()),
-            ')' => is_inside = false,
-            c if c.is_whitespace() && !is_inside => {
-                words.push(std::mem::take(&mut word));
-                continue;
-            }
-            _ => {}
-        }
-        word.push(c);
-    }
-    if is_inside {
-        return Err("a bracket is not closed".to_owned());
-    }
-    words.push(word);
-    words.retain(|word| !word.is_empty());
-    Ok(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,7 +180,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, text).unwrap();
-        let options = options(&path, section, &serve()).map_err(|error| error.to_string())?;
+        let section = section.map(str::to_owned);
+        let file = ConfigFile { path, section, given: Given::default() };
+        let options = options(&file, &serve()).map_err(|error| error.to_string())?;
         Ok(options.into_iter().map(|option| option.into_string().unwrap()).collect())
     }
 
@@ -219,6 +206,7 @@ mod tests {
         assert_eq!(read(text, Some("two")).unwrap(), Vec::<String>::new());
         assert_eq!(read("[x]\nnbd=tcp\n", None).unwrap(), ["--nbd=tcp"]);
         assert_eq!(read("nbd=tcp\n", None).unwrap(), ["--nbd=tcp"]);
+        assert_eq!(read("\u{feff}[x]\nnbd=tcp\n", None).unwrap(), ["--nbd=tcp"]);
     }
 
     #[test]
@@ -233,7 +221,11 @@ mod tests {
             ("[one]\nzram-size = ram /\n", None, "zram-size = ram /: "),
             ("[one]\ncompression-algorithm = zstd (type=idle)\n", None, "'uzram recompress'"),
             ("[one]\ncompression-algorithm = zstd(level=3\n", None, "not closed"),
-            ("[one\n", None, "line 2: "),
+            ("[one\n", None, "line 2 is neither"),
+            ("[one]\nx\n", None, "line 3 is neither"),
+            ("size = 1G\n[one]\nnbd = tcp\n", None, "'size' stands before the first section"),
+            ("[a]\nnbd = tcp\n[a]\nnosuch = 1\n", Some("a"), "several sections 'a'"),
+            ("[one]\nzram-size = 0x1000\n", None, "unexpected at '0x1000'"),
         ] {
             let error = read(text, section).unwrap_err();
             assert!(error.contains(part) && error.contains("/f'"), "{text}: {error}");

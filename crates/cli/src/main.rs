@@ -23,7 +23,6 @@ mod error;
 mod log;
 mod output;
 mod process_start;
-mod process_status;
 mod reserve;
 mod restore;
 mod run;

@@ -1,7 +1,7 @@
 //! Files that the command writes, whole or not at all.
 
 use crate::error::{Error, long_name, out_path};
-use crate::process_status::process_status;
+use measure::process_status::masked;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -43,11 +43,6 @@ pub(crate) fn write(
 /// Returns the error that a file could not be written.
 pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "make room, or give another path")
-}
-
-/// Returns what the umask leaves of the permissions of a new file.
-fn masked(mode: u32) -> u32 {
-    mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 mod args;
 mod child;
 mod elf;
-mod figures;
+pub(crate) mod figures;
 mod library;
 pub(crate) mod live;
 mod raised;

@@ -50,6 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     // Conflicts are reported before the device is made, or restored, which may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
+    save_file.iter().for_each(|file| file.warn_unless(args.restored()));
     // Threads inherit this setting from the thread that starts them, so it comes before them.
     if !is_io_flusher() && args.mount.is_some() {
         log!(

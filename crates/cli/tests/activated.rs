@@ -127,6 +127,8 @@ fn what_does_not_fit_what_was_passed_is_refused() {
         ("nbd", &["--size", "1M", "--nbd", "unix:x"][..], "2", "--nbd: the service manager passed"),
         ("a:b", &["--size", "1M", "--control", "x"], "2", "--control: the service manager"),
         ("a:", &["--size", "1M", "--metrics", "x"], "2", "--metrics"),
+        ("nbd:nbd", &["--size", "1M"], "1", "two sockets named 'nbd'"),
+        ("nbd:metrics:control", &["--size", "1M"], "1", "for control is at tcp:127.0.0.1:"),
     ] {
         let dir = tempfile::tempdir_in(dir.path()).unwrap();
         let mut manager = Manager::new(dir.path(), names, args);
@@ -171,15 +173,19 @@ fn systemd_starts_it_with_its_first_client() {
 fn a_file_has_what_the_command_line_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
-    let sections = "[one]\nzram-size = 2\ncompression-algorithm = zstd(level=3) lz4hc\nexport = x\n\
-        set = track_access=1\n[two]\nsize = 4x\n[three]\nnosuch = 1\n";
+    let sections = "[one]\nzram-size = 2\n\
+        compression-algorithm = zstd(level=19) lz4hc\nexport = x\nset = track_access=1\n[two]\nsize = 4x\n[three]\nnosuch = 1\n[five]\nsize = 1M\n\
+        threads = 0\n";
     std::fs::write(&file, sections).unwrap();
     let asked = |section: &str, more: &[&str]| {
         let mut command = serve_unsized(dir.path());
         command.args(["--nbd", "unix:n", "--config", "f", "--section", section]).args(more);
         command
     };
-    for (more, algorithm) in [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4")] {
+    // Of another algorithm the file's level is none.
+    for (more, algorithm) in
+        [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4"), (&["--algorithm=lz4hc"], "lz4hc")]
+    {
         let own = tempfile::tempdir().unwrap();
         let mut server = support::Server::announced(asked("one", more).spawn().unwrap(), own);
         let control = dir.path().join("control.sock").display().to_string();
@@ -196,14 +202,18 @@ fn a_file_has_what_the_command_line_does_not() {
         assert_eq!(server.ended().0, Some(0));
     }
     for (section, code, parts) in [
-        ("two", 2, &["'4x'", "--size"][..]),
+        ("two", 1, &["'f'", "'4x'", "--size"][..]),
+        ("five", 1, &["'f'", "'0'", "--threads"]),
         ("three", 1, &["'f'", "nosuch = 1", "there is no such key"]),
-        ("four", 1, &["'f'", "no section 'four'", "one, two, three"]),
+        ("four", 1, &["'f'", "no section 'four'", "one, two, three, five"]),
     ] {
         let ended = end(&mut asked(section, &[]));
         assert_eq!((ended.code, ended.err.lines().count()), (Some(code), 1), "{ended:?}");
         assert!(parts.iter().all(|part| ended.err.contains(part)), "{ended:?}");
     }
+    // The level that is given counts.
+    let ended = end(&mut asked("one", &["--level=99"]));
+    assert!(ended.code == Some(2) && ended.err.contains("level 99"), "{ended:?}");
     let ended = end(serve(dir.path()).args(["--config", "no/such"]));
     assert!(ended.code == Some(1) && ended.err.contains("'no/such'"), "{ended:?}");
 }

@@ -25,13 +25,26 @@ fn root() -> &'static Path {
     .path()
 }
 
+/// The folder of what is installed, built as the command was.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let library = beside::library(Path::new(UZRAM));
+        let built = library.parent().unwrap().to_owned();
+        let archive = beside::dependencies(Path::new(UZRAM)).join("libuzram_capi.a");
+        let mut link = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/link.sh"));
+        is_fine(&end(link.arg(archive).arg(built.join("libuzram")).arg("/elsewhere")));
+        built
+    })
+}
+
 fn make(targets: &[&str], root: &Path) {
-    let library = beside::library(Path::new(UZRAM));
-    let built = library.parent().unwrap();
-    let mut make = Command::new("make");
-    make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
+    // Whatever its mask, all may read what it installs.
+    let mut make = Command::new("sh");
+    make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"]);
+    make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
     make.args(["PREFIX=/usr", "SYSCONFDIR=/etc"]).arg(format!("DESTDIR={}", root.display()));
-    let ended = end(make.arg(format!("BUILT={}", built.display())).env_remove("MAKEFLAGS"));
+    let ended = end(make.arg(format!("BUILT={}", built().display())).env_remove("MAKEFLAGS"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
@@ -108,6 +121,66 @@ fn programs_find_the_installed_library() {
     assert!(ended.out.contains(library.to_str().unwrap()), "{}", ended.out);
 }
 
+/// What compiles a program with libuzram, as pkg-config says of what is installed; without it, as
+/// the file says that it would read.
+fn flags() -> Vec<String> {
+    let lib = root().join("usr/lib");
+    let text = fs::read_to_string(lib.join("pkgconfig/uzram.pc")).unwrap();
+    // It says where things will be, not where they were put together.
+    assert!(text.starts_with("prefix=/usr\n"), "{text}");
+    assert!(!text.contains(root().to_str().unwrap()) && !text.contains("elsewhere"), "{text}");
+    let line = if has("pkg-config") {
+        let mut asks = Command::new("pkg-config");
+        asks.args(["--cflags", "--libs", "uzram"]).env("PKG_CONFIG_SYSROOT_DIR", root());
+        asks.env("PKG_CONFIG_LIBDIR", lib.join("pkgconfig"));
+        let ended = end(&mut asks);
+        is_fine(&ended);
+        ended.out
+    } else {
+        let lines = text.lines().filter_map(|line| line.split_once(": "));
+        let flags = lines.filter(|(name, _)| ["Cflags", "Libs"].contains(name));
+        let flags: Vec<_> = flags.map(|(_, flags)| flags).collect();
+        let dirs = [("${includedir}", "usr/include"), ("${libdir}", "usr/lib")];
+        dirs.iter().fold(flags.join(" "), |flags, (name, dir)| {
+            flags.replace(name, root().join(dir).to_str().unwrap())
+        })
+    };
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn programs_in_c_are_built_with_the_installed_library() {
+    let dir = scratch();
+    let [source, program] = ["program.c", "program"].map(|name| dir.path().join(name));
+    fs::write(
+        &source,
+        "#include <stdio.h>\n#include <string.h>\n#include <uzram.h>\nint main(void)\n{\n\
+         struct uzram_pool_options options = UZRAM_INIT(struct uzram_pool_options);\n\
+         uzram_pool *pool; uint64_t handle; char bytes[8] = \"\";\n\
+         if (uzram_pool_new(&options, &pool) || uzram_pool_store(pool, \"kept\", 5, &handle) ||\n\
+         uzram_pool_read(pool, handle, bytes, sizeof bytes, NULL)) return 1;\n\
+         uzram_pool_destroy(pool);\nputs(bytes);\nreturn uzram_version() >> 16 != \
+         UZRAM_VERSION_MAJOR;\n}\n",
+    )
+    .unwrap();
+    let mut cc = Command::new("cc");
+    is_fine(&end(cc.args(["-Wall", "-Werror", "-o"]).arg(&program).arg(&source).args(flags())));
+    let lib = root().join("usr/lib");
+    let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
+    // It asks for the one of this interface, whatever is installed later.
+    let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
+    assert!(asks.contains("Shared library: [libuzram.so.0]"), "{asks}");
+    let version = env!("CARGO_PKG_VERSION");
+    for (link, to) in [
+        ("libuzram.so", "libuzram.so.0".to_owned()),
+        ("libuzram.so.0", format!("libuzram.so.{version}")),
+    ] {
+        assert_eq!(fs::read_link(lib.join(link)).unwrap(), Path::new(&to));
+    }
+    assert!(fs::read(lib.join("libuzram.a")).unwrap().starts_with(b"!<arch>\n"));
+}
+
 #[test]
 fn every_command_has_a_man_page() {
     let pages = root().join("usr/share/man/man1");
@@ -125,6 +198,11 @@ fn every_command_has_a_man_page() {
     for part in [".SH NAME\nuzram\\-serve", ".SH \"EXIT STATUS\"", ".SH EXAMPLES", ".SH OPTIONS"] {
         assert!(serve.contains(part), "{part}: {serve}");
     }
+    let synopsis = serve.split(".SH SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap();
+    assert!(
+        synopsis.replace('\\', "").contains("uzram serve [OPTIONS] <--size <SIZE>"),
+        "{synopsis}"
+    );
     if !has("man") {
         return;
     }
@@ -172,6 +250,10 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
+    // To restore takes long; and who failed is not followed by one that is empty.
+    for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
+        assert!(service.contains(line), "{line} in {service}");
+    }
     if !has("systemd-analyze") {
         return;
     }
@@ -202,30 +284,64 @@ fn a_package_has_all_of_it() {
     let tree = dir.path().join("root");
     make(&["install"], &tree);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/deb.sh");
-    let mut deb = Command::new(script);
-    deb.arg(&tree).arg("0.1.0").arg(dir.path()).env("COMPRESSION", "none");
+    let mut deb = Command::new("sh");
+    deb.args(["-c", "umask 077; exec \"$@\"", "sh", script])
+        .arg(&tree)
+        .arg("0.1.0")
+        .arg(dir.path())
+        .env("COMPRESSION", "none");
     let ended = end(&mut deb);
     is_fine(&ended);
     let package = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let package = package.into_iter().find(|path| path.extension().is_some_and(|e| e == "deb"));
     let package = package.unwrap();
     let listed = end(Command::new("dpkg-deb").arg("--contents").arg(&package)).out;
-    for name in ["bin/uzram", "lib/uzram/libuzram_preload.so", "share/man/man1/uzram-serve.1"] {
+    for name in [
+        "bin/uzram",
+        "include/uzram.h",
+        "lib/libuzram.a",
+        concat!("lib/libuzram.so.", env!("CARGO_PKG_VERSION")),
+        "lib/pkgconfig/uzram.pc",
+        "lib/uzram/libuzram_preload.so",
+        "share/doc/uzram/changelog.gz",
+        "share/doc/uzram/copyright",
+        "share/man/man1/uzram-serve.1.gz",
+    ] {
         let line = listed.lines().find(|line| line.ends_with(&format!(" ./usr/{name}"))).unwrap();
         assert!(line.contains(" root/root "), "{line}");
     }
     let depends = end(Command::new("dpkg-deb").arg("--field").arg(&package).arg("Depends")).out;
-    assert!(depends.starts_with("libc6 (>= 2."), "{depends}");
+    assert!(depends.starts_with("libc6 (>= 2.") && depends.contains(", libgcc-s1"), "{depends}");
+    let [files, control] = ["files", "control"].map(|name| dir.path().join(name));
+    is_fine(&end(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&files)));
+    is_fine(&end(Command::new("dpkg-deb").arg("--control").arg(&package).arg(&control)));
+    let told = |name: &str| fs::read_to_string(control.join(name)).unwrap();
+    let (sums, triggers, shlibs) = (told("md5sums"), told("triggers"), told("shlibs"));
+    let mut md5sum = Command::new("md5sum");
+    let checked =
+        end(md5sum.args(["--check", "--strict"]).arg(control.join("md5sums")).current_dir(&files));
+    assert_eq!((checked.code, checked.out.lines().count()), (Some(0), sums.lines().count()));
+    let all = end(Command::new("find").arg(files.join("usr")).args(["-type", "f"])).out;
+    assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
+    assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
+    assert_eq!(shlibs, "libuzram 0 uzram (>= 0.1.0)\n");
+    // What it packs runs.
+    let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
+    assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
-    let root = scratch();
-    make(&["install"], root.path());
-    fs::write(root.path().join("etc/uzram.conf"), "[own]\n").unwrap();
-    make(&["install"], root.path());
-    assert_eq!(fs::read_to_string(root.path().join("etc/uzram.conf")).unwrap(), "[own]\n");
-    make(&["uninstall"], root.path());
-    let found = end(Command::new("find").arg(root.path()).args(["-type", "f", "-printf", "%P\n"]));
+    let dir = scratch();
+    // A path with a space is one path.
+    let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
+    fs::write(&other, "stays").unwrap();
+    make(&["install"], &root);
+    fs::write(root.join("etc/uzram.conf"), "[own]\n").unwrap();
+    make(&["install"], &root);
+    assert_eq!(fs::read_to_string(root.join("etc/uzram.conf")).unwrap(), "[own]\n");
+    make(&["uninstall"], &root);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "stays");
+    let found = end(Command::new("find").arg(&root).args(["!", "-type", "d", "-printf", "%P\n"]));
     assert_eq!(found.out, "etc/uzram.conf\n");
 }

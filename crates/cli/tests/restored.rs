@@ -48,6 +48,41 @@ fn images_take_what_is_stored_and_not_what_the_disk_has() {
 }
 
 #[test]
+fn a_disk_goes_on_where_it_was_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("disk");
+    let command = |own: &Path, more: &[&str]| {
+        let mut command = serve_unsized(own);
+        command.args(["--nbd", "unix:nbd.sock"]).args(more).arg("--save-on-exit").arg(&file);
+        command
+    };
+    for round in 0..3 {
+        let own = tempfile::tempdir().unwrap();
+        let mut command = command(own.path(), &["--size", "16M"]);
+        let mut server =
+            Server::announced(command.arg("--restore").arg(&file).spawn().unwrap(), own);
+        let mut client = server.client();
+        // The first time there is nothing to start with.
+        assert_eq!(client.read(0, 4096), [round; 4096]);
+        client.write(0, &[round + 1; 4096]);
+        drop(client);
+        server.signal("TERM");
+        assert_eq!(server.ended().0, Some(0), "{}", server.said());
+    }
+    // One that does not start with it says so.
+    let own = tempfile::tempdir().unwrap();
+    let other = command(own.path(), &["--size", "16M"]).spawn().unwrap();
+    let mut server = Server::announced(other, own);
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    let said = server.said();
+    assert!(said.contains("does not start with it") && said.contains("--restore"), "{said}");
+    fs::remove_file(&file).unwrap();
+    let ended = end(command(dir.path(), &[]).arg("--restore").arg(&file));
+    assert!(ended.code == Some(2) && ended.err.contains("has no size"), "{ended:?}");
+}
+
+#[test]
 fn memory_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved");

@@ -13,6 +13,7 @@ mod args;
 mod candidate;
 mod forecast;
 mod idle;
+mod mappings;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod population;
@@ -77,23 +78,50 @@ pub fn forecast(
 /// # Errors
 /// There is nothing to be read, a device fails, or Ctrl-C.
 pub fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    #[cfg(feature = "parquet")]
+    if let Some(path) = &args.parquet {
+        // Better now than after the work.
+        parquet::check(path)?;
+    }
     let skipped = SkippedFiles::default();
     let report = match args.process {
         Some(pid) => {
             let process = Process::new(pid, args.idle, interrupt)?;
-            report(args, &process, process.source(), interrupt)?
+            report(args, &process, process.source(), interrupt)
         }
         None => {
             let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
-            report(args, &Files::new(&plan, &skipped), of_files(args, &plan), interrupt)?
+            report(args, &Files::new(&plan, &skipped), of_files(args, &plan), interrupt)
         }
     };
-    #[cfg(feature = "parquet")]
-    if let Some(path) = &args.parquet {
-        parquet::append(path, &report)?;
-    }
+    let warnings = skipped.lines();
+    let report = match report {
+        // What was skipped may be why.
+        Err(failure) if !warnings.is_empty() => {
+            return Ok(Outcome { text: String::new(), warnings, failure: Some(failure) });
+        }
+        report => report?,
+    };
     let text = if args.json { json(&report) } else { table::render(&report) };
-    Ok(Outcome { text, warnings: skipped.lines(), failure: None })
+    #[cfg(feature = "parquet")]
+    if let Some(path) = &args.parquet
+        && let Err(failure) = parquet::append(path, &report, interrupt)
+    {
+        return Ok(Outcome { text, warnings, failure: Some(failure) });
+    }
+    Ok(Outcome { text, warnings, failure: unread(&report) })
+}
+
+/// Returns the failure that most of the sample could not be read: the rest says little of it.
+fn unread(report: &Report) -> Option<Error> {
+    (report.clusters_unread > report.clusters).then(|| {
+        let all = report.clusters + report.clusters_unread;
+        let unread = report.clusters_unread;
+        Error::Failed(format!(
+            "{unread} of {all} pieces of 64 KiB could not be read, and the rest may differ; ask as \
+             a user who may read all"
+        ))
+    })
 }
 
 fn of_files(args: &AnalyzeArgs, plan: &FilePlan) -> Source {

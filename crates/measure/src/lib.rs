@@ -27,6 +27,7 @@ pub mod memory;
 mod outcome;
 pub mod page;
 pub mod pages;
+pub mod process_status;
 mod progress;
 pub mod text;
 pub mod train;

@@ -44,7 +44,7 @@ pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outco
     let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
     let source = PageReader { plan: &plan, skipped: &skipped };
     let samples = Samples::read(&source, args.block, interrupt)?;
-    samples.check(args.size)?;
+    samples.check(args.size).map_err(|error| with_skipped(error, &skipped))?;
 
     let progress = Progress::unknown("training");
     let trained = zcomp::train(&samples.training, args.block, args.size);
@@ -65,6 +65,14 @@ pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outco
     };
     let text = if args.json { json(&report) } else { report.table() };
     Ok((dictionary, Outcome { text, warnings: skipped.lines(), failure: None }))
+}
+
+/// Returns an error with the first of what was skipped, which may be why.
+fn with_skipped(error: Error, skipped: &SkippedFiles) -> Error {
+    match skipped.lines().first() {
+        Some(first) => Error::Failed(format!("{error} ({first})")),
+        None => error,
+    }
 }
 
 impl Report {

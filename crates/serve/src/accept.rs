@@ -9,6 +9,7 @@ use crate::socket::Socket;
 use crate::spawn::spawn;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, write};
 use rustix::net::{self, SocketFlags};
 use std::io;
@@ -44,6 +45,8 @@ impl Acceptor {
         client: impl Fn(Socket) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
+        // Another process that has the socket may accept what this one was woken for.
+        fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let (is_over, over) = (stop.clone(), ends.clone());
@@ -83,5 +86,37 @@ impl Acceptor {
         // It fails only where so many wake-ups are pending that the thread is awake.
         let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::atomic::AtomicUsize;
+    use testkit::wait::until;
+
+    #[test]
+    fn servers_that_share_a_socket_both_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let start = || {
+            let listening = Listening::passed(listener.try_clone().unwrap().into()).unwrap();
+            let count = accepted.clone();
+            let client = move |_| _ = count.fetch_add(1, Relaxed);
+            Acceptor::start(listening, Duration::from_secs(5), Log::new(|_| {}), client).unwrap()
+        };
+        let acceptors = [start(), start(), start()];
+        // Each connection wakes all of them, and one has it.
+        for nth in 1..=50 {
+            let _client = UnixStream::connect(&path).unwrap();
+            until("it is accepted", || accepted.load(Relaxed) == nth);
+        }
+        let ends = thread::spawn(|| acceptors.into_iter().for_each(Acceptor::stop));
+        until("none waits for a client", || ends.is_finished());
     }
 }

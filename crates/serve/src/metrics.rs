@@ -22,6 +22,11 @@ const HEADERS_MAX: usize = 32;
 /// A client has to send or take more bytes within this time.
 const WITHIN: Duration = Duration::from_secs(5);
 
+/// What a client sends beyond its request is received for so long at most, and so many bytes: while
+/// some is left, to close would take the answer back.
+const REST_WITHIN: Duration = Duration::from_secs(1);
+const REST_MAX: usize = 64 << 10;
+
 /// Most clients at a time. If another comes, the first whose request is incomplete is disconnected;
 /// if there is none, the new client is refused.
 pub const CLIENTS: usize = 4;
@@ -55,10 +60,15 @@ struct Answer {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+struct Asked {
+    page: Page,
+    /// Whether the text itself is left out.
+    is_head: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
     Metrics,
-    /// The same without its text.
-    Head,
     /// A page that there is not.
     Other,
     /// By another method.
@@ -113,23 +123,25 @@ fn serve(socket: &Socket, permit: &ClientPermit, text: &dyn Fn() -> String) -> i
         kind: "text/plain; charset=utf-8",
         text: format!("{text}\n"),
     };
-    let answer = match asked {
-        Asked::Metrics | Asked::Head => Answer { status: "200 OK", kind: TEXT, text: text() },
-        Asked::Other => plain("404 Not Found", "the metrics are at /metrics"),
-        Asked::Method => plain("405 Method Not Allowed", "only GET and HEAD are answered"),
-        Asked::Malformed => plain("400 Bad Request", "that is no request of HTTP, or too long"),
+    let answer = match asked.page {
+        Page::Metrics => Answer { status: "200 OK", kind: TEXT, text: text() },
+        Page::Other => plain("404 Not Found", "the metrics are at /metrics"),
+        Page::Method => plain("405 Method Not Allowed", "only GET and HEAD are answered"),
+        Page::Malformed => plain("400 Bad Request", "that is no request of HTTP, or too long"),
     };
     let mut out = BufWriter::new(socket);
     let Answer { status, kind, text } = answer;
     write!(out, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", text.len())?;
-    if asked == Asked::Method {
+    if asked.page == Page::Method {
         out.write_all(b"Allow: GET, HEAD\r\n")?;
     }
     out.write_all(b"Connection: close\r\n\r\n")?;
-    if asked != Asked::Head {
+    if !asked.is_head {
         out.write_all(text.as_bytes())?;
     }
-    out.flush()
+    out.flush()?;
+    drop(out);
+    socket.end(REST_WITHIN, REST_MAX)
 }
 
 /// Receives the head of a request, and says what it asks for.
@@ -148,7 +160,7 @@ fn receive(socket: &Socket) -> io::Result<Asked> {
             return Ok(asked);
         }
     }
-    Ok(Asked::Malformed)
+    Ok(Asked { page: Page::Malformed, is_head: false })
 }
 
 /// Says what a request asks for; `None`: its head is incomplete.
@@ -156,17 +168,23 @@ fn parse(head: &[u8]) -> Option<Asked> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
-        Err(_) => return Some(Asked::Malformed),
+        Err(_) => return Some(Asked { page: Page::Malformed, is_head: false }),
         Ok(httparse::Status::Partial) => return None,
         Ok(httparse::Status::Complete(_)) => {}
     }
-    let path = request.path.unwrap_or("").split('?').next();
-    Some(match (request.method, path) {
-        (Some("GET"), Some("/metrics")) => Asked::Metrics,
-        (Some("HEAD"), Some("/metrics")) => Asked::Head,
-        (Some("GET" | "HEAD"), _) => Asked::Other,
-        _ => Asked::Method,
-    })
+    let target = request.path.unwrap_or("");
+    // Proxies are sent the whole address.
+    let path = match target.strip_prefix("http://").map(|rest| rest.split_once('/')) {
+        Some(Some((_, path))) => path,
+        Some(None) => "",
+        None => target.strip_prefix('/').unwrap_or(target),
+    };
+    let page = match (request.method, path.split('?').next()) {
+        (Some("GET" | "HEAD"), Some("metrics")) => Page::Metrics,
+        (Some("GET" | "HEAD"), _) => Page::Other,
+        _ => Page::Method,
+    };
+    Some(Asked { page, is_head: request.method == Some("HEAD") })
 }
 
 #[cfg(test)]
@@ -175,19 +193,23 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
+        let page = |text: &str| parse(text.as_bytes()).map(|asked| (asked.page, asked.is_head));
         for (text, asked) in [
-            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Some(Asked::Metrics)),
-            ("GET /metrics?x=1 HTTP/1.0\r\n\r\n", Some(Asked::Metrics)),
-            ("HEAD /metrics HTTP/1.1\r\n\r\n", Some(Asked::Head)),
-            ("GET / HTTP/1.1\r\n\r\n", Some(Asked::Other)),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Some(Asked::Method)),
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Some((Page::Metrics, false))),
+            ("GET /metrics?x=1 HTTP/1.0\r\n\r\n", Some((Page::Metrics, false))),
+            ("GET http://a:1/metrics?x HTTP/1.1\r\n\r\n", Some((Page::Metrics, false))),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", Some((Page::Metrics, true))),
+            ("HEAD / HTTP/1.1\r\n\r\n", Some((Page::Other, true))),
+            ("GET / HTTP/1.1\r\n\r\n", Some((Page::Other, false))),
+            ("GET http://a HTTP/1.1\r\n\r\n", Some((Page::Other, false))),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Some((Page::Method, false))),
             ("GET /metrics HTTP/1.1\r\nHost: a\r\n", None),
             ("GET", None),
-            ("\0\0", Some(Asked::Malformed)),
+            ("\0\0", Some((Page::Malformed, false))),
         ] {
-            assert_eq!(parse(text.as_bytes()), asked, "{text:?}");
+            assert_eq!(page(text), asked, "{text:?}");
         }
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
-        assert_eq!(parse(many.as_bytes()), Some(Asked::Malformed));
+        assert_eq!(page(&many), Some((Page::Malformed, false)));
     }
 }

@@ -58,13 +58,14 @@ impl Error {
     }
 }
 
-/// A block device would say ENOMEM of a limit, too.
+/// A block device would say ENOMEM of a limit, too, and EINVAL of most that a codec can't do.
 fn of_device(error: &zram::Error) -> i32 {
     match error {
         zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),
         zram::Error::OutOfMemory { source, .. } | zram::Error::Pool(source) => {
             of_pool(source).raw_os_error()
         }
+        zram::Error::Codec(source) => of_codec(source).raw_os_error(),
         error => error.errno(),
     }
 }

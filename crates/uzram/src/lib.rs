@@ -78,7 +78,8 @@
 //! share; a reader never waits for memory that is being moved. A call that writes may wait for
 //! another one that writes or reads the same slot or object, for no longer than these take. A
 //! thread that holds a [`ReadGuard`] must not write, or free, the same object: it would wait for
-//! itself.
+//! itself. Nor may it read it once more where another thread may write it: that one waits for the
+//! guard, and holds off all that come after.
 //!
 //! # Fork
 //! After a fork, parent and child have a copy each, in any moment that the fork comes, with
@@ -99,6 +100,12 @@
 //!
 //! # Features
 //! `slab` and `zmem` are on by default. `serve` is not. None of them brings a command line.
+//!
+//! # Programs in C
+//! libuzram has all of this for C and C++ (`make libuzram`; `uzram.h` documents it). It is the
+//! package `uzram-capi`, which depends on this one, and so can't be a feature here. A library in
+//! Rust that is to export the same functions beside its own depends on that package too, and says
+//! `use uzram_capi as _;`.
 //!
 //! # Layers
 //! The crates below are here in whole, under their names: [`page`], [`zsmalloc`], [`zcomp`],

@@ -24,8 +24,9 @@ const INTERFACES: [&str; 2] = ["crates/capi", "crates/uzram"];
 const RUN: &str = "crates/cli/src/run";
 
 /// What those use who administer a machine: configuration, passed sockets, metrics, man pages.
-const ADMIN: [&str; 7] = [
+const ADMIN: [&str; 8] = [
     "crates/cli/src/admin",
+    "crates/cli/src/client/program",
     "crates/cli/src/client/watch",
     "crates/cli/src/config",
     "crates/cli/src/documents",

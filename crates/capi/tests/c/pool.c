@@ -43,6 +43,7 @@ static void *work(void *given)
 struct named {
     uzram_pool *pool;
     uint64_t handle;
+    uzram_pool_pinned *pinned;
 };
 
 static void child_of_copy(void *given)
@@ -79,6 +80,95 @@ static void test_limit(uzram_pool *pool)
     CHECK(uzram_pool_compact(pool, &freed) == 0);
 }
 
+static void child_has_no_pins(void *given)
+{
+    struct named *object = (struct named *)given;
+    char letter;
+    CHECK(uzram_pool_write(object->pool, object->handle, "w", 1) == 0);
+    uzram_pool_unpin(object->pinned);
+    CHECK(uzram_pool_read(object->pool, object->handle, &letter, 1, NULL) == 0 && letter == 'w');
+}
+
+static void *write_once_unpinned(void *given)
+{
+    struct named *object = (struct named *)given;
+    CHECK(uzram_pool_write(object->pool, object->handle, "x", 1) == 0);
+    return NULL;
+}
+
+static void *unpin(void *given)
+{
+    uzram_pool_unpin((uzram_pool_pinned *)given);
+    return NULL;
+}
+
+/* Bytes that are pinned stay as they are, whatever is done to others, and to the pool. */
+static void test_pins(uzram_pool *pool)
+{
+    enum { ALL = 500, PINS = 6 };
+    struct uzram_pool_stat stat = UZRAM_INIT(struct uzram_pool_stat);
+    struct named object;
+    uzram_pool_pinned *pins[PINS];
+    uint64_t handles[ALL], i, len = 0;
+    const void *bytes = NULL, *same = NULL;
+    char expected[3001];
+    pthread_t thread;
+    for (i = 0; i < ALL; i++) {
+        fill(expected, length(i), i);
+        CHECK(uzram_pool_store(pool, expected, length(i), &handles[i]) == 0);
+    }
+    object.pool = pool;
+    object.handle = handles[ALL - 1];
+    fill(expected, length(ALL - 1), ALL - 1);
+    CHECK(uzram_pool_pin(pool, object.handle, &bytes, &len, &pins[0]) == 0);
+    CHECK(len == length(ALL - 1));
+    for (i = 1; i < PINS; i++)
+        CHECK(uzram_pool_pin(pool, object.handle, &same, NULL, &pins[i]) == 0 && same == bytes);
+    for (i = 0; i < ALL - 1; i++)
+        CHECK(uzram_pool_free(pool, handles[i]) == 0);
+    CHECK(uzram_pool_compact(pool, NULL) == 0);
+    CHECK(memcmp(bytes, expected, (size_t)len) == 0);
+    object.pinned = pins[0];
+    in_child(child_has_no_pins, &object);
+
+    CHECK(pthread_create(&thread, NULL, write_once_unpinned, &object) == 0);
+    for (i = 1; i < PINS; i++)
+        uzram_pool_unpin(pins[i]);
+    CHECK(memcmp(bytes, expected, (size_t)len) == 0);
+    uzram_pool_unpin(pins[0]);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(uzram_pool_pin(pool, object.handle, &bytes, NULL, &pins[0]) == 0);
+    CHECK(*(const char *)bytes == 'x' && memcmp((const char *)bytes + 1, expected + 1, 100) == 0);
+    CHECK(pthread_create(&thread, NULL, unpin, pins[0]) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(uzram_pool_free(pool, object.handle) == 0);
+
+    bytes = NULL;
+    FAILS(uzram_pool_pin(pool, object.handle, &bytes, &len, &pins[0]), ESTALE, "stale");
+    FAILS(uzram_pool_pin(pool, 0, &bytes, &len, &pins[0]), ESTALE, "0x0");
+    FAILS(uzram_pool_pin(NULL, 1, &bytes, &len, &pins[0]), EINVAL, "the pool is NULL");
+    FAILS(uzram_pool_pin(pool, 1, NULL, &len, &pins[0]), EINVAL, "the place of the address");
+    FAILS(uzram_pool_pin(pool, 1, &bytes, &len, NULL), EINVAL, "the place of the new pin");
+    CHECK(bytes == NULL);
+    uzram_pool_unpin(NULL);
+    CHECK(uzram_pool_stat(pool, &stat) == 0 && stat.objects == 0);
+}
+
+/* A pin outlives its pool. */
+static void test_last_pin(void)
+{
+    struct uzram_pool_options options = UZRAM_INIT(struct uzram_pool_options);
+    uzram_pool *pool = NULL;
+    uzram_pool_pinned *pinned = NULL;
+    const void *bytes = NULL;
+    uint64_t handle;
+    CHECK(uzram_pool_new(&options, &pool) == 0);
+    CHECK(uzram_pool_store(pool, "kept", 5, &handle) == 0);
+    CHECK(uzram_pool_pin(pool, handle, &bytes, NULL, &pinned) == 0);
+    uzram_pool_destroy(pool);
+    CHECK(strcmp((const char *)bytes, "kept") == 0);
+    uzram_pool_unpin(pinned);
+}
+
 void test_pools(void)
 {
     struct uzram_pool_options options = UZRAM_INIT(struct uzram_pool_options);
@@ -94,6 +184,8 @@ void test_pools(void)
         pools[i] = pool;
     on_threads(work, pools, sizeof pools[0]);
     CHECK(uzram_pool_stat(pool, &stat) == 0 && stat.objects == 0);
+    test_pins(pool);
+    test_last_pin();
 
     object.pool = pool;
     CHECK(uzram_pool_store(pool, "bcd", 3, &object.handle) == 0);

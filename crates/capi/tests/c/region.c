@@ -64,6 +64,9 @@ static void test_calls(uzram_region *region, char *memory)
     uzram_region_unlock(locked);
     uzram_region_unlock(NULL);
     close(file);
+    CHECK(uzram_region_lock(region, 0, LIMIT + (4 << 20), &locked) == 0);
+    CHECK(stat_of(region).held > LIMIT + (4 << 20));
+    uzram_region_unlock(locked);
 
     CHECK(uzram_region_reclaim(region, 4 << 20, &evicted) == 0 && evicted > 0);
     CHECK(uzram_region_prefetch(region, 0, 1 << 20) == 0);

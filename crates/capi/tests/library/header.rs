@@ -20,15 +20,15 @@ fn code() -> String {
 }
 
 /// The functions that it declares.
-fn declared() -> BTreeSet<String> {
+pub fn declared() -> BTreeSet<String> {
     let code = code();
     let statements = code.split(';').filter_map(|statement| statement.rsplit_once('('));
     let names = statements.filter_map(|(before, _)| before.rsplit([' ', '*', '\n']).next());
     names.filter(|name| name.starts_with("uzram_")).map(str::to_owned).collect()
 }
 
-/// Names that `nm` finds defined.
-fn exported(library: &str, options: &[&str]) -> BTreeSet<String> {
+/// Names that `nm` finds defined in a library: in one that is installed, or at a path.
+pub fn exported(library: &str, options: &[&str]) -> BTreeSet<String> {
     let mut nm = Command::new("nm");
     let output = run(nm.args(options).arg(installed().join("lib").join(library)));
     let text = String::from_utf8(output.stdout).unwrap();

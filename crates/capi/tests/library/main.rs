@@ -4,5 +4,6 @@
 
 mod conformance;
 mod header;
+mod rust;
 mod sqlite;
 mod support;

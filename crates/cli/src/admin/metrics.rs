@@ -1,12 +1,17 @@
 //! What a server tells Prometheus: names and units after its conventions, in its text format.
 
+use super::exposition::Metrics;
 use crate::status::{RunningJob, Stat};
-use prometheus::{Counter, Encoder as _, Gauge, Opts, Registry, TextEncoder};
+use prometheus::Opts;
 use zram::SLOT_BYTES;
+
+/// Most bytes of a disk's name that stand at each of its metrics: what is answered is bounded, as
+/// memory of the server is reserved for it.
+const NAME_MAX: usize = 128;
 
 /// Metrics of one disk.
 struct Disk<'s> {
-    registry: Registry,
+    metrics: Metrics,
     name: &'s str,
 }
 
@@ -17,39 +22,26 @@ impl Disk<'_> {
 
     /// Adds a number that may fall.
     fn gauge(&self, name: &str, help: &str, value: u64) {
-        self.labelled(self.options(name, help), value);
-    }
-
-    fn labelled(&self, options: Opts, value: u64) {
-        // A name that is none, or is there twice, is left out: the test looks for all of them.
-        if let Ok(gauge) = Gauge::with_opts(options) {
-            gauge.set(value as f64);
-            let _ = self.registry.register(Box::new(gauge));
-        }
+        self.metrics.gauge(self.options(name, help), value as f64);
     }
 
     /// Adds a number that only grows.
     fn counter(&self, name: &str, help: &str, value: f64) {
-        if let Ok(counter) = Counter::with_opts(self.options(name, help)) {
-            counter.inc_by(value);
-            let _ = self.registry.register(Box::new(counter));
-        }
+        self.metrics.counter(self.options(name, help), value);
     }
 }
 
 /// Returns the metrics of a disk, in text.
 pub(crate) fn text(stat: &Stat) -> String {
-    let disk = Disk { registry: Registry::new(), name: &stat.name };
+    let name = &stat.name[..stat.name.floor_char_boundary(NAME_MAX)];
+    let disk = Disk { metrics: Metrics::default(), name };
     let info = disk.options("info", "What runs: its version, and the disk's algorithm.");
     let info = info.const_label("version", env!("CARGO_PKG_VERSION"));
-    disk.labelled(info.const_label("algorithm", &stat.algorithm), 1);
+    disk.metrics.gauge(info.const_label("algorithm", &stat.algorithm), 1.0);
     sizes(&disk, stat);
     counters(&disk, stat);
     job(&disk, stat.job.as_ref());
-    let mut text = Vec::new();
-    // Each has a name, a help and a value: nothing can fail.
-    let _ = TextEncoder::new().encode(&disk.registry.gather(), &mut text);
-    String::from_utf8(text).unwrap_or_default()
+    disk.metrics.text()
 }
 
 fn sizes(disk: &Disk<'_>, stat: &Stat) {
@@ -96,12 +88,12 @@ fn counters(disk: &Disk<'_>, stat: &Stat) {
 /// The job that is under way.
 fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
     let Some(RunningJob { kind, done, of }) = job else { return };
-    let bytes = |slots: u64| slots * SLOT_BYTES as u64;
+    let bytes = |slots: u64| (slots * SLOT_BYTES as u64) as f64;
     for (name, help, value) in [
         ("job_done_bytes", "How far the job under way is.", bytes(*done)),
         ("job_size_bytes", "How much it has to do; 0: not known.", bytes(*of)),
     ] {
-        disk.labelled(disk.options(name, help).const_label("job", kind), value);
+        disk.metrics.gauge(disk.options(name, help).const_label("kind", kind), value);
     }
 }
 
@@ -129,12 +121,21 @@ mod tests {
             "uzram_compaction_cpu_seconds_total{disk=\"a\\\"b\"} 1.5",
             "# TYPE uzram_compaction_cpu_seconds_total counter",
             "# TYPE uzram_memory_bytes gauge",
-            "uzram_job_done_bytes{disk=\"a\\\"b\",job=\"save\"} 8192",
+            "uzram_job_done_bytes{disk=\"a\\\"b\",kind=\"save\"} 8192",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
         let values = text.lines().filter(|line| !line.starts_with('#')).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP uzram_")).count();
         assert_eq!((values, helps), (24, 24), "{text}");
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
+        let text = text(&stat);
+        assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
+        // With what it is made of, it has to be within what is reserved for a client.
+        assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

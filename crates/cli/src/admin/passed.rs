@@ -40,8 +40,13 @@ impl Passed {
         for (name, socket) in sockets {
             let listening = Listening::passed(socket).map_err(failed)?;
             match passed.place(&name) {
+                None => unnamed.push(listening),
                 Some(place) if place.is_none() => *place = Some(listening),
-                _ => unnamed.push(listening),
+                Some(_) => {
+                    return Err(failed(format!(
+                        "the service manager passed two sockets named '{name}'; pass one"
+                    )));
+                }
             }
         }
         for listening in unnamed {
@@ -53,6 +58,14 @@ impl Passed {
                 ));
             };
             *place = Some(listening);
+        }
+        let control = passed.control.as_ref().map(Listening::address);
+        if let Some(address) = control.filter(|address| !matches!(address, Address::Unix(_))) {
+            return Err(failed(format!(
+                "the socket that the service manager passed for control is at {address}, where no \
+                 one knows who asks; give it a path, or say what each socket is for \
+                 (FileDescriptorName=nbd, control or metrics)"
+            )));
         }
         passed.check(args)?;
         Ok(passed)

@@ -47,24 +47,25 @@ pub(crate) enum ClientCommand {
     ///
     /// Without PID, shows the size and memory of the device, as zramctl does.
     ///
-    /// With --watch, prints a line every second until Ctrl-C, or until the server ends; on a
-    /// terminal with bars of how full the disk and its memory are.
-    ///
     /// With PID, shows what each process of such a program holds and has done by now. The processes
     /// write that down as they go, a few milliseconds late; to look at it costs them nothing.
+    ///
+    /// With --watch, prints a line every second until Ctrl-C, or until the server or the program
+    /// ends; on a terminal with bars: of how full the disk and its memory are, or of how much of
+    /// the program's memory is stored, and how much of the limit it holds.
     #[command(after_help = EXIT_CODES)]
     Stat {
         #[command(flatten)]
         server: ControlArgs,
         /// Process of a program that 'uzram run' has started, or that command itself: it is shown
         /// with all that share its limit
-        #[arg(value_name = "PID", value_parser = process)]
-        #[arg(conflicts_with_all = ["control", "watch", "prometheus"])]
+        #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
         process: Option<Pid>,
         /// Print a line every second
         #[arg(long, conflicts_with = "prometheus")]
         watch: bool,
-        /// Print metrics in the text format of Prometheus, as 'uzram serve --metrics' serves them
+        /// Print metrics in the text format of Prometheus, those of a disk as 'uzram serve
+        /// --metrics' serves them
         #[arg(long, conflicts_with = "json")]
         prometheus: bool,
         /// Print one JSON object instead of a table, with --watch one a line; all sizes are bytes

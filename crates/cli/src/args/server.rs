@@ -7,7 +7,8 @@ use measure::arguments::{block, level};
 use measure::attributes::AttributeSetting;
 use measure::memory::MemLimit;
 use measure::text::one_of;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use zcomp::Codec;
 use zram::{Damage, memparse};
 
@@ -62,9 +63,10 @@ pub(crate) struct ServeArgs {
     /// disk]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(crate) size: Option<u64>,
-    /// Start with the contents of a saved file; a damaged file is refused, and nothing is served
+    /// Start with the contents of a saved file; a damaged file is refused, and nothing is served.
+    /// If the file is that of --save-on-exit and is not there yet, the disk starts empty
     #[arg(long, value_name = "FILE")]
-    pub(crate) restore: Option<PathBuf>,
+    restore: Option<PathBuf>,
     /// Start with what is intact of a saved file that is damaged or incomplete, and list what is
     /// lost
     #[arg(long, requires = "restore")]
@@ -158,6 +160,15 @@ fn setting(text: &str) -> Result<AttributeSetting, String> {
 }
 
 impl ServeArgs {
+    /// Returns the saved file that the disk starts with, which is there if it has to be.
+    pub(crate) fn restored(&self) -> Option<&Path> {
+        let is_first = |path: &&Path| {
+            self.save_on_exit.as_deref() == Some(path)
+                && path.symlink_metadata().is_err_and(|why| why.kind() == ErrorKind::NotFound)
+        };
+        self.restore.as_deref().filter(|path| !is_first(path))
+    }
+
     /// Returns what is to become of a saved file that is damaged.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }

@@ -1,76 +1,58 @@
-//! `uzram stat --watch`: a line a second, until Ctrl-C or the end of the server.
+//! `uzram stat --watch`: a device that is served.
 
-use super::{parsed, text};
-use crate::error::{Error, no_handler};
+use super::parsed;
+use crate::admin::watch::{Style, Watched, bar, bar_column};
+use crate::error::{Error, failed};
 use crate::log::log;
 use crate::status::Stat;
-use measure::Interrupt;
 use measure::text::human;
-use serve::control::Request;
-use std::io::IsTerminal as _;
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use serve::control::{AskError, Request};
+use std::path::PathBuf;
 
-/// How often a line is printed, and how often Ctrl-C is looked for.
-const EVERY: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(50);
-
-/// The head is printed again after so many lines: what was above has scrolled away.
-const LINES: u64 = 20;
-
-/// Characters of a bar.
-const BAR: usize = 16;
-
-/// How the lines are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    Json,
-    Plain,
-    Bars,
+/// The device of a server.
+pub(super) struct Disk {
+    control: PathBuf,
+    has_answered: bool,
 }
 
-/// Prints until Ctrl-C, or until the server ends; neither is an error, if there was a server.
-pub(super) fn run(control: &Path, is_json: bool) -> Result<(), Error> {
-    let interrupt = Interrupt::install().map_err(no_handler)?;
-    let style = match (is_json, std::io::stdout().is_terminal()) {
-        (true, _) => Style::Json,
-        (false, true) => Style::Bars,
-        (false, false) => Style::Plain,
-    };
-    let mut next = Instant::now();
-    for nth in 0.. {
-        let stat = match text(control, &Request::Stat) {
-            Err(error) if nth == 0 => return Err(error),
-            Err(_) => {
-                log!("the server has ended, and the disk with it");
-                break;
+impl Disk {
+    pub(super) fn new(control: PathBuf) -> Self {
+        Disk { control, has_answered: false }
+    }
+}
+
+impl Watched for Disk {
+    const ENDED: &'static str = "the server has ended";
+
+    fn head(style: Style) -> String {
+        let columns = format!(
+            "{:>10} {:>10} {:>10} {:>7} {:>7}",
+            "DATA", "COMPR", "MEMORY", "RATIO", "CLIENTS"
+        );
+        match style {
+            Style::Bars(bar) => {
+                let w = bar_column(bar);
+                format!("{columns}  {:<w$}  {:<w$}  JOB\n", "DISK", "LIMIT")
             }
-            Ok(stat) => stat,
-        };
-        let head = if nth % LINES == 0 { head(style) } else { String::new() };
-        let line = if style == Style::Json { stat } else { line(&parsed(&stat)?, style) };
-        if !crate::print_on(&(head + &line))? {
-            break;
-        }
-        next = (next + EVERY).max(Instant::now());
-        while Instant::now() < next && !interrupt.is_set() {
-            sleep(TICK.min(next.saturating_duration_since(Instant::now())));
-        }
-        if interrupt.is_set() {
-            break;
+            _ => format!("{columns}  JOB\n"),
         }
     }
-    Ok(())
-}
 
-fn head(style: Style) -> String {
-    let columns =
-        format!("{:>10} {:>10} {:>10} {:>7} {:>7}", "DATA", "COMPR", "MEMORY", "RATIO", "CLIENTS");
-    match style {
-        Style::Json => String::new(),
-        Style::Plain => format!("{columns}  JOB\n"),
-        Style::Bars => format!("{columns}  {:<w$}  {:<w$}  JOB\n", "DISK", "LIMIT", w = BAR + 7),
+    fn line(&mut self, style: Style) -> Result<Option<String>, Error> {
+        let mut stat = Vec::new();
+        match Request::Stat.ask(&self.control, &mut stat) {
+            Ok(()) => self.has_answered = true,
+            Err(error) if !self.has_answered => return Err(failed(error)),
+            Err(AskError::Unreached { .. }) => return Ok(None),
+            // It may be busy, or be ending: the next second tells.
+            Err(AskError::Broken(_)) => return Ok(Some(String::new())),
+            Err(error) => {
+                log!("{error}");
+                return Ok(Some(String::new()));
+            }
+        }
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        Ok(Some(if style == Style::Json { stat } else { line(&parsed(&stat)?, style) }))
     }
 }
 
@@ -82,9 +64,9 @@ fn line(stat: &Stat, style: Style) -> String {
     let (data, compressed) = (human(stat.orig_data_size), human(stat.compr_data_size));
     let (memory, clients) = (human(stat.mem_total), stat.connections);
     let mut line = format!("{data:>10} {compressed:>10} {memory:>10} {ratio:>7.2} {clients:>7}");
-    if style == Style::Bars {
+    if let Style::Bars(width) = style {
         let bars = [(stat.orig_data_size, stat.disksize), (stat.mem_used_total, stat.mem_limit)];
-        bars.iter().for_each(|&(part, of)| line += &format!("  {}", bar(part, of)));
+        bars.iter().for_each(|&(part, of)| line += &format!("  {}", bar(part, of, width)));
     }
     let job = stat.job.as_ref().map_or_else(
         || "-".to_owned(),
@@ -96,29 +78,10 @@ fn line(stat: &Stat, style: Style) -> String {
     format!("{line}  {job}\n")
 }
 
-/// Returns how much of something is used: `[####............]  25%`; without a bound nothing.
-fn bar(part: u64, of: u64) -> String {
-    if of == 0 {
-        return format!("{:<w$}", "-", w = BAR + 7);
-    }
-    let share = (part as f64 / of as f64).min(1.0);
-    let full = (share * BAR as f64).round() as usize;
-    format!("[{}{}] {:>3.0}%", "#".repeat(full), ".".repeat(BAR - full), share * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::status::RunningJob;
-
-    #[test]
-    fn bars_are_as_wide_as_their_head() {
-        assert_eq!(bar(1, 4), "[####............]  25%");
-        assert_eq!(bar(9, 4), format!("[{}] 100%", "#".repeat(BAR)));
-        for (part, of) in [(0, 0), (0, 1), (1, 1), (1, 3)] {
-            assert_eq!(bar(part, of).len(), BAR + 7, "{part} of {of}");
-        }
-    }
 
     #[test]
     fn a_line_stands_below_its_head() {
@@ -129,11 +92,12 @@ mod tests {
             job: Some(RunningJob { kind: "save".to_owned(), done: 1, of: 4 }),
             ..Stat::default()
         };
-        for style in [Style::Plain, Style::Bars] {
-            let (head, line) = (head(style), line(&stat, style));
+        for style in [Style::Plain, Style::Bars(16), Style::Bars(0)] {
+            let (head, line) = (Disk::head(style), line(&stat, style));
             assert_eq!(head.find("JOB"), line.find("save 25%"), "{head}{line}");
             assert!(line.contains("4.00") && line.contains("512.0 MiB"), "{line}");
-            assert_eq!(line.contains("[########........]  50%"), style == Style::Bars, "{line}");
+            let has_bar = line.contains("[########........]  50%");
+            assert_eq!(has_bar, style == Style::Bars(16), "{line}");
         }
     }
 }

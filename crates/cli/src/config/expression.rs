@@ -120,8 +120,11 @@ impl Parser<'_> {
     }
 }
 
-/// Reads a number of MiB, or a size with a unit.
+/// Reads a number of MiB, or a size with a unit. One in hexadecimal might be either.
 fn number(word: &str) -> Option<f64> {
+    if word.starts_with("0x") || word.starts_with("0X") {
+        return None;
+    }
     if word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return word.parse().ok();
     }

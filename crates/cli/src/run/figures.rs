@@ -7,7 +7,7 @@ use std::cmp::max;
 use std::collections::BTreeSet;
 
 /// What a process has told: `zmem::Figures` as JSON.
-pub(super) type Line = Map<String, Value>;
+pub(crate) type Line = Map<String, Value>;
 
 /// Of these, processes' figures make no sum: the largest is told.
 const LARGEST: [&str; 7] = [
@@ -21,8 +21,8 @@ const LARGEST: [&str; 7] = [
 ];
 
 /// See the module.
-#[derive(Debug, Serialize)]
-pub(super) struct Figures {
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Figures {
     processes: Vec<Line>,
     /// What they come to together.
     sum: Line,
@@ -79,7 +79,7 @@ impl Figures {
     }
 
     /// Returns the figures of processes.
-    pub(super) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
+    pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let mut sum = Line::new();
         for (name, value) in processes.iter().flatten() {
             if ["process", "name"].contains(&&**name) {
@@ -101,12 +101,36 @@ impl Figures {
         Figures { processes, sum, tree_held_max, is_short }
     }
 
-    pub(super) fn json(&self) -> String {
+    /// Returns what each process has told.
+    pub(crate) fn processes(&self) -> &[Line] {
+        &self.processes
+    }
+
+    /// Returns what they come to together, of one name; 0 where there is none.
+    pub(crate) fn sum(&self, name: &str) -> u64 {
+        number(&self.sum, name)
+    }
+
+    pub(crate) fn held_max(&self) -> u64 {
+        self.tree_held_max
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short == Some(true)
+    }
+
+    pub(crate) fn json(&self) -> String {
         json(self)
     }
 
+    /// Returns the same as one line.
+    pub(crate) fn json_line(&self) -> String {
+        // As in `json`, nothing can fail.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
     /// Returns a line for each process, and one for all.
-    pub(super) fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         if self.processes.is_empty() {
             return match self.is_short {
                 None => "no process told what it did: those that a signal ends tell nothing\n",
@@ -155,12 +179,12 @@ impl Figures {
 }
 
 /// Returns a number of a line; 0 where it has none.
-fn number(line: &Line, name: &str) -> u64 {
+pub(crate) fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Returns a text of a line, which any program may have written: nothing in it steers a terminal.
-fn text(line: &Line, name: &str) -> String {
+pub(crate) fn text(line: &Line, name: &str) -> String {
     let told = line.get(name).and_then(Value::as_str).unwrap_or_default();
     told.replace(char::is_control, "\u{fffd}")
 }

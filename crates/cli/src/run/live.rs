@@ -7,7 +7,7 @@
 //! shown as they are, and nothing else is done with them.
 
 use super::figures::{Figures, Line};
-use super::tree;
+use super::tree::{self, Found};
 use crate::error::{Error, failed};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -17,23 +17,56 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use zmem::Seen;
 
-/// Returns what is to be printed of the processes that this one shares its limit with.
-pub(crate) fn stat(process: Pid, is_json: bool) -> Result<String, Error> {
-    let seen = find(process)?;
-    let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
-    let lives = |number: u64| !is_ours || !is_gone(number);
-    let said = seen.processes.iter().filter(|figures| lives(figures.process));
-    let line = |figures: &zmem::Figures| -> Option<Line> {
-        let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
-        let path = format!("/proc/{}/comm", figures.process);
-        let name = is_ours.then(|| read_to_string(path).ok()).flatten().unwrap_or_default();
-        let name = name.trim_end_matches('\n').escape_debug().to_string();
-        line.insert("name".to_owned(), Value::from(name));
-        Some(line)
-    };
-    let lines = said.filter_map(line).collect();
-    let figures = Figures::new(lines, seen.held_max, Some(seen.is_short));
-    Ok(if is_json { figures.json() } else { figures.table() })
+/// A program: what its processes share.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// One of its processes, or the command.
+    process: u64,
+    file: Found,
+    has_begun: bool,
+}
+
+impl Program {
+    /// Returns the number of the process that it was found by.
+    pub(crate) fn process(&self) -> u64 {
+        self.process
+    }
+
+    /// Returns what its processes hold and have done by now.
+    pub(crate) fn figures(&self) -> Figures {
+        self.now().0
+    }
+
+    /// Returns the same, and whether numbers of processes are this process's own.
+    fn now(&self) -> (Figures, bool) {
+        let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
+        let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
+        let lives = |number: u64| !is_ours || !is_gone(number);
+        let said = seen.processes.iter().filter(|figures| lives(figures.process));
+        let lines = said.filter_map(|figures| line(figures, is_ours)).collect();
+        (Figures::new(lines, seen.held_max, Some(seen.is_short)), is_ours)
+    }
+
+    /// Returns the same, or `None` once all of its processes have ended. Of those of another space
+    /// no one sees here whether one was killed: then it is the one that it was found by which ends.
+    pub(crate) fn look(&mut self) -> Option<Figures> {
+        let (figures, is_ours) = self.now();
+        let has_any = !figures.processes().is_empty();
+        let may_begin = !self.has_begun && !is_gone(self.process);
+        self.has_begun |= has_any;
+        let goes_on = if has_any { is_ours || !is_gone(self.process) } else { may_begin };
+        goes_on.then_some(figures)
+    }
+}
+
+/// Returns what a process has said, with its name, if that can be known.
+fn line(figures: &zmem::Figures, is_ours: bool) -> Option<Line> {
+    let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
+    let path = format!("/proc/{}/comm", figures.process);
+    let name = is_ours.then(|| read_to_string(path).ok()).flatten().unwrap_or_default();
+    let name = name.trim_end_matches('\n').escape_debug().to_string();
+    line.insert("name".to_owned(), Value::from(name));
+    Some(line)
 }
 
 /// Returns whether a process runs no program: there is none of the number, or it has ended and was
@@ -43,10 +76,11 @@ fn is_gone(process: u64) -> bool {
     link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Finds the file that a process shares with others: where there are several, as of a program that
-/// was started within another one's, the innermost in which it has a place (a command that became a
-/// program has one in both); or the innermost, as of the command itself.
-fn find(process: Pid) -> Result<Seen, Error> {
+/// Finds a program by the file that one of its processes shares with others: where there are
+/// several, as of a program that was started within another one's, the innermost in which it has a
+/// place (a command that became a program has one in both); or the innermost, as of the command
+/// itself.
+pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {
         failed(format!("process {number} can't be shown: {why}; {remedy}"))
@@ -65,19 +99,23 @@ fn find(process: Pid) -> Result<Seen, Error> {
     for entry in read_dir(format!("/proc/{number}/fd")).map_err(of_io)? {
         let entry = entry.map_err(of_io)?;
         let descriptor: Option<u32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        match tree::open(&entry.path()) {
-            Ok(Some(seen)) => {
-                let rank = (is_in(&seen), descriptor);
-                if found.as_ref().is_none_or(|(best, _)| *best < rank) {
-                    found = Some((rank, seen));
-                }
+        let file = match tree::open(&entry.path()) {
+            Ok(file) => file,
+            Err(error) => {
+                refused = Some(error);
+                continue;
             }
-            Ok(None) => {}
-            Err(error) => refused = Some(error),
+        };
+        let Some((file, seen)) = file.and_then(|file| file.seen().map(|seen| (file, seen))) else {
+            continue;
+        };
+        let rank = (is_in(&seen), descriptor);
+        if found.as_ref().is_none_or(|(best, _)| *best < rank) {
+            found = Some((rank, file));
         }
     }
     match (found, refused) {
-        (Some((_, seen)), _) => Ok(seen),
+        (Some((_, file)), _) => Ok(Program { process: number as u64, file, has_begun: false }),
         (None, Some(error)) => Err(of_io(error)),
         (None, None) => Err(shown(
             &"it is no process of a program that this version of 'uzram run' has started",

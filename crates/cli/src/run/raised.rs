@@ -1,7 +1,7 @@
 //! Programs that run with more rights than who starts them: the system's loader takes no libraries
 //! from the environment for these.
 
-use crate::process_status::process_status;
+use measure::process_status::process_status;
 use rustix::fs::{Mode, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid};

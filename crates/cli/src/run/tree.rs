@@ -60,12 +60,23 @@ impl Tree {
     }
 }
 
-/// Reads what a link in /proc leads to, if that is such a file; `None`: it is another one. A
+/// Such a file of other processes, opened.
+#[derive(Debug)]
+pub(super) struct Found(OwnedFd);
+
+impl Found {
+    /// Returns what processes have said by now; `None`: it is none.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        read(&self.0)
+    }
+}
+
+/// Opens what a link in /proc leads to, if that is such a file; `None`: it is another one. A
 /// process may have made any file look like one: only one of the kind and size is opened.
 ///
 /// # Errors
 /// It may be one, and can't be opened.
-pub(super) fn open(link: &Path) -> io::Result<Option<Seen>> {
+pub(super) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
         return Ok(None);
@@ -81,7 +92,7 @@ pub(super) fn open(link: &Path) -> io::Result<Option<Seen>> {
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
     let file = openat(CWD, again, flags, Mode::empty())?;
     let is_it = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
-    Ok(Some(&file).filter(|_| is_it).and_then(read))
+    Ok(is_it.then_some(Found(file)))
 }
 
 fn is_of_size(file: impl AsFd) -> Result<bool> {

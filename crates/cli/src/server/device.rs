@@ -19,7 +19,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     let header = |path| {
         SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage(), None))
     };
-    let saved = args.restore.as_deref().map(header).transpose()?;
+    let saved = args.restored().map(header).transpose()?;
     let size = size(args, saved.as_ref())?;
     let settings = settings(args, saved.as_ref(), size)?;
     let zram = Zram::new();
@@ -29,7 +29,7 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     })?;
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;
     zram.set_disksize(size).map_err(not_of_size)?;
-    if let Some(path) = &args.restore {
+    if let Some(path) = args.restored() {
         let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
         // If the arguments limit all memory, the error names that limit, not this one.
@@ -48,7 +48,10 @@ fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
             "--size: {size} bytes are too few: the saved disk has {needed}; give at least as many, \
              or leave out --size"
         ))),
-        // Without a saved file the arguments have a size.
+        None if saved.is_none() => Err(Error::Usage(
+            "--size: the disk that is to be restored was not saved yet, and has no size; give one"
+                .to_owned(),
+        )),
         size => Ok(size.unwrap_or(needed)),
     }
 }

@@ -84,6 +84,18 @@ impl SaveFile {
         &self.path
     }
 
+    /// Says so if a file is there that the disk does not start with, as it will be replaced.
+    pub(super) fn warn_unless(&self, restored: Option<&Path>) {
+        let place = |path: &Path| fs::canonicalize(path).ok();
+        if there(&self.path).is_some() && restored.and_then(place) != place(&self.path) {
+            log!(
+                "'{0}' is there, and this disk does not start with it; it will be replaced when \
+                 the server ends, unless you move it, or start with --restore '{0}'",
+                escaped(&self.path)
+            );
+        }
+    }
+
     /// Returns whether the file must not be replaced: it is not the file that was there at the
     /// start, or that this process saved, or [`protect`](Self::protect) was called.
     pub(super) fn is_protected(&self) -> bool {

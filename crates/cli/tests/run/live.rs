@@ -2,6 +2,7 @@
 
 use crate::programs::Programs;
 use crate::run;
+use crate::support::metrics::lint;
 use crate::support::{Ended, UZRAM, end, until};
 use crate::tree::compiled;
 use fastrand::Rng;
@@ -107,6 +108,95 @@ fn processes_are_shown_while_they_run() {
 }
 
 #[test]
+fn metrics_are_told_of_a_program_and_its_processes() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "tree", &[]);
+    let running = Running::new(run(&["--limit", "32M", "--"]).args([&program, "stay", "40"]));
+    let both = running.numbers();
+    until("both have begun", || numbers(&json(both[0])).len() == 2);
+    let ended = stat(both[1], &["--prometheus"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    lint(&ended.out);
+    let value = |name: &str, labels: &str| {
+        let start = format!("uzram_run_{name}{{{labels}program=\"{}\"}} ", both[1]);
+        let line = ended.out.lines().find_map(|line| line.strip_prefix(&start));
+        let value = line.unwrap_or_else(|| panic!("{start} is not in {}", ended.out));
+        value.parse::<f64>().unwrap()
+    };
+    assert_eq!((value("processes", ""), value("limit_bytes", "")), (2.0, f64::from(32 << 20)));
+    let of = |nth: usize| format!("name=\"tree\",process=\"{}\",", both[nth]);
+    assert!(value("evicted_blocks_total", &of(0)) > 2000.0, "{}", ended.out);
+    assert!(value("compressed_bytes", &of(0)) > f64::from(1 << 20), "{}", ended.out);
+    let held = value("held_bytes", &of(0)) + value("held_bytes", &of(1));
+    assert_eq!(value("program_held_bytes", ""), held, "{}", ended.out);
+    let wrong = stat(both[0], &["--prometheus", "--watch"]);
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""), "{wrong:?}");
+}
+
+/// `uzram stat --watch`, with these options.
+fn watch(process: u32, options: &[&str]) -> Child {
+    let mut command = Command::new(UZRAM);
+    command.args(["stat", "--watch"]).args(options).arg(process.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_line_comes_every_second_until_the_program_ends() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "tree", &[]);
+    let mut running = Running::new(run(&["--limit", "32M", "--"]).args([&program, "stay", "40"]));
+    let both = running.numbers();
+    until("both have begun", || numbers(&json(both[0])).len() == 2);
+    let [mut told, mut plain, mut interrupted] =
+        [(0, &["--json"][..]), (1, &[]), (0, &[])].map(|(nth, options)| watch(both[nth], options));
+    let mut lines = BufReader::new(told.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(numbers(&told), both, "{told}");
+        assert_eq!(told["sum"]["limit"], 32 << 20, "{told}");
+    }
+    let mut shown = BufReader::new(plain.stdout.take().unwrap()).lines();
+    let head = shown.next().unwrap().unwrap();
+    assert!(head.trim_start().starts_with("RESIDENT ") && head.ends_with("ROOM"), "{head}");
+    let line = shown.next().unwrap().unwrap();
+    let cells: Vec<_> = line.split_whitespace().collect();
+    assert_eq!((cells.len(), cells[9]), (11, "2"), "{line}");
+    let mut first = String::new();
+    BufReader::new(interrupted.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    kill_process(Pid::from_child(&interrupted), Signal::INT).unwrap();
+    let ended = interrupted.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+
+    // One of them, by which it was found, is not all of them.
+    kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
+    until("the killed one is told no more", || {
+        let line = shown.next().unwrap().unwrap();
+        line.split_whitespace().nth(9) == Some("1")
+    });
+    running.end();
+    for ended in [told.wait_with_output().unwrap(), plain.wait_with_output().unwrap()] {
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(
+            (ended.status.code(), said.as_str()),
+            (Some(0), "uzram: the program has ended\n")
+        );
+    }
+    let late = watch(both[0], &[]).wait_with_output().unwrap();
+    let said = String::from_utf8(late.stderr).unwrap();
+    assert!(late.status.code() == Some(1) && said.contains("none of this number"), "{said}");
+}
+
+#[test]
+fn a_program_on_a_terminal_has_bars() {
+    let running =
+        Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
+    let line = format!("timeout -s INT 1 {UZRAM} stat --watch {}", running.numbers()[0]);
+    let terminal = Command::new("script").args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let shown = String::from_utf8(terminal.stdout).unwrap();
+    assert!(shown.contains("  [....") && shown.contains("LIMIT"), "{shown}");
+}
+
+#[test]
 fn a_program_within_another_has_its_own_figures() {
     let line = format!("{UZRAM} run --limit 20M -- sh -c 'echo $PPID $$; read end'; true");
     let running = Running::new(run(&["--limit", "48M", "--"]).args(["sh", "-c", &line]));
@@ -191,14 +281,14 @@ fn a_file_that_says_anything_is_read() {
     let asked = |name: &str, contents: &[u8], seals| {
         let mut running = with_file(name, contents, seals);
         let process = running.numbers()[0];
-        let ended = [stat(process, &[]), stat(process, &["--json"])];
+        let ended = [&[][..], &["--json"], &["--prometheus"]].map(|how| stat(process, how));
         running.command.kill().unwrap();
         ended
     };
     let mut words = vec![0_u64; zmem::Seen::BYTES / 8];
     let bytes =
         |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
-    let [table, _] = asked("uzram-run", &bytes(&words), ALL);
+    let [table, ..] = asked("uzram-run", &bytes(&words), ALL);
     assert_eq!(table.out, "no process has begun, or all have ended\n", "{table:?}");
     words[0] = u64::from_le_bytes(*b"uzramtr2");
     for nth in 0..12 {
@@ -209,7 +299,8 @@ fn a_file_that_says_anything_is_read() {
             words[8 + 4 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
             words[2048 + 64 * slot] = words[8 + 4 * slot];
         }
-        let [table, told] = asked("uzram-run", &bytes(&words), ALL);
+        let [table, told, metrics] = asked("uzram-run", &bytes(&words), ALL);
+        lint(&metrics.out);
         assert!(table.code == Some(0) && table.out.contains("together "), "{table:?}");
         let told: Value = serde_json::from_str(&told.out).unwrap();
         assert!(numbers(&told).len() <= if nth % 2 == 0 { 5 } else { 510 });
@@ -224,8 +315,8 @@ fn a_file_that_says_anything_is_read() {
         ("uzram-run", &whole[..], SealFlags::GROW),
         ("uzram-ran", &whole[..], ALL),
     ] {
-        let [table, told] = asked(name, contents, seals);
-        assert!(table.code == Some(1) && told.code == Some(1), "{name}: {table:?}");
+        let [table, told, metrics] = asked(name, contents, seals);
+        assert_eq!([table.code, told.code, metrics.code], [Some(1); 3], "{name}: {table:?}");
         assert!(table.err.contains("it is no process of a program"), "{table:?}");
     }
 }

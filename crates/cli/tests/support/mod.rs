@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod host;
+pub mod metrics;
 pub mod nbd;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -40,14 +40,17 @@ impl Advice {
     pub(super) fn new(data: u64, best: Option<usize>, rows: &[Row]) -> Self {
         let Some(row) = best.and_then(|best| rows.get(best)) else { return Advice::default() };
         let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
+        let has_dictionary = row.dictionary_bytes > 0;
+        let level = if has_dictionary { String::new() } else { format!(" --level {}", row.level) };
         let mut serve = vec![
             format!("--size {}M", mib(data as f64)),
-            format!("--algorithm {} --level {}", row.algorithm, row.level),
+            format!("--algorithm {}{level}", row.algorithm),
             format!("--block {}K", row.block_bytes >> 10),
             format!("--mem-limit {limit}M"),
         ];
-        let before = (row.dictionary_bytes > 0).then(|| {
-            serve.push("--set algorithm_params=dict=FILE".to_owned());
+        let before = has_dictionary.then(|| {
+            // It sets all parameters.
+            serve.push(format!("--set 'algorithm_params=level={} dict=FILE'", row.level));
             format!(
                 "uzram train-dictionary --size {} --block {}K PATH... -o FILE",
                 row.dictionary_bytes,
@@ -62,6 +65,10 @@ impl Advice {
     pub(super) fn text(&self) -> String {
         if self.serve.is_empty() {
             return String::new();
+        }
+        if self.saved_bytes == 0 {
+            return "\nCompression does not pay: no candidate takes less than the data\n"
+                .to_owned();
         }
         let before = self.before.iter().map(|line| format!("  {line}\n"));
         let serve = format!("  uzram serve {}\n", self.serve.join(" "));
@@ -133,8 +140,12 @@ mod tests {
         let rows = [of(100, 16384, 0), of(90, 4096, 9), of(200, 4096, 0)];
         let advice = Advice::new(1 << 30, Some(1), &rows);
         let serve = advice.serve.join(" ");
-        let options = "--size 1024M --algorithm zstd --level 3 --block 4K --mem-limit 113M";
-        assert!(serve.starts_with(options) && serve.ends_with("dict=FILE"), "{serve}");
+        let options = "--size 1024M --algorithm zstd --block 4K --mem-limit 113M";
+        assert_eq!(serve, format!("{options} --set 'algorithm_params=level=3 dict=FILE'"));
+        let plain = Advice::new(1 << 30, Some(0), &rows).serve.join(" ");
+        assert!(plain.contains("--algorithm zstd --level 3 --block 16K"), "{plain}");
+        let none = Advice::new(90 << 20, Some(1), &rows);
+        assert!(none.text().contains("does not pay") && none.text().lines().count() == 2);
         assert!(advice.before.as_ref().unwrap().contains("--size 9 --block 4K"), "{advice:?}");
         assert!(advice.kernel.contains(&"echo 250M > /sys/block/zram$N/mem_limit".to_owned()));
         assert!(Advice::new(1, Some(0), &rows[..1]).kernel.is_empty(), "none of pages was tried");

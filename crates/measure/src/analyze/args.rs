@@ -96,7 +96,7 @@ fn pid(text: &str) -> Result<u32, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    whole_number(text, 1, 1 << 20).map(Duration::from_secs)
+    whole_number(text, 1..=1 << 20).map(Duration::from_secs)
 }
 
 fn sample(text: &str) -> Result<u64, String> {

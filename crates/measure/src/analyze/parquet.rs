@@ -1,11 +1,13 @@
 //! Rows of many runs, and many machines, in one Parquet file.
 //!
 //! A run adds a row group. What is there is copied as it is, and the new file takes the old one's
-//! place when it is complete; who finds another one at that is told to try again.
+//! place when it is complete; who finds another one at that waits for it.
 
 use super::report::Report;
 use super::row::Row;
 use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::process_status::masked;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
@@ -21,7 +23,8 @@ use std::fs::{File, read_to_string};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use zram::AtomicFile;
 
 /// The columns, in the order in which they are written.
@@ -47,26 +50,55 @@ const SCHEMA: &str = "message uzram_analyze {
 }";
 
 /// Permissions of a new file, of which the process's mask takes some.
-const MODE: u32 = 0o644;
+const MODE: u32 = 0o666;
+
+/// How long another one is waited for that appends to the file: that takes it milliseconds.
+const OTHERS: Duration = Duration::from_secs(30);
+const TICK: Duration = Duration::from_millis(20);
+
+fn failed(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    let remedy = "give --parquet a file of this command's, or a new one where it may write";
+    Error::of_file(path, "can't be appended to", why, remedy)
+}
+
+/// Checks that a file can be appended to, if it is there.
+pub(super) fn check(path: &Path) -> Result<(), Error> {
+    let read = |file: File| -> Result<(), ParquetError> {
+        rows_of(&file, &parse_message_type(SCHEMA)?).map(drop)
+    };
+    before(path)?.map_or(Ok(()), |file| read(file).map_err(|why| failed(path, &why)))
+}
+
+/// Opens the file that is there; `None`: there is none, or an empty one.
+fn before(path: &Path) -> Result<Option<File>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(failed(path, &why)),
+    };
+    let bytes = file.metadata().map_err(|why| failed(path, &why))?.len();
+    Ok(Some(file).filter(|_| bytes > 0))
+}
 
 /// Appends a row for each candidate.
-pub(super) fn append(path: &Path, report: &Report) -> Result<(), Error> {
-    let failed = |why: &dyn std::fmt::Display| {
-        let remedy = "give --parquet a file of this command's, or a new one where it may write";
-        Error::of_file(path, "can't be appended to", why, remedy)
+pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
+    let until = Instant::now() + OTHERS;
+    let mut file = loop {
+        match AtomicFile::new(path, masked(MODE)) {
+            Err(why) if Errno::from_io_error(&why) == Some(Errno::BUSY) => {
+                if Instant::now() >= until {
+                    return Err(failed(path, &"another program is writing it"));
+                }
+            }
+            file => break file.map_err(|why| failed(path, &why))?,
+        }
+        interrupt.check()?;
+        sleep(TICK);
     };
-    let mut file = AtomicFile::new(path, MODE).map_err(|why| match Errno::from_io_error(&why) {
-        Some(Errno::BUSY) => failed(&"another program is writing it, so try again"),
-        _ => failed(&why),
-    })?;
     // Only now, as no one else replaces it meanwhile.
-    let before = match File::open(path) {
-        Ok(before) => Some(before),
-        Err(why) if why.kind() == ErrorKind::NotFound => None,
-        Err(why) => return Err(failed(&why)),
-    };
-    write(&mut file, before, report).map_err(|why| failed(&why))?;
-    file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(&why))
+    let before = before(path)?;
+    write(&mut file, before, report).map_err(|why| failed(path, &why))?;
+    file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(path, &why))
 }
 
 fn write(
@@ -86,6 +118,15 @@ fn write(
     writer.close().map(drop)
 }
 
+/// Opens a file that has the same columns.
+fn rows_of(before: &File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
+    let reader = SerializedFileReader::new(before.try_clone()?)?;
+    if reader.metadata().file_metadata().schema() != schema {
+        return Err(ParquetError::General("it has other columns".to_owned()));
+    }
+    Ok(reader)
+}
+
 /// Copies all row groups of a file that has the same columns.
 fn copy<W: Write + Send>(
     writer: &mut SerializedFileWriter<W>,
@@ -93,10 +134,7 @@ fn copy<W: Write + Send>(
     schema: &Type,
 ) -> Result<(), ParquetError> {
     let chunks = before.try_clone()?;
-    let reader = SerializedFileReader::new(before)?;
-    if reader.metadata().file_metadata().schema() != schema {
-        return Err(ParquetError::General("it has other columns".to_owned()));
-    }
+    let reader = rows_of(&before, schema)?;
     for group in reader.metadata().row_groups() {
         let mut copied = writer.next_row_group()?;
         for column in group.columns() {
@@ -202,9 +240,9 @@ mod tests {
     fn rows_are_appended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.parquet");
-        append(&path, &report("a", &[5, 7])).unwrap();
-        append(&path, &report("b", &[9])).unwrap();
-        append(&path, &report("c", &[7])).unwrap();
+        append(&path, &report("a", &[5, 7]), &Interrupt::default()).unwrap();
+        append(&path, &report("b", &[9]), &Interrupt::default()).unwrap();
+        append(&path, &report("c", &[7]), &Interrupt::default()).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 3);
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
@@ -228,7 +266,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, b"no rows").unwrap();
-        let error = append(&path, &report("a", &[1])).unwrap_err().to_string();
+        let error =
+            append(&path, &report("a", &[1]), &Interrupt::default()).unwrap_err().to_string();
         assert!(error.contains("can't be appended to") && error.contains("/f'"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"no rows");
         let mut other = Vec::new();
@@ -236,8 +275,37 @@ mod tests {
         let writer = SerializedFileWriter::new(&mut other, schema, Arc::default()).unwrap();
         writer.close().unwrap();
         std::fs::write(&path, &other).unwrap();
-        let error = append(&path, &report("a", &[1])).unwrap_err().to_string();
+        let error =
+            append(&path, &report("a", &[1]), &Interrupt::default()).unwrap_err().to_string();
         assert!(error.contains("it has other columns"), "{error}");
+        assert_eq!(check(&path).unwrap_err().to_string(), error);
         assert_eq!(std::fs::read(&path).unwrap(), other);
+        // One without anything is taken for a new one.
+        std::fs::write(&path, b"").unwrap();
+        check(&path).unwrap();
+        append(&path, &report("a", &[1]), &Interrupt::default()).unwrap();
+        check(&path).unwrap();
+    }
+
+    #[test]
+    fn those_who_append_at_a_time_wait_for_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.parquet");
+        std::thread::scope(|scope| {
+            for nth in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    append(path, &report("a", &[nth]), &Interrupt::default()).unwrap();
+                });
+            }
+        });
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.metadata().num_row_groups(), 8);
+        let held = AtomicFile::new(&path, MODE).unwrap();
+        let interrupt = Interrupt::default();
+        interrupt.set();
+        let ended = append(&path, &report("a", &[1]), &interrupt);
+        assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+        drop(held);
     }
 }

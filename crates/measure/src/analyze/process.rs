@@ -7,12 +7,14 @@
 //! The process goes on meanwhile. What it gave back since can't be read, and is left out.
 
 use super::idle;
+use super::mappings::mappings;
 use super::population::Population;
 use super::report::Source;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::page::PAGE_SIZE;
-use std::fs::{File, read_to_string};
+use rustix::io::Errno;
+use std::fs::{File, read};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -58,31 +60,67 @@ impl Process {
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        let mappings = mappings(&read_to_string(format!("/proc/{pid}/smaps")).map_err(failed)?);
+        // Names of files may be of any bytes.
+        let smaps = read(format!("/proc/{pid}/smaps")).map_err(failed)?;
+        let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
         let mem = File::open(format!("/proc/{pid}/mem")).map_err(failed)?;
         let mut process = Process { pid, mem, runs: Vec::new(), pages: 0, swapped: 0, idle };
         let unused = idle.map(|time| {
             let mut numbers = Vec::new();
-            for range in &mappings {
+            for mapping in &mappings {
                 let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
-                each_entry(&pagemap, range, add).map_err(failed)?;
+                each_entry(&pagemap, &mapping.range, add).map_err(failed)?;
             }
-            idle::pages(idle::BITMAP.as_ref(), numbers, time, interrupt)
+            idle::pages(&idle::Kernel::default(), numbers, time, interrupt)
         });
         let unused = unused.transpose()?;
-        for range in mappings {
+        for mapping in mappings {
             interrupt.check()?;
-            each_entry(&pagemap, &range, |address, entry| {
+            let (mut runs, mut present) = (Vec::new(), 0);
+            each_entry(&pagemap, &mapping.range, |address, entry| {
                 process.swapped += u64::from(entry & SWAPPED != 0);
                 let is_wanted = unused.as_ref().is_none_or(|of| of.contains(&(entry & NUMBER)));
-                if is_anonymous(entry) && is_wanted {
-                    process.add(address);
+                if is_anonymous(entry) {
+                    present += 1;
+                    if is_wanted {
+                        extend(&mut runs, address);
+                    }
                 }
             })
             .map_err(failed)?;
+            // The page of zeros that all share has an entry too; it is in use, and so never idle.
+            let zeros = match idle {
+                None => u64::saturating_sub(present, mapping.anonymous.div_ceil(PAGE_SIZE as u64)),
+                Some(_) => 0,
+            };
+            process.add_all(&runs, zeros, interrupt)?;
         }
         Ok(process)
+    }
+
+    /// Adds pages, but for `zeros` pages that read as zeros: those are no memory of the process.
+    fn add_all(
+        &mut self,
+        runs: &[Range<u64>],
+        mut zeros: u64,
+        interrupt: &Interrupt,
+    ) -> Result<(), Error> {
+        let mut page = [0; PAGE_SIZE];
+        for run in runs {
+            interrupt.check()?;
+            for address in run.clone().step_by(PAGE_SIZE) {
+                let is_zero = zeros > 0
+                    && self.mem.read_exact_at(&mut page, address).is_ok()
+                    && page.iter().all(|byte| *byte == 0);
+                if is_zero {
+                    zeros -= 1;
+                } else {
+                    self.add(address);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds a page, which lies behind all others.
@@ -97,10 +135,11 @@ impl Process {
     /// Returns what is told of it.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        let name = read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name).trim_end().escape_debug().to_string();
         Source {
             kind: "process",
-            name: format!("{pid} {}", name.trim_end().escape_debug()),
+            name: format!("{pid} {name}"),
             pid: Some(pid),
             swapped_bytes: Some(self.swapped * PAGE_SIZE as u64),
             idle_seconds: self.idle.map(|time| time.as_secs()),
@@ -161,33 +200,21 @@ fn each_entry(
     Ok(())
 }
 
-/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
-fn mappings(smaps: &str) -> Vec<Range<u64>> {
-    let mut found = Vec::new();
-    let mut mapping = None;
-    for line in smaps.lines() {
-        if let Some(next) = head(line) {
-            mapping = Some(next);
-        }
-        let has_some = ["Anonymous", "Swap"]
-            .iter()
-            .any(|name| crate::memory::bytes(line, name).is_some_and(|bytes| bytes > 0));
-        if has_some {
-            found.extend(mapping.take().filter(|(_, is_private)| *is_private).map(|(of, _)| of));
-        }
+/// Adds a page to runs of addresses, behind all others.
+fn extend(runs: &mut Vec<Range<u64>>, address: u64) {
+    let end = address + PAGE_SIZE as u64;
+    match runs.last_mut() {
+        Some(run) if run.end == address => run.end = end,
+        _ => runs.push(address..end),
     }
-    found
-}
-
-/// Reads the first line of a mapping: its addresses, and whether it is private.
-fn head(line: &str) -> Option<(Range<u64>, bool)> {
-    let mut words = line.split(' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    Some((address(start)?..address(end)?, words.next()?.ends_with('p')))
 }
 
 fn unreadable(pid: u32, why: &io::Error) -> Error {
+    if Errno::from_io_error(why) == Some(Errno::SRCH) {
+        return Error::Failed(format!(
+            "process {pid} has no memory of its own: it is the kernel's, or has ended; take another"
+        ));
+    }
     let remedy = match why.kind() {
         io::ErrorKind::NotFound => "take a number that 'ps -e' lists",
         io::ErrorKind::PermissionDenied => {
@@ -204,12 +231,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mappings_with_anonymous_pages_are_found() {
-        let smaps = "1000-3000 rw-p 00000000 00:00 0 \nRss: 8 kB\nAnonymous: 8 kB\nSwap: 0 kB\n\
-            3000-4000 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
-            4000-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\n\
-            5000-6000 r--p 00000000 00:00 7 /a b\nAnonymous: 0 kB\nSwap: 0 kB\n";
-        assert_eq!(mappings(smaps), [0x1000..0x3000, 0x3000..0x4000]);
+    fn pages_of_zeros_that_all_share_are_left_out() {
+        let own = vec![[0_u8; PAGE_SIZE], [1; PAGE_SIZE], [0; PAGE_SIZE], [0; PAGE_SIZE]];
+        let (start, pages) = (own.as_ptr().addr() as u64, own.len() as u64);
+        let runs = std::slice::from_ref(&(start..start + pages * PAGE_SIZE as u64)).to_vec();
+        for (zeros, left) in [(0, vec![0, 1, 2, 3]), (2, vec![1, 3]), (9, vec![1])] {
+            let mut process = Process {
+                pid: std::process::id(),
+                mem: File::open("/proc/self/mem").unwrap(),
+                runs: Vec::new(),
+                pages: 0,
+                swapped: 0,
+                idle: None,
+            };
+            process.add_all(&runs, zeros, &Interrupt::default()).unwrap();
+            let addresses = process
+                .runs
+                .iter()
+                .flat_map(|run| (0..run.pages).map(|page| run.address + page * PAGE_SIZE as u64));
+            let found: Vec<_> =
+                addresses.map(|address| (address - start) / PAGE_SIZE as u64).collect();
+            assert_eq!(found, left, "{zeros}");
+        }
+        assert_eq!(own[1][0], 1);
     }
 
     #[test]
@@ -217,8 +261,11 @@ mod tests {
         let pages = 1000_u64;
         let mut own = vec![0_u64; pages as usize * 512];
         own.chunks_mut(512).zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
+        // What is only read has pages of zeros that all processes share, and that are none of its.
+        let zeros = vec![0_u8; 64 << 20];
+        assert!(zeros.iter().step_by(PAGE_SIZE).all(|byte| *byte == 0));
         let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
-        let status = read_to_string("/proc/self/status").unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let anonymous = crate::memory::bytes(&status, "RssAnon").unwrap();
         let found = process.pages() * PAGE_SIZE as u64;
         assert!(found.abs_diff(anonymous) < anonymous / 10 + (2 << 20), "{found} {anonymous}");

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::page::PAGE_SIZE;
 use crate::progress::Progress;
+use crate::text::{counted, human};
 use zcomp::Dictionary;
 
 /// Pages and bytes of a cluster.
@@ -53,7 +54,11 @@ impl Sample {
         let progress = Progress::new("sampling", taken * CLUSTER as u64);
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut data = Vec::new();
-        data.try_reserve_exact(taken as usize * CLUSTER).map_err(|_| Error::no_room(bytes))?;
+        let room = data.try_reserve_exact(taken as usize * CLUSTER);
+        room.map_err(|_| {
+            let bytes = human(taken * CLUSTER as u64);
+            Error::Failed(format!("there is no memory for {bytes}; give a smaller --sample"))
+        })?;
         let mut unread = 0;
         for part in 0..taken {
             interrupt.check()?;
@@ -75,6 +80,12 @@ impl Sample {
             progress.advance(CLUSTER as u64);
         }
         progress.finish();
+        if data.is_empty() && unread > 0 {
+            return Err(Error::Failed(format!(
+                "nothing of {} could be read; ask as a user who may read it",
+                counted(unread, "piece")
+            )));
+        }
         if data.is_empty() {
             return Err(Error::Failed(
                 "there is no page to sample: give files with something in them, or a process that \
@@ -104,11 +115,15 @@ impl Sample {
     /// nothing in common.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
         let progress = Progress::unknown("training");
-        let training: Vec<u8> = self
+        let quarter: Vec<&[u8]> = self
             .clusters()
             .step_by(TRAINING_ONE_OF)
             .filter(|cluster| cluster.len() == CLUSTER)
-            .take(TRAINED_MAX / CLUSTER)
+            .collect();
+        // Of more there are some from everywhere: data that lie together are alike.
+        let taken = quarter.len().min(TRAINED_MAX / CLUSTER);
+        let training: Vec<u8> = (0..taken)
+            .map(|nth| quarter[nth * quarter.len() / taken])
             .flat_map(|cluster| cluster.chunks(block))
             .filter(|block| crate::page::same_filled(block).is_none())
             .flatten()

@@ -72,7 +72,7 @@ pub fn plan(
 /// More than a device holds.
 fn too_large(path: &Path) -> Error {
     Error::Failed(format!(
-        "more than 16 TiB under '{}'; bound it with --input-limit",
+        "more than 16 TiB under '{}', which no device holds; give a part of it",
         escaped(path)
     ))
 }

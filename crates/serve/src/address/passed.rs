@@ -2,7 +2,7 @@
 
 use super::{Address, AddressError, Listening};
 use rustix::fd::OwnedFd;
-use rustix::net::{SocketAddrUnix, getsockname, sockopt};
+use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,10 +15,10 @@ impl Listening {
     /// # Errors
     /// [`AddressError::Unfit`]: it is no listening stream socket of a path or a port.
     pub fn passed(socket: OwnedFd) -> Result<Self, AddressError> {
-        match sockopt::socket_acceptconn(&socket) {
-            Ok(true) => {}
-            Ok(false) => return Err(AddressError::Unfit("a connection, or not a stream")),
-            Err(_) => return Err(AddressError::Unfit("not a socket")),
+        match (sockopt::socket_acceptconn(&socket), sockopt::socket_type(&socket)) {
+            (Ok(true), Ok(SocketType::STREAM)) => {}
+            (Ok(_), _) => return Err(AddressError::Unfit("a connection, or not a stream")),
+            (Err(_), _) => return Err(AddressError::Unfit("not a socket")),
         }
         let at = getsockname(&socket).map_err(|_| AddressError::Unfit("without an address"))?;
         let unix = SocketAddrUnix::try_from(at.clone()).ok();

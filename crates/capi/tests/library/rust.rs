@@ -1,0 +1,26 @@
+//! A library in Rust that depends on this package exports what `uzram.h` declares, beside its own.
+
+use crate::header::{declared, exported};
+use crate::support::run;
+use std::env;
+use std::process::Command;
+
+#[test]
+fn a_rust_library_can_bring_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [source, library] = ["own.rs", "libown.so"].map(|name| dir.path().join(name));
+    let own = "use uzram_capi as _;\n#[unsafe(no_mangle)]\npub extern \"C\" fn own() {}\n";
+    std::fs::write(&source, own).unwrap();
+    // As cargo would have it built of what this test was built with.
+    let program = env::current_exe().unwrap();
+    let built = program.parent().unwrap();
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "own"]);
+    rustc.arg("-L").arg(format!("dependency={}", built.display()));
+    rustc.arg(format!("--extern=uzram_capi={}", built.join("libuzram_capi.rlib").display()));
+    run(rustc.arg("-o").arg(&library).arg(&source));
+    let mut names = exported(library.to_str().unwrap(), &["-D", "--defined-only"]);
+    assert!(names.remove("own"), "{names:?}");
+    let ours = names.iter().filter(|name| name.starts_with("uzram_")).cloned();
+    assert_eq!(ours.collect::<std::collections::BTreeSet<_>>(), declared());
+}

@@ -1,0 +1,139 @@
+//! A line a second of something that runs, until Ctrl-C or its end.
+
+use crate::error::{Error, no_handler};
+use crate::log::log;
+use rustix::termios::tcgetwinsize;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag::register_conditional_shutdown;
+use std::io::IsTerminal as _;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often a line is printed.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The head is printed again after so many lines: what was above has scrolled away.
+const LINES: u64 = 20;
+
+/// Characters of a bar, at least and at most, and of what stands in a line beside two of them.
+const BAR: RangeInclusive<usize> = 4..=16;
+const BESIDE: usize = 64 + 2 * 9;
+
+/// How the lines are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Json,
+    Plain,
+    /// With bars of so many characters; 0: numbers alone.
+    Bars(usize),
+}
+
+impl Style {
+    fn new(is_json: bool) -> Self {
+        let out = std::io::stdout();
+        match (is_json, out.is_terminal()) {
+            (true, _) => Style::Json,
+            (false, true) => Style::Bars(bar_width(tcgetwinsize(out).map_or(0, |of| of.ws_col))),
+            (false, false) => Style::Plain,
+        }
+    }
+}
+
+/// Returns the characters of each of two bars on a terminal of so many columns; of 0 nothing is
+/// known.
+fn bar_width(columns: u16) -> usize {
+    match usize::from(columns) {
+        0 => *BAR.end(),
+        columns => {
+            let each = columns.saturating_sub(BESIDE) / 2;
+            if each < *BAR.start() { 0 } else { each.min(*BAR.end()) }
+        }
+    }
+}
+
+/// Returns the characters of a bar's column.
+pub(crate) fn bar_column(bar: usize) -> usize {
+    if bar == 0 { 6 } else { bar + 7 }
+}
+
+/// What is watched.
+pub(crate) trait Watched {
+    /// What is told when it has ended.
+    const ENDED: &'static str;
+
+    /// Returns the columns' heads, for people.
+    fn head(style: Style) -> String;
+
+    /// Returns the line of this moment; `None`: it has ended.
+    ///
+    /// # Errors
+    /// There is nothing of the kind.
+    fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
+}
+
+/// Prints until Ctrl-C, or until it ends; neither is an error, if there was something.
+pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
+    // At once, though it waits for who does not answer.
+    register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
+        .map_err(no_handler)?;
+    let style = Style::new(is_json);
+    let mut next = Instant::now();
+    for nth in 0.. {
+        let Some(line) = watched.line(style)? else {
+            log!("{}", W::ENDED);
+            break;
+        };
+        let has_head = style != Style::Json && nth % LINES == 0;
+        let head = if has_head { W::head(style) } else { String::new() };
+        if !crate::print_on(&(head + &line))? {
+            break;
+        }
+        next = (next + EVERY).max(Instant::now());
+        sleep(next.saturating_duration_since(Instant::now()));
+    }
+    Ok(())
+}
+
+/// Returns how much of something is used: `[####............]  25%`; without a bound nothing.
+pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
+    let column = bar_column(width);
+    if of == 0 {
+        return format!("{:<column$}", "-");
+    }
+    let share = (part as f64 / of as f64).min(1.0);
+    let full = (share * width as f64).round() as usize;
+    let percent = format!("{:>3.0}%", share * 100.0);
+    match width {
+        0 => format!("{percent:<column$}"),
+        _ => format!("[{}{}] {percent}", "#".repeat(full), ".".repeat(width - full)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_wide_as_their_head() {
+        assert_eq!(bar(1, 4, 16), "[####............]  25%");
+        assert_eq!(bar(9, 4, 4), "[####] 100%");
+        assert_eq!(bar(1, 4, 0), " 25%  ");
+        for (part, of) in [(0, 0), (0, 1), (1, 1), (1, 3)] {
+            for width in [0, 4, 16] {
+                assert_eq!(bar(part, of, width).len(), bar_column(width), "{part} of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn bars_are_as_wide_as_the_terminal_lets_them() {
+        for (columns, width) in [(0, 16), (1, 0), (80, 0), (90, 4), (100, 9), (200, 16)] {
+            assert_eq!(bar_width(columns), width, "{columns} columns");
+            let line = BESIDE - 2 * 9 + 2 * (2 + bar_column(width));
+            assert!(line <= usize::from(columns).max(80) || columns == 0, "{columns} columns");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `uzram stat PID`: a program that `uzram run` has started, as a table, metrics, or line by line.
+
+mod metrics;
+mod watch;
+
+use crate::admin::watch::run as watched;
+use crate::error::Error;
+use crate::run::live::find;
+use rustix::process::Pid;
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) is_watched: bool,
+    pub(super) is_for_prometheus: bool,
+    pub(super) is_json: bool,
+}
+
+/// Shows the program that a process is one of.
+pub(super) fn stat(process: Pid, shown: Shown) -> Result<(), Error> {
+    let program = find(process)?;
+    match shown {
+        Shown { is_watched: true, is_json, .. } => watched(program, is_json),
+        Shown { is_for_prometheus: true, .. } => crate::print(&metrics::text(&program)),
+        Shown { is_json: true, .. } => crate::print(&program.figures().json()),
+        _ => crate::print(&program.figures().table()),
+    }
+}

@@ -23,7 +23,9 @@ mod module {
     #[pymodule_export]
     use crate::pool::Pool;
     #[pymodule_export]
-    use crate::region::{Region, RegionLock};
+    use crate::region::Region;
+    #[pymodule_export]
+    use crate::region::locked::RegionLock;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -70,7 +70,7 @@ class Stubs(unittest.TestCase):
 
     def test_classes_have_the_same_members(self):
         for name, node in self.defined.items():
-            if name in ("Buffer", "Error"):
+            if not isinstance(node, ast.ClassDef) or name in ("Buffer", "Error"):
                 continue
             cls = getattr(uzram, name)
             members = {item.name: item for item in node.body if hasattr(item, "name")}
@@ -88,9 +88,9 @@ class Stubs(unittest.TestCase):
                     elif "property" in decorators:
                         self.assertTrue(inspect.isdatadescriptor(getattr(cls, member)))
                     elif not member.startswith("__"):
-                        real = getattr(cls, member)
-                        self.assertEqual(stub_parameters(item), parameters(real))
-                        is_bound = getattr(real, "__self__", None) is cls
+                        method = getattr(cls, member)
+                        self.assertEqual(stub_parameters(item), parameters(method))
+                        is_bound = getattr(method, "__self__", None) is cls
                         self.assertEqual("classmethod" in decorators, is_bound)
 
 
@@ -136,5 +136,3 @@ class Package(unittest.TestCase):
         for cls in (uzram.Device, uzram.Pool, uzram.Region, uzram.RegionLock):
             with self.assertRaises(TypeError):
                 type("Sub", (cls,), {})
-            with self.assertRaises(TypeError):
-                cls.attribute = 1

@@ -9,8 +9,9 @@ mod region;
 mod shared;
 mod stats;
 
-/// What is written in Rust of the package `uzram`.
-#[pyo3::pymodule(name = "_uzram")]
+/// What is written in Rust of the package `uzram`. Python without its global lock takes it while
+/// this is loaded: our own locks are free at a fork, since they are only held by who has it.
+#[pyo3::pymodule(name = "_uzram", gil_used = true)]
 mod module {
     use pyo3::prelude::*;
 

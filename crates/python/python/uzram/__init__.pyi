@@ -3,22 +3,33 @@
 from collections.abc import Iterable
 from os import PathLike
 from types import TracebackType
-from typing import Literal, Optional, Protocol, Union, final
+from typing import Literal, Optional, Union, final
+
+from typing_extensions import Buffer
 
 from ._stats import DeviceStats as DeviceStats
 from ._stats import PoolStats as PoolStats
 from ._stats import RegionStats as RegionStats
 
-__all__: list[str]
+__all__ = [
+    "Device",
+    "DeviceStats",
+    "Error",
+    "Pool",
+    "PoolStats",
+    "Region",
+    "RegionLock",
+    "RegionStats",
+    "__version__",
+    "algorithms",
+    "train_dictionary",
+]
 __version__: str
 
-class Buffer(Protocol):
-    """What lends C-contiguous memory: bytes, bytearray, memoryview, array, numpy."""
-
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-_Data = Union[bytes, bytearray, memoryview, Buffer]
-_Room = Union[bytearray, memoryview, Buffer]
+# What lends C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
+_Data = Buffer
+# That memory, where it can be written.
+_Room = Buffer
 _Path = Union[str, PathLike[str]]
 
 class Error(OSError): ...

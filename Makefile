@@ -1,5 +1,6 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
+# make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
 # make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
 # make setup test       install what tests need, then pass every test
@@ -16,7 +17,7 @@
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc g++ libc6-dev libsqlite3-dev pkg-config python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev pkg-config python3 python3-numpy python3-venv xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
@@ -43,7 +44,7 @@ SONAME = libuzram.so.$(firstword $(subst ., ,$(VERSION)))
 FROM = $(or $(BUILT),$(RELEASE))
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 
-.PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: install uninstall deb run libuzram python package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
@@ -53,9 +54,16 @@ libuzram:
 	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
 	$(LINK_LIBUZRAM)
 
+python: target/python/bin/maturin
+	target/python/bin/maturin build --release --locked --out target/wheels
+
+target/python/bin/maturin:
+	python3 -m venv target/python
+	target/python/bin/pip install --quiet 'maturin>=1.9,<2'
+
 # But for those that are not published: the registry's packages of their names are others.
 package:
-	cargo package --workspace --exclude bench --exclude style --exclude testkit --locked --allow-dirty
+	cargo package --workspace --exclude bench --exclude style --exclude testkit --exclude uzram-python --locked --allow-dirty
 
 setup:
 	@missing=; for package in $(PACKAGES); do \

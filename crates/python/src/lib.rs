@@ -1,0 +1,35 @@
+//! uzram for Python: the extension module `uzram._uzram`, which the package `uzram` re-exports.
+
+mod buffer;
+mod codec;
+mod device;
+mod error;
+mod pool;
+mod region;
+mod shared;
+mod stats;
+
+/// What is written in Rust of the package `uzram`. Python without its global lock takes it while
+/// this is loaded: our own locks are free at a fork, since they are only held by who has it.
+#[pyo3::pymodule(name = "_uzram", gil_used = true)]
+mod module {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::codec::{algorithms, train_dictionary};
+    #[pymodule_export]
+    use crate::device::Device;
+    #[pymodule_export]
+    use crate::error::Error;
+    #[pymodule_export]
+    use crate::pool::Pool;
+    #[pymodule_export]
+    use crate::region::Region;
+    #[pymodule_export]
+    use crate::region::locked::RegionLock;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

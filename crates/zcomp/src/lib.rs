@@ -40,4 +40,4 @@ pub use error::Error;
 pub use memory::Memory;
 pub use names::names;
 pub use registry::{by_name, codecs};
-pub use train::{DICTIONARY_BYTES_MIN, samples_needed, train};
+pub use train::{DICTIONARY_BYTES_MIN, samples_needed, train, train_lengths};

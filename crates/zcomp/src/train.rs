@@ -24,18 +24,45 @@ pub fn samples_needed(block: usize, bytes: usize) -> usize {
 /// [`Error::DictionarySize`] below [`DICTIONARY_BYTES_MIN`]; [`Error::TooFewSamples`], see
 /// [`samples_needed`]; [`Error::Training`]: the samples have nothing in common that could be told.
 pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, Error> {
+    let lengths: Vec<usize> = samples.chunks(block.max(1)).map(<[u8]>::len).collect();
+    check(lengths.len(), samples_needed(block, bytes), bytes)?;
+    trained(samples, &lengths, bytes)
+}
+
+/// Returns a dictionary of at most `bytes` bytes, as [`train`] does, for samples of these lengths,
+/// one after the other.
+///
+/// # Errors
+/// As [`train`]; [`Error::TooFewSamples`] if they have fewer bytes than the dictionary.
+///
+/// # Panics
+/// The lengths are not those of all samples.
+pub fn train_lengths(
+    samples: &[u8],
+    lengths: &[usize],
+    bytes: usize,
+) -> Result<Dictionary, Error> {
+    assert_eq!(lengths.iter().sum::<usize>(), samples.len(), "the lengths are others");
+    let mean = samples.len() / lengths.len().max(1);
+    check(lengths.len(), samples_needed(mean, bytes), bytes)?;
+    trained(samples, lengths, bytes)
+}
+
+fn check(given: usize, needed: usize, bytes: usize) -> Result<(), Error> {
     if bytes < DICTIONARY_BYTES_MIN {
         return Err(Error::DictionarySize { bytes, min: DICTIONARY_BYTES_MIN });
     }
-    let lengths: Vec<usize> = samples.chunks(block.max(1)).map(<[u8]>::len).collect();
-    let (given, needed) = (lengths.len(), samples_needed(block, bytes));
     if given < needed {
         return Err(Error::TooFewSamples { given, needed });
     }
+    Ok(())
+}
+
+fn trained(samples: &[u8], lengths: &[usize], bytes: usize) -> Result<Dictionary, Error> {
     let mut content = Vec::new();
     content.try_reserve_exact(bytes).map_err(|_| Error::NoMemory { bytes })?;
     content.resize(bytes, 0);
-    let trained = zstd_safe::train_from_buffer(&mut content[..], samples, &lengths)
+    let trained = zstd_safe::train_from_buffer(&mut content[..], samples, lengths)
         .map_err(|code| Error::Training { reason: zstd_safe::get_error_name(code) })?;
     Dictionary::new(&content[..trained])
 }

@@ -187,12 +187,9 @@ impl Packed {
         let (mut start, mut rest) = (0, out);
         for piece in &self.pieces {
             let coder = self.coders.iter().flatten().find(|coder| coder.form == piece.form);
-            let block = coder.or(self.coders.iter().flatten().next()).map(|coder| coder.block);
-            // Without a coder all pieces are as they were.
-            let raw = piece.end - start;
-            let len = if piece.form == Form::Raw { raw } else { block.unwrap_or(raw) };
-            let (block, behind) = rest.split_at_mut(len.min(rest.len()));
             let bytes = &self.bytes[start..piece.end];
+            let len = coder.map_or(bytes.len(), |coder| coder.block);
+            let (block, behind) = rest.split_at_mut(len.min(rest.len()));
             match coder {
                 Some(coder) => coder.with_stream(|stream| stream.decompress(bytes, block))?,
                 None => block.copy_from_slice(bytes),

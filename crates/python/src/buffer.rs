@@ -1,0 +1,1 @@
+//! Memory that Python's objects lend: the buffer protocol.

@@ -1,0 +1,67 @@
+//! Errors of uzram as Python's exceptions.
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    uzram,
+    Error,
+    PyOSError,
+    "Why a call of uzram failed: `errno` is the number a C function would answer with (ENOSPC where \
+     a limit is reached), and `strerror` says what is wrong and what helps."
+);
+
+/// Why a call from Python failed.
+pub(crate) enum Failure {
+    /// Of uzram's.
+    Uzram(uzram::Error),
+    /// Of Python's.
+    Python(PyErr),
+}
+
+/// What a call from Python answers.
+pub(crate) type Answer<T> = Result<T, Failure>;
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        match failure {
+            Failure::Uzram(error) => Error::new_err((error.errno(), error.to_string())),
+            Failure::Python(error) => error,
+        }
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Python(error)
+    }
+}
+
+macro_rules! from_errors {
+    ($($error:ty),*) => { $(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::Uzram(error.into())
+            }
+        }
+    )* };
+}
+
+from_errors!(
+    uzram::zram::Error,
+    uzram::zsmalloc::Error,
+    uzram::zcomp::Error,
+    uzram::page::Error,
+    uzram::slab::Error,
+    uzram::zmem::Error
+);
+
+/// Returns the error of a call to what is closed.
+pub(crate) fn closed(what: &str) -> Failure {
+    value_error(format!("the {what} is closed; make a new one"))
+}
+
+/// Returns a `ValueError`.
+pub(crate) fn value_error(message: impl Into<String>) -> Failure {
+    Failure::Python(PyValueError::new_err(message.into()))
+}

@@ -102,14 +102,14 @@ impl Coder {
         Ok(Coder { form, block: method.block, prepared, lanes, dictionary_bytes })
     }
 
-    /// Returns the form of what it compresses.
-    pub fn form(&self) -> Form {
-        self.form
-    }
-
     /// Returns the bytes of memory that it may take: its streams, the dictionary and its digest.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
+    }
+
+    /// Returns the bytes of memory of a stream.
+    pub fn stream_bytes(&self) -> usize {
+        self.prepared.stream_bytes()
     }
 
     /// Returns the bytes of its dictionary, 0 without one.
@@ -158,6 +158,19 @@ impl Coder {
         Ok(form)
     }
 
+    /// Decompresses a block of which the compressed bytes are these.
+    ///
+    /// # Errors
+    /// There is no memory for a stream, or they are damaged.
+    pub fn unpack_block(&self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
+        self.with_stream(|stream| stream.decompress(bytes, block))
+    }
+
+    /// Returns the most bytes of a piece.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
     /// Does `work` with a stream, which may have to be waited for.
     fn with_stream<T>(
         &self,
@@ -191,7 +204,7 @@ impl Packed {
             let len = coder.map_or(bytes.len(), |coder| coder.block);
             let (block, behind) = rest.split_at_mut(len.min(rest.len()));
             match coder {
-                Some(coder) => coder.with_stream(|stream| stream.decompress(bytes, block))?,
+                Some(coder) => coder.unpack_block(bytes, block)?,
                 None => block.copy_from_slice(bytes),
             }
             (start, rest) = (piece.end, behind);

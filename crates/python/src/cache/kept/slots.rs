@@ -60,12 +60,14 @@ pub struct Slots<K> {
     youngest: u32,
     /// Slots in use.
     used: usize,
+    /// Slots taken so far.
+    taken: u32,
 }
 
 impl<K> Slots<K> {
     /// Returns none.
     pub fn new() -> Self {
-        Slots { chunks: Vec::new(), free: NONE, oldest: NONE, youngest: NONE, used: 0 }
+        Slots { chunks: Vec::new(), free: NONE, oldest: NONE, youngest: NONE, used: 0, taken: 0 }
     }
 
     /// Returns the bytes of memory of all slots.
@@ -122,8 +124,10 @@ impl<K> Slots<K> {
             self.grow()?;
         }
         let index = self.free;
+        self.taken = self.taken.wrapping_add(1);
+        let generation = self.taken;
         let slot = self.get_mut(index);
-        slot.used_as = used_as;
+        (slot.used_as, slot.generation) = (used_as, generation);
         let next = std::mem::replace(&mut slot.next, NONE);
         self.free = next;
         self.used += 1;
@@ -155,13 +159,18 @@ impl<K> Slots<K> {
         let free = self.free;
         let slot = self.get_mut(index);
         debug_assert!(slot.used_as != Use::Free, "slot {index} is given back twice");
-        slot.generation = slot.generation.wrapping_add(1);
         slot.used_as = Use::Free;
         let next = std::mem::replace(&mut slot.next, free);
         let key = slot.key.take();
         self.free = index;
         self.used -= 1;
         (key, next)
+    }
+
+    /// Gives back the memory of all slots, of which none is in use.
+    pub fn renew(&mut self) {
+        debug_assert_eq!(self.used, 0);
+        *self = Slots { taken: self.taken, ..Slots::new() };
     }
 
     /// Returns the value that was not used for the longest time.

@@ -541,7 +541,8 @@ impl<K> Core<K> {
             let beside = self.beside_pages() + self.margin() + key_bytes as usize;
             let pages = self.limit.saturating_sub(beside) / uzram::page_size();
             self.pool.pages().set_limit(Some(pages));
-            match self.pool.lock(slot)?.store(bytes, form as u8) {
+            let stored = self.pool.lock(slot)?.store(bytes, form as u8);
+            match stored {
                 Ok(_) => {
                     self.count_piece(bytes.len(), form, true);
                     return Ok(());

@@ -1,7 +1,13 @@
 //! uzram for Python: the extension module `uzram._uzram`, which the package `uzram` re-exports.
 
 mod buffer;
+mod codec;
+mod device;
 mod error;
+mod pool;
+mod region;
+mod shared;
+mod stats;
 
 /// What is written in Rust of the package `uzram`.
 #[pyo3::pymodule(name = "_uzram")]
@@ -9,7 +15,15 @@ mod module {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::codec::{algorithms, train_dictionary};
+    #[pymodule_export]
+    use crate::device::Device;
+    #[pymodule_export]
     use crate::error::Error;
+    #[pymodule_export]
+    use crate::pool::Pool;
+    #[pymodule_export]
+    use crate::region::{Region, RegionLock};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -37,11 +37,7 @@ pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, E
 ///
 /// # Panics
 /// The lengths are not those of all samples.
-pub fn train_lengths(
-    samples: &[u8],
-    lengths: &[usize],
-    bytes: usize,
-) -> Result<Dictionary, Error> {
+pub fn train_lengths(samples: &[u8], lengths: &[usize], bytes: usize) -> Result<Dictionary, Error> {
     assert_eq!(lengths.iter().sum::<usize>(), samples.len(), "the lengths are others");
     let mean = samples.len() / lengths.len().max(1);
     check(lengths.len(), samples_needed(mean, bytes), bytes)?;

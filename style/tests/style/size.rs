@@ -18,8 +18,8 @@ const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
 const PRELOAD: &str = "crates/preload";
-/// What passes the product on to programs, in Rust and in C.
-const INTERFACES: [&str; 2] = ["crates/capi", "crates/uzram"];
+/// What passes the product on to programs, in Rust, C and Python.
+const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// What starts programs with the library `preload`.
 const RUN: &str = "crates/cli/src/run";
 

@@ -1,0 +1,44 @@
+//! Algorithms and dictionaries.
+
+use crate::buffer::with_bytes;
+use crate::error::Answer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use uzram::{Dictionary, Params, codecs};
+
+/// Returns parameters of Python's level and dictionary.
+pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
+    let dictionary = match dictionary {
+        Some(object) => Some(with_bytes(object, Dictionary::new)??),
+        None => None,
+    };
+    Ok(Params { level, dictionary })
+}
+
+/// Returns the names of the compression algorithms, the default first.
+#[pyfunction]
+pub(crate) fn algorithms() -> Vec<&'static str> {
+    codecs().iter().map(|codec| codec.name()).collect()
+}
+
+/// Returns a dictionary of at most `size` bytes, for the `dictionary` of a `Device`.
+///
+/// `samples` are bytes-like objects, each like what is to be compressed as one: eight of them at
+/// least, with `size` bytes in all; a hundred times as many are better. The same samples give the
+/// same dictionary.
+#[pyfunction]
+pub(crate) fn train_dictionary<'py>(
+    py: Python<'py>,
+    samples: &Bound<'py, PyAny>,
+    size: usize,
+) -> Answer<Bound<'py, PyBytes>> {
+    let (mut content, mut lengths) = (Vec::new(), Vec::new());
+    for sample in samples.try_iter()? {
+        with_bytes(&sample?, |bytes| {
+            content.extend_from_slice(bytes);
+            lengths.push(bytes.len());
+        })?;
+    }
+    let dictionary = py.detach(|| uzram::zcomp::train_lengths(&content, &lengths, size))?;
+    Ok(PyBytes::new(py, dictionary.bytes()))
+}

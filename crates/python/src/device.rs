@@ -1,0 +1,217 @@
+//! Devices.
+
+use crate::buffer::{with_bytes, with_bytes_mut};
+use crate::codec::params;
+use crate::error::{Answer, Failure};
+use crate::shared::{Shared, work};
+use crate::stats;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+use std::path::PathBuf;
+use std::sync::Arc;
+use uzram::zram::{SaveOptions, SavedHeader, Unreadable};
+use uzram::{Config, Damage, by_name};
+
+/// A device of `size` bytes that compresses what is written to it, in memory.
+///
+/// Any range may be read and written, from any thread; what was never written reads as zeros.
+/// `size` is rounded up to whole slots of 4096 bytes, and takes no memory by itself.
+///
+/// `algorithm` is one of `algorithms()`, with its `level` (None: its default). `block_size` is how
+/// many bytes are compressed as one: 4096, 8192, 16384, 32768 or 65536. `mem_limit` is the most
+/// bytes of pages for compressed data (None: no limit); a write that would pass it fails with
+/// ENOSPC, and what was stored stays. `dictionary` has bytes that blocks may refer to, see
+/// `train_dictionary`.
+///
+/// After a fork parent and child have a copy each. Use it as a context manager, or close it, to
+/// give its memory back at once.
+#[pyclass(frozen, weakref, module = "uzram")]
+pub(crate) struct Device(Shared<uzram::Device>);
+
+/// Checks that a range is of the device before memory is made for it.
+fn check_range(device: &uzram::Device, offset: u64, len: usize) -> Answer<()> {
+    let (len, disksize) = (len as u64, device.disksize());
+    match offset.checked_add(len) {
+        Some(end) if end <= disksize => Ok(()),
+        _ => Err(uzram::zram::Error::Range { offset, len, disksize }.into()),
+    }
+}
+
+impl Device {
+    fn get(&self) -> Answer<Arc<uzram::Device>> {
+        self.0.get()
+    }
+}
+
+#[pymethods]
+impl Device {
+    #[new]
+    #[pyo3(signature = (size, *, algorithm="lz4", level=None, block_size=4096, mem_limit=None, dictionary=None))]
+    fn new(
+        size: u64,
+        algorithm: &str,
+        level: Option<i32>,
+        block_size: usize,
+        mem_limit: Option<u64>,
+        dictionary: Option<&Bound<'_, PyAny>>,
+    ) -> Answer<Self> {
+        let mut config = Config::new(size)?;
+        config.algorithm = by_name(algorithm)?;
+        config.params = params(level, dictionary)?;
+        config.block = block_size;
+        config.mem_limit = mem_limit;
+        config.check_size()?;
+        Ok(Device(Shared::new("device", uzram::Device::new(config)?)))
+    }
+
+    /// Makes a device of what `save` wrote to the file `path`: of the same size, blocks, algorithm
+    /// and dictionary, and the algorithm's default level. `mem_limit` is as of `Device`.
+    ///
+    /// A damaged file is refused.
+    #[classmethod]
+    #[pyo3(signature = (path, *, mem_limit=None))]
+    fn restore(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: PathBuf,
+        mem_limit: Option<u64>,
+    ) -> Answer<Self> {
+        let device = py.detach(|| {
+            let mut config = SavedHeader::read(&path)?.config();
+            config.mem_limit = mem_limit;
+            let device = uzram::Device::new(config)?;
+            device.restore(&path, Damage::Refuse)?;
+            Ok::<_, uzram::zram::Error>(device)
+        })?;
+        Ok(Device(Shared::new("device", device)))
+    }
+
+    /// Returns `length` bytes from byte `offset` on.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<Bound<'py, PyBytes>> {
+        let device = self.get()?;
+        check_range(&device, offset, length)?;
+        Ok(PyBytes::new_with(py, length, |bytes| {
+            let read = work(py, length, || device.read(offset, bytes));
+            Ok(read.map_err(Failure::from)?)
+        })?)
+    }
+
+    /// Fills `buffer` with the bytes from byte `offset` on, and returns how many bytes that were:
+    /// all of the buffer.
+    ///
+    /// The buffer is any writable object with C-contiguous memory (bytearray, memoryview, array,
+    /// numpy). Other threads must leave it alone during the call.
+    fn readinto(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> Answer<usize> {
+        let device = self.get()?;
+        with_bytes_mut(buffer, |bytes| {
+            work(py, bytes.len(), || device.read(offset, bytes))?;
+            Ok(bytes.len())
+        })?
+    }
+
+    /// Writes the bytes of `data` from byte `offset` on, and returns how many bytes that were: all.
+    ///
+    /// `data` is any object with C-contiguous memory (bytes, memoryview, array, numpy). Other
+    /// threads must not change it during the call, as with `os.write`.
+    ///
+    /// A write that fails has written the slots of 4096 bytes before the one its error names.
+    fn write(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
+        let device = self.get()?;
+        with_bytes(data, |bytes| {
+            work(py, bytes.len(), || device.write(offset, bytes))?;
+            Ok(bytes.len())
+        })?
+    }
+
+    /// Makes the slots of 4096 bytes zeros that `length` bytes from byte `offset` on cover whole, and
+    /// gives back their memory. Slots that they cover in part stay as they are.
+    fn discard(&self, py: Python<'_>, offset: u64, length: u64) -> Answer<()> {
+        let device = self.get()?;
+        Ok(py.detach(|| device.discard(offset, length))?)
+    }
+
+    /// Moves compressed data together, and returns how many bytes of pages that gave back.
+    fn compact(&self, py: Python<'_>) -> Answer<usize> {
+        let device = self.get()?;
+        Ok(py.detach(|| device.compact()) * uzram::page_size())
+    }
+
+    /// Saves all data to the file `path`, compressed as they lie, and returns how many bytes the
+    /// file has. A file that is there stays until the new one is durable.
+    ///
+    /// Slots that can't be read fail the call, and leave what was there.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> Answer<u64> {
+        let device = self.get()?;
+        let options = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
+        Ok(py.detach(|| device.save_with(&path, &options))?.bytes)
+    }
+
+    /// Returns what the device holds, as `DeviceStats`.
+    fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
+        let device = self.get()?;
+        let (mm, io) = (device.mm_stat(), device.io_stat());
+        let fields = [
+            ("size", device.disksize()),
+            ("orig_data_size", mm.orig_data_size),
+            ("compr_data_size", mm.compr_data_size),
+            ("mem_used", mm.mem_used_total),
+            ("mem_used_max", mm.mem_used_max),
+            ("mem_total", device.mem_total()),
+            ("same_pages", mm.same_pages),
+            ("huge_pages", mm.huge_pages),
+            ("pages_compacted", mm.pages_compacted),
+            ("failed_reads", io.failed_reads),
+            ("failed_writes", io.failed_writes),
+        ];
+        let limit = Some(mm.mem_limit).filter(|limit| *limit > 0);
+        Ok(stats::make(py, "DeviceStats", &fields, &[("mem_limit", limit)])?)
+    }
+
+    /// Closes the device and gives its memory back, when the calls of other threads have ended. All
+    /// data are gone then. Closing it again does nothing.
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
+    }
+
+    /// Whether the device is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// The device's size in bytes.
+    #[getter]
+    fn size(&self) -> Answer<u64> {
+        Ok(self.get()?.disksize())
+    }
+
+    /// How many bytes are compressed as one.
+    #[getter]
+    fn block_size(&self) -> Answer<usize> {
+        Ok(self.get()?.block())
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> Answer<PyRef<'_, Self>> {
+        slf.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) {
+        self.0.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        match self.get() {
+            Ok(device) => {
+                format!("<uzram.Device size={} block_size={}>", device.disksize(), device.block())
+            }
+            Err(_) => "<uzram.Device closed>".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Pools.
+
+use crate::buffer::{with_bytes, with_bytes_mut};
+use crate::error::{Answer, Failure};
+use crate::shared::Shared;
+use crate::stats;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::Arc;
+use uzram::{Handle, PageConfig, PoolConfig, page_size};
+
+/// A pool of bytes of all lengths, each behind a number, its handle. It packs them densely, and
+/// does not compress them.
+///
+/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit). Past it `store`
+/// fails with ENOSPC, and what was stored stays.
+///
+/// After a fork parent and child have a copy each. A handle that was freed, or is of another pool,
+/// is refused with ESTALE.
+#[pyclass(frozen, weakref, module = "uzram")]
+pub(crate) struct Pool(Shared<uzram::Pool>);
+
+// All but `compact` and `close` take a microsecond or so, and stay attached: a thread that waited
+// for the interpreter with an object pinned could be waited for by the one that has it.
+
+impl Pool {
+    fn get(&self) -> Answer<Arc<uzram::Pool>> {
+        self.0.get()
+    }
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (*, limit=None))]
+    fn new(limit: Option<u64>) -> Answer<Self> {
+        let limit = limit.map(|bytes| bytes.div_ceil(page_size() as u64) as usize);
+        let pages = PageConfig { limit, ..PageConfig::default() };
+        let pool = uzram::Pool::new(PoolConfig { pages, ..PoolConfig::default() })?;
+        Ok(Pool(Shared::new("pool", pool)))
+    }
+
+    /// Stores the bytes of `data`, at least one and at most `PoolStats.object_bytes_max`, and
+    /// returns their handle.
+    fn store(&self, data: &Bound<'_, PyAny>) -> Answer<u64> {
+        let pool = self.get()?;
+        Ok(with_bytes(data, |bytes| pool.store(bytes))??.into_raw())
+    }
+
+    /// Returns the bytes of an object.
+    fn read<'py>(&self, py: Python<'py>, handle: u64) -> Answer<Bound<'py, PyBytes>> {
+        let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
+        let object = pool.read(&handle)?;
+        Ok(PyBytes::new(py, &object))
+    }
+
+    /// Copies the first bytes of an object to `buffer`, as many as it has room for, and returns how
+    /// many bytes those are.
+    fn readinto(&self, handle: u64, buffer: &Bound<'_, PyAny>) -> Answer<usize> {
+        let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
+        with_bytes_mut(buffer, |bytes| {
+            let object = pool.read(&handle)?;
+            let copied = bytes.len().min(object.len());
+            bytes[..copied].copy_from_slice(&object[..copied]);
+            Ok::<_, Failure>(copied)
+        })?
+    }
+
+    /// Overwrites the first bytes of an object with those of `data`, and returns how many bytes
+    /// those are. The object keeps its length, which `data` may not pass.
+    fn write(&self, handle: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
+        let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
+        with_bytes(data, |bytes| {
+            pool.write(&handle, bytes)?;
+            Ok::<_, Failure>(bytes.len())
+        })?
+    }
+
+    /// Returns the length of an object in bytes.
+    fn size_of(&self, handle: u64) -> Answer<usize> {
+        let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
+        Ok(pool.read(&handle)?.len())
+    }
+
+    /// Frees an object. Its handle is refused from then on.
+    fn free(&self, handle: u64) -> Answer<()> {
+        Ok(self.get()?.free(Handle::from_raw(handle)?)?)
+    }
+
+    /// Moves objects together, and returns how many bytes of pages that gave back.
+    fn compact(&self, py: Python<'_>) -> Answer<usize> {
+        let pool = self.get()?;
+        Ok(py.detach(|| pool.compact()) * page_size())
+    }
+
+    /// Returns what the pool holds, as `PoolStats`.
+    fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
+        let pool = self.get()?;
+        let fields = [
+            ("objects", pool.len()),
+            ("pages_bytes", (pool.pages().used() * page_size()) as u64),
+            ("total_bytes", pool.bytes() as u64),
+            ("freeable_bytes", pool.freeable() as u64),
+            ("object_bytes_max", pool.largest() as u64),
+        ];
+        let limit = pool.pages().limit().map(|pages| pages as u64 * page_size() as u64);
+        Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
+    }
+
+    /// Closes the pool and gives its memory back, when the calls of other threads have ended. All
+    /// objects are gone then. Closing it again does nothing.
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
+    }
+
+    /// Whether the pool is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn __len__(&self) -> Answer<usize> {
+        Ok(self.get()?.len() as usize)
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> Answer<PyRef<'_, Self>> {
+        slf.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) {
+        self.0.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        match self.get() {
+            Ok(pool) => format!("<uzram.Pool of {} objects>", pool.len()),
+            Err(_) => "<uzram.Pool closed>".to_owned(),
+        }
+    }
+}

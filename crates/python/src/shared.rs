@@ -1,0 +1,50 @@
+//! What an object of Python's shares with the calls on it, until it is closed.
+
+use crate::error::{Answer, closed};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Below so many bytes a codec is done before another thread would have the interpreter.
+const TINY: usize = 2048;
+
+/// Locks, whatever a thread that panicked has left.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something that can be closed. A call that is under way keeps it to its end.
+pub(crate) struct Shared<T> {
+    what: &'static str,
+    value: Mutex<Option<Arc<T>>>,
+}
+
+impl<T: Send + Sync> Shared<T> {
+    /// Returns what is open; `what` is its name in errors.
+    pub(crate) fn new(what: &'static str, value: T) -> Self {
+        Shared { what, value: Mutex::new(Some(Arc::new(value))) }
+    }
+
+    /// Returns the value.
+    ///
+    /// # Errors
+    /// `ValueError`: it is closed.
+    pub(crate) fn get(&self) -> Answer<Arc<T>> {
+        lock(&self.value).clone().ok_or_else(|| closed(self.what))
+    }
+
+    /// Returns whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.value).is_none()
+    }
+
+    /// Closes it; again, if it is closed.
+    pub(crate) fn close(&self, py: Python<'_>) {
+        let value = lock(&self.value).take();
+        py.detach(|| drop(value));
+    }
+}
+
+/// Does the work on so many bytes, and lets other threads of Python's run meanwhile if that pays.
+pub(crate) fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+    if bytes < TINY { work() } else { py.detach(work) }
+}

@@ -9,7 +9,7 @@ use uzram::{Dictionary, Params, codecs};
 /// Returns parameters of Python's level and dictionary.
 pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
     let dictionary = match dictionary {
-        Some(object) => Some(with_bytes(object, Dictionary::new)??),
+        Some(object) => Some(with_bytes(object, |bytes| Dictionary::new(bytes))??),
         None => None,
     };
     Ok(Params { level, dictionary })

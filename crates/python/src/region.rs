@@ -264,7 +264,7 @@ impl Region {
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> Answer<PyRef<'_, Self>> {
-        slf.get().get()?;
+        slf.get()?;
         Ok(slf)
     }
 

@@ -1,10 +1,11 @@
 """Types of the package; what each name does, its docstring says."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from os import PathLike
 from types import TracebackType
-from typing import Literal, Optional, Protocol, Union, final
+from typing import Literal, Optional, Protocol, TypeVar, Union, final, overload
 
+from ._stats import CacheStats as CacheStats
 from ._stats import DeviceStats as DeviceStats
 from ._stats import PoolStats as PoolStats
 from ._stats import RegionStats as RegionStats
@@ -21,10 +22,51 @@ _Data = Union[bytes, bytearray, memoryview, Buffer]
 _Room = Union[bytearray, memoryview, Buffer]
 _Path = Union[str, PathLike[str]]
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+
 class Error(OSError): ...
 
 def algorithms() -> list[str]: ...
 def train_dictionary(samples: Iterable[_Data], size: int) -> bytes: ...
+@final
+class Cache(MutableMapping[_K, _V]):
+    # Values that are not pickled may be any bytes-like ones, and come back as bytes.
+    @overload
+    def __new__(
+        cls,
+        limit: int,
+        *,
+        algorithm: str = "zstd",
+        level: Optional[int] = None,
+        dictionary: Union[bool, _Data] = True,
+        pickle: Literal[False] = False,
+        on_evict: Optional[Callable[[_K, bytes], object]] = None,
+    ) -> Cache[_K, bytes]: ...
+    @overload
+    def __new__(
+        cls,
+        limit: int,
+        *,
+        algorithm: str = "zstd",
+        level: Optional[int] = None,
+        dictionary: Union[bool, _Data] = True,
+        pickle: bool,
+        on_evict: Optional[Callable[[_K, _V], object]] = None,
+    ) -> Cache[_K, _V]: ...
+    def __getitem__(self, key: _K, /) -> _V: ...
+    def __setitem__(self, key: _K, value: _V, /) -> None: ...
+    def __delitem__(self, key: _K, /) -> None: ...
+    def __iter__(self) -> Iterator[_K]: ...
+    def __len__(self) -> int: ...
+    @overload
+    def peek(self, key: _K, default: None = None) -> Optional[_V]: ...
+    @overload
+    def peek(self, key: _K, default: Union[_V, _T]) -> Union[_V, _T]: ...
+    def stats(self) -> CacheStats: ...
+    def _check(self) -> None: ...
+
 @final
 class Device:
     def __new__(

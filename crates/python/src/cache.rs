@@ -12,7 +12,9 @@ use crate::error::{Answer, Error, Failure, value_error};
 use crate::shared::lock;
 use crate::stats;
 use ask::{Asked, Given, judge, key_bytes};
-use kept::{Departed, Found, Kept, NoCache, Offer, Packed, Plan, Probe, Put, Refusal, Training, Verdicts};
+use kept::{
+    Departed, Found, Kept, NoCache, Offer, Packed, Plan, Probe, Put, Refusal, Training, Verdicts,
+};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
@@ -63,16 +65,16 @@ impl From<NoCache> for Failure {
     fn from(error: NoCache) -> Self {
         match error {
             NoCache::Failed(error) => Failure::Uzram(error),
-            NoCache::Limit(least) => {
-                value_error(format!("the limit is too small; such a cache takes {least} bytes or more"))
-            }
+            NoCache::Limit(least) => value_error(format!(
+                "the limit is too small; such a cache takes {least} bytes or more"
+            )),
         }
     }
 }
 
 /// Says where a dictionary comes from.
-fn training(dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Training> {
-    let Some(dictionary) = dictionary else { return Ok(Training::Itself) };
+fn training(dictionary: &Given<'_>) -> Answer<Training> {
+    let Some(dictionary) = &dictionary.0 else { return Ok(Training::Itself) };
     match dictionary.cast::<PyBool>() {
         Ok(trains) if trains.is_true() => Ok(Training::Itself),
         Ok(_) => Ok(Training::Without),
@@ -111,7 +113,11 @@ impl Cache {
         Ok(py.import(intern!(py, "pickle"))?.call_method1(intern!(py, "loads"), (bytes,))?)
     }
 
-    fn find<'py>(&self, key: &Bound<'py, PyAny>, touches: bool) -> Answer<Option<Bound<'py, PyAny>>> {
+    fn find<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        touches: bool,
+    ) -> Answer<Option<Bound<'py, PyAny>>> {
         let found =
             Self::ask(key, |hash, probe, verdicts| self.kept.get(hash, probe, verdicts, touches))?;
         found.map(|packed| self.value(key.py(), &packed)).transpose()
@@ -226,17 +232,17 @@ fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny
 #[pymethods]
 impl Cache {
     #[new]
-    #[pyo3(signature = (limit, *, algorithm="zstd", level=None, dictionary=None, pickle=false, on_evict=None),
+    #[pyo3(signature = (limit, *, algorithm="zstd", level=None, dictionary=Given(None), pickle=false, on_evict=None),
            text_signature = "(limit, *, algorithm='zstd', level=None, dictionary=True, pickle=False, on_evict=None)")]
     fn new(
         limit: usize,
         algorithm: &str,
         level: Option<i32>,
-        dictionary: Option<&Bound<'_, PyAny>>,
+        dictionary: Given<'_>,
         pickle: bool,
         on_evict: Option<Py<PyAny>>,
     ) -> Answer<Self> {
-        let (codec, dictionary) = (by_name(algorithm)?, training(dictionary)?);
+        let (codec, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
         let plan = Plan { limit, codec, level, dictionary, wants_evicted: on_evict.is_some() };
         Ok(Cache {
             kept: Kept::new(plan)?,

@@ -5,9 +5,7 @@
 #[allow(dead_code, reason = "what Python alone asks for")]
 mod kept;
 
-use kept::{
-    Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts,
-};
+use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use uzram::Dictionary;
@@ -275,7 +273,8 @@ fn a_child_has_a_copy() {
             let (cache, stops) = (cache.clone(), stops.clone());
             std::thread::spawn(move || {
                 let mut rng = fastrand::Rng::with_seed(seed);
-                while stops.lock().unwrap().try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                while stops.lock().unwrap().try_recv() == Err(std::sync::mpsc::TryRecvError::Empty)
+                {
                     let key = key(&mut rng);
                     let _may_be_refused = cache.put(&key, &value(&mut rng));
                     cache.get(&key);

@@ -90,11 +90,7 @@ impl Coder {
     ///
     /// # Errors
     /// The level or the dictionary is none of the algorithm's, or there is no memory.
-    pub fn new(
-        method: &Method,
-        dictionary: Option<Dictionary>,
-        form: Form,
-    ) -> Result<Self, Error> {
+    pub fn new(method: &Method, dictionary: Option<Dictionary>, form: Form) -> Result<Self, Error> {
         let dictionary_bytes = dictionary.as_ref().map_or(0, |content| content.bytes().len());
         let params = Params { level: method.level, dictionary };
         let prepared = method.codec.prepare(&params, method.block)?;

@@ -361,12 +361,7 @@ impl<K> Core<K> {
 
     /// Evicts until `bytes` more are within the limit, or `spared` alone is left. Returns whether
     /// they are.
-    pub fn make_room(
-        &mut self,
-        bytes: usize,
-        spared: Option<u32>,
-        out: &mut Departed<K>,
-    ) -> bool {
+    pub fn make_room(&mut self, bytes: usize, spared: Option<u32>, out: &mut Departed<K>) -> bool {
         loop {
             if self.held() + bytes <= self.limit {
                 return true;

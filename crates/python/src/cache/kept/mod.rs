@@ -130,7 +130,12 @@ impl<K: Send + 'static> Kept<K> {
         if limit < least {
             return Err(NoCache::Limit(least));
         }
-        let kept = Arc::new(Kept { core: Mutex::new(core), pool, method, held_for_fork: Mutex::default() });
+        let kept = Arc::new(Kept {
+            core: Mutex::new(core),
+            pool,
+            method,
+            held_for_fork: Mutex::default(),
+        });
         let weak: Weak<Self> = Arc::downgrade(&kept);
         uzram::page::fork::register(weak);
         Ok(kept)

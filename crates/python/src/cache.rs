@@ -78,7 +78,7 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
     match dictionary.cast::<PyBool>() {
         Ok(trains) if trains.is_true() => Ok(Training::Itself),
         Ok(_) => Ok(Training::Without),
-        Err(_) => Ok(Training::Given(with_bytes(dictionary, Dictionary::new)??)),
+        Err(_) => Ok(Training::Given(with_bytes(dictionary, |bytes| Dictionary::new(bytes))??)),
     }
 }
 

@@ -67,24 +67,34 @@ impl Cache {
         packed.map(|packed| packed.unwrap().value().unwrap())
     }
 
-    /// Returns what had to make room.
-    fn put(&self, key: &Key, value: &[u8]) -> Result<Vec<(Key, Vec<u8>)>, Refusal> {
-        let mut verdicts = Verdicts::default();
+    /// Returns what had to make room, and whether the value is kept.
+    fn put(&self, key: &Key, value: &[u8]) -> (Vec<(Key, Vec<u8>)>, bool) {
         let mut out = Departed::default();
+        let is_kept = match self.try_put(key, value, &mut out) {
+            Ok(()) => true,
+            Err(Refusal::NoRoom) => false,
+            Err(Refusal::Failed(error)) => panic!("{error}"),
+        };
+        let unpacked = |(key, packed): (Key, kept::Packed)| (key, packed.value().unwrap());
+        (out.evicted.into_iter().map(unpacked).collect(), is_kept)
+    }
+
+    fn try_put(&self, key: &Key, value: &[u8], out: &mut Departed<Key>) -> Result<(), Refusal> {
+        let mut verdicts = Verdicts::default();
         let packed = self.kept.pack(value)?;
         let mut offer = Some(Offer { key: key.clone(), key_bytes: 100, packed });
-        let samples = loop {
+        loop {
             let probe = Wanted(key, self.compares_inside);
-            match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), &mut out)? {
-                Put::Done(samples) => break samples,
+            match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), out)? {
+                Put::Done(None) => return Ok(()),
+                Put::Done(Some(samples)) => {
+                    self.kept.learn(samples, out);
+                    return Ok(());
+                }
                 Put::Stale => offer.as_mut().unwrap().packed = self.kept.pack(value)?,
                 Put::Ask(unknown) => judge(key, unknown, &mut verdicts),
             }
-        };
-        if let Some(samples) = samples {
-            self.kept.learn(samples, &mut out);
         }
-        Ok(out.evicted.into_iter().map(|(key, packed)| (key, packed.value().unwrap())).collect())
     }
 }
 
@@ -145,20 +155,14 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
         match rng.u32(..10) {
             0..5 => {
                 let value = value(&mut rng);
-                match cache.put(&key, &value) {
-                    Ok(evicted) => {
-                        if let Some(place) = place {
-                            model.remove(place);
-                        }
-                        // What made room was the oldest, and as it was put.
-                        for evicted in evicted {
-                            assert_eq!(model.pop_front(), Some(evicted));
-                        }
-                        model.push_back((key, value));
-                    }
-                    Err(Refusal::NoRoom) => assert!(value.len() > 100_000, "seed {seed}"),
-                    Err(Refusal::Failed(error)) => panic!("{error}"),
+                let old = place.and_then(|place| model.remove(place));
+                let (evicted, is_kept) = cache.put(&key, &value);
+                // What made room was the oldest, and as it was put.
+                for evicted in evicted {
+                    assert_eq!(model.pop_front(), Some(evicted));
                 }
+                assert!(is_kept || value.len() > 100_000, "seed {seed}: {}", value.len());
+                model.extend(if is_kept { Some((key, value)) } else { old });
             }
             5..8 => {
                 let found = place.and_then(|place| model.remove(place));
@@ -212,7 +216,7 @@ fn a_dictionary_is_trained_where_it_pays() {
         for nth in 0..40_000 {
             let key = Key(nth, nth.to_string());
             let document = document(&mut rng);
-            cache.put(&key, document.as_bytes()).unwrap();
+            assert!(cache.put(&key, document.as_bytes()).1);
             assert_eq!(cache.get(&key).unwrap(), document.as_bytes());
         }
         cache.kept.check();
@@ -226,7 +230,7 @@ fn a_dictionary_is_trained_where_it_pays() {
     let cache = Cache::new(4 << 20, "zstd", Training::Itself);
     for nth in 0..4000 {
         let noise: Vec<u8> = (0..500).map(|_| rng.u8(..)).collect();
-        cache.put(&Key(nth, nth.to_string()), &noise).unwrap();
+        assert!(cache.put(&Key(nth, nth.to_string()), &noise).1);
     }
     cache.kept.check();
     assert_eq!(cache.kept.figures().dictionary, 0);
@@ -240,10 +244,10 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let key = Key(1, "key".into());
     // It takes the place of one as large, though there is no room for both.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
-    cache.put(&key, &first).unwrap();
-    cache.put(&key, &second).unwrap();
+    assert!(cache.put(&key, &first).1);
+    assert!(cache.put(&key, &second).1);
     assert_eq!(cache.get(&key).unwrap(), second);
-    assert!(matches!(cache.put(&key, &noise(5_000_000)), Err(Refusal::NoRoom)));
+    assert!(!cache.put(&key, &noise(5_000_000)).1);
     assert_eq!(cache.get(&key).unwrap(), second);
     cache.kept.check();
 }
@@ -276,7 +280,7 @@ fn a_child_has_a_copy() {
                 while stops.lock().unwrap().try_recv() == Err(std::sync::mpsc::TryRecvError::Empty)
                 {
                     let key = key(&mut rng);
-                    let _may_be_refused = cache.put(&key, &value(&mut rng));
+                    cache.put(&key, &value(&mut rng));
                     cache.get(&key);
                 }
             })
@@ -285,8 +289,7 @@ fn a_child_has_a_copy() {
     for _ in 0..10 {
         assert!(in_child(|| {
             let key = Key(1, "in the child".into());
-            cache.put(&key, b"a value").unwrap();
-            cache.get(&key).unwrap() == b"a value"
+            cache.put(&key, b"a value").1 && cache.get(&key).unwrap() == b"a value"
         }));
     }
     drop(stop);

@@ -376,7 +376,8 @@ impl<K> Core<K> {
     /// Keeps a value, in place of that in slot `old` if there is one, as the youngest.
     ///
     /// # Errors
-    /// It is not kept, and `old` stays. The offer is left where it was; others may be gone.
+    /// It is not kept, and `old` stays, as the youngest. The offer is left where it was; others may
+    /// be gone.
     pub fn put(
         &mut self,
         hash: u32,
@@ -386,10 +387,10 @@ impl<K> Core<K> {
     ) -> Result<(), Refusal> {
         let Some(Offer { packed, key_bytes, .. }) = &*offer else { return Ok(()) };
         let key_bytes = if old.is_some() { 0 } else { *key_bytes };
-        self.expect_room(packed, key_bytes as usize)?;
         if let Some(old) = old {
             self.slots.touch(old);
         }
+        self.expect_room(packed, key_bytes as usize)?;
         let mut old = old;
         let first = match self.store(packed, key_bytes, old, out) {
             Err(Refusal::NoRoom) if old.is_some() => {

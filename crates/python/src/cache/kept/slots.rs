@@ -113,11 +113,6 @@ impl<K> Slots<K> {
         (self.chunks.len() * CHUNK) as u32
     }
 
-    /// Returns how many slots are in use.
-    pub fn used(&self) -> usize {
-        self.used
-    }
-
     /// Returns a slot in use from now on, or `None` if there are as many as there can be.
     pub fn take(&mut self, used_as: Use) -> Option<u32> {
         if self.free == NONE {

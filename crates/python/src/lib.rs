@@ -1,6 +1,7 @@
 //! uzram for Python: the extension module `uzram._uzram`, which the package `uzram` re-exports.
 
 mod buffer;
+mod cache;
 mod codec;
 mod device;
 mod error;
@@ -15,6 +16,8 @@ mod stats;
 mod module {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::cache::Cache;
     #[pymodule_export]
     use crate::codec::{algorithms, train_dictionary};
     #[pymodule_export]

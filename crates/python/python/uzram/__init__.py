@@ -2,6 +2,7 @@
 
 - ``Device``: pages, images, anything with offsets; reads and writes any range, and compresses.
 - ``Pool``: bytes of all lengths behind a number; packs them densely, and does not compress.
+- ``Cache``: a mapping that compresses its values and keeps those used last, within a limit of memory.
 - ``Region``: memory that lends itself as a buffer, and compresses itself when it is cold.
 
 Every call may come from any thread at any time; calls that compress much let other threads run
@@ -10,8 +11,10 @@ meanwhile. Other threads must not change what a call reads, nor use what it writ
 errors of uzram's own are ``Error``, an ``OSError``. Sizes, lengths and offsets are in bytes.
 """
 
-from ._stats import DeviceStats, PoolStats, RegionStats
+from . import _views as _views
+from ._stats import CacheStats, DeviceStats, PoolStats, RegionStats
 from ._uzram import (
+    Cache,
     Device,
     Error,
     Pool,
@@ -23,6 +26,8 @@ from ._uzram import (
 )
 
 __all__ = [
+    "Cache",
+    "CacheStats",
     "Device",
     "DeviceStats",
     "Error",

@@ -1,17 +1,29 @@
 """Types of the package; what each name does, its docstring says."""
 
-from collections.abc import Iterable
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from os import PathLike
-from types import TracebackType
-from typing import Literal, Optional, Union, final
+from types import GenericAlias, TracebackType
+from typing import Literal, Optional, TypeVar, Union, final, overload
 
 from typing_extensions import Buffer
 
+from ._stats import CacheStats as CacheStats
 from ._stats import DeviceStats as DeviceStats
 from ._stats import PoolStats as PoolStats
 from ._stats import RegionStats as RegionStats
 
 __all__ = [
+    "Cache",
+    "CacheStats",
     "Device",
     "DeviceStats",
     "Error",
@@ -32,10 +44,71 @@ _Data = Buffer
 _Room = Buffer
 _Path = Union[str, PathLike[str]]
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+
 class Error(OSError): ...
 
 def algorithms() -> list[str]: ...
 def train_dictionary(samples: Iterable[_Data], size: int) -> bytes: ...
+@final
+class Cache(MutableMapping[_K, _V]):
+    @overload
+    def __new__(
+        cls,
+        limit: int,
+        *,
+        algorithm: str = "zstd",
+        level: Optional[int] = None,
+        dictionary: Union[bool, _Data] = True,
+        pickle: Literal[True],
+        on_evict: Optional[Callable[[_K, _V], object]] = None,
+    ) -> Cache[_K, _V]: ...
+    # Values that are not pickled may be any bytes-like ones, and come back as bytes.
+    @overload
+    def __new__(
+        cls,
+        limit: int,
+        *,
+        algorithm: str = "zstd",
+        level: Optional[int] = None,
+        dictionary: Union[bool, _Data] = True,
+        pickle: bool = False,
+        on_evict: Optional[Callable[[_K, bytes], object]] = None,
+    ) -> Cache[_K, bytes]: ...
+    def __getitem__(self, key: _K, /) -> _V: ...
+    def __setitem__(self, key: _K, value: _V, /) -> None: ...
+    def __delitem__(self, key: _K, /) -> None: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[_K]: ...
+    @overload
+    def get(self, key: _K, default: Union[_V, _T]) -> Union[_V, _T]: ...
+    @overload
+    def get(self, key: _K, default: None = None) -> Optional[_V]: ...
+    @overload
+    def peek(self, key: _K, default: Union[_V, _T]) -> Union[_V, _T]: ...
+    @overload
+    def peek(self, key: _K, default: None = None) -> Optional[_V]: ...
+    def pop(self, key: _K, default: Union[_V, _T] = ...) -> Union[_V, _T]: ...
+    def popitem(self) -> tuple[_K, _V]: ...
+    def setdefault(self, key: _K, default: Optional[_V] = None) -> _V: ...
+    def update(
+        self,
+        other: Union[Mapping[_K, _V], Iterable[tuple[_K, _V]], None] = None,
+        /,
+        **keywords: _V,
+    ) -> None: ...
+    def clear(self) -> None: ...
+    def keys(self) -> KeysView[_K]: ...
+    def values(self) -> ValuesView[_V]: ...
+    def items(self) -> ItemsView[_K, _V]: ...
+    def stats(self) -> CacheStats: ...
+    def _check(self) -> None: ...
+    @classmethod
+    def __class_getitem__(cls, types: object, /) -> GenericAlias: ...
+
 @final
 class Device:
     def __new__(

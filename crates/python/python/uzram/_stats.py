@@ -8,6 +8,32 @@ from typing import Optional
 
 
 @dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache holds and has done.
+
+    entries: the number of values.
+    limit: the most bytes of memory that it may take.
+    held: bytes of memory that it takes, everything counted.
+    stored: bytes of the values, before compression.
+    compressed: bytes of the values, after compression.
+    dictionary: bytes of the dictionary, 0 without one.
+    hits: the number of calls that asked for a value and got it.
+    misses: the number of calls that asked for a value that was not there.
+    evictions: the number of values that went to make room.
+    """
+
+    entries: int
+    limit: int
+    held: int
+    stored: int
+    compressed: int
+    dictionary: int
+    hits: int
+    misses: int
+    evictions: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceStats:
     """What a device holds and has done.
 

@@ -1,0 +1,313 @@
+//! Compressed values by key, within a limit of memory: the cache without Python.
+//!
+//! A thread holds the lock only for what runs no code of keys and waits for nobody: keys are
+//! compared without it, and what left the cache is dropped without it. Whoever compares keys says
+//! in [`Verdicts`] what came of it, and asks again.
+//!
+//! Lock order: core, then streams, then the pool's. A fork takes them in this order.
+
+mod coder;
+mod core;
+mod samples;
+mod slots;
+
+pub use self::coder::{Coder, Method, Packed};
+pub use self::core::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+pub use self::samples::Samples;
+pub use self::slots::Id;
+
+use self::coder::Form;
+use self::core::Core;
+use std::sync::{Arc, Weak};
+use uzram::page::fork::{AtFork, Mutex, Step};
+use uzram::zsmalloc::EntryPool;
+use uzram::{Codec, Dictionary, Error, PoolConfig};
+
+/// Streams beyond the first take this part of the limit at most, ...
+const LANES_SHARE: usize = 128;
+/// ... and there are so many in all.
+const LANES_MAX: usize = 4;
+/// What an empty cache must have left for values, in bytes.
+const ROOM_MIN: usize = 64 << 10;
+/// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
+const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
+/// Slots whose values are packed anew before the lock is released.
+const REPACKED_AT_ONCE: u32 = 32;
+
+/// How a cache begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The most bytes of memory that it may take.
+    pub limit: usize,
+    /// The algorithm.
+    pub codec: &'static dyn Codec,
+    /// Its level; `None` is its default.
+    pub level: Option<i32>,
+    /// The dictionary.
+    pub dictionary: Training,
+    /// Whether values that had to make room are handed out.
+    pub wants_evicted: bool,
+}
+
+/// Where a dictionary comes from.
+#[derive(Clone, Debug)]
+pub enum Training {
+    /// From the first values, if it pays.
+    Itself,
+    /// It is given.
+    Given(Dictionary),
+    /// There is none.
+    Without,
+}
+
+/// Why there is no such cache.
+#[derive(Debug)]
+pub enum NoCache {
+    /// The limit is too small; the least, in bytes.
+    Limit(usize),
+    /// The codec or the system refused.
+    Failed(Error),
+}
+
+impl From<Error> for NoCache {
+    fn from(error: Error) -> Self {
+        NoCache::Failed(error)
+    }
+}
+
+impl From<uzram::zsmalloc::Error> for NoCache {
+    fn from(error: uzram::zsmalloc::Error) -> Self {
+        NoCache::Failed(error.into())
+    }
+}
+
+/// What came of an offer.
+#[derive(Debug)]
+pub enum Put<K> {
+    /// It is kept; samples, if there are enough by now to [`learn`](Kept::learn) from.
+    Done(Option<Samples>),
+    /// It was packed with a coder that has been replaced: pack it anew.
+    Stale,
+    /// The key has to be compared with these.
+    Ask(Vec<(Id, K)>),
+}
+
+/// A cache: thread-safe, and whole in children after a fork.
+#[derive(Debug)]
+pub struct Kept<K: Send + 'static> {
+    core: Mutex<Core<K>>,
+    pool: Arc<EntryPool>,
+    method: Method,
+    /// The coders whose streams are held over the fork under way.
+    held_for_fork: Mutex<Vec<Arc<Coder>>>,
+}
+
+impl<K: Send + 'static> Kept<K> {
+    /// Returns an empty cache.
+    ///
+    /// # Errors
+    /// See [`NoCache`].
+    pub fn new(plan: Plan) -> Result<Arc<Self>, NoCache> {
+        let Plan { limit, codec, level, dictionary, wants_evicted } = plan;
+        let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
+        let mut config = PoolConfig::default();
+        config.geometry = config.geometry.with_order(order);
+        let pool = Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?);
+        let (given, trains) = match dictionary {
+            Training::Itself => (None, true),
+            Training::Given(given) => (Some(given), false),
+            Training::Without => (None, false),
+        };
+        let block = pool.largest().min(uzram::page_size() << order);
+        let mut method = Method { codec, level, block, lanes: 1 };
+        let coder = Coder::new(&method, given.clone(), Form::First)?;
+        method.lanes += (limit / LANES_SHARE / coder.stream_bytes()).min(LANES_MAX - 1);
+        let coder = Arc::new(Coder::new(&method, given, Form::First)?);
+        let mut core = Core::new(pool.clone(), coder, limit);
+        core.samples = trains.then(|| Samples::new(limit));
+        core.wants_evicted = wants_evicted;
+        let least = core.held() + ROOM_MIN;
+        if limit < least {
+            return Err(NoCache::Limit(least));
+        }
+        let kept = Arc::new(Kept {
+            core: Mutex::new(core),
+            pool,
+            method,
+            held_for_fork: Mutex::default(),
+        });
+        let weak: Weak<Self> = Arc::downgrade(&kept);
+        uzram::page::fork::register(weak);
+        Ok(kept)
+    }
+
+    /// Returns a value packed as values are kept at the moment.
+    ///
+    /// # Errors
+    /// There is no memory for a stream.
+    pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
+        let coder = self.core.lock().coder();
+        match coder {
+            Some(coder) => coder.pack(value),
+            None => unreachable!("a cache without a coder"),
+        }
+    }
+
+    /// Keeps a value as the youngest; `value` is what it is before it was packed.
+    ///
+    /// # Errors
+    /// It is not kept, and the one in its place stays.
+    pub fn put(
+        &self,
+        hash: u32,
+        probe: &dyn Probe<K>,
+        verdicts: &Verdicts,
+        (value, offer): (&[u8], &mut Option<Offer<K>>),
+        out: &mut Departed<K>,
+    ) -> Result<Put<K>, Refusal> {
+        let mut core = self.core.lock();
+        if offer.as_ref().is_some_and(|offer| core.is_stale(&offer.packed)) {
+            return Ok(Put::Stale);
+        }
+        let old = match core.find(hash, probe, verdicts) {
+            Found::Yes(first) => Some(first),
+            Found::No => None,
+            Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
+        };
+        core.put(hash, old, offer, out)?;
+        Ok(Put::Done(core.sample(value, out)))
+    }
+
+    /// Returns a value; `touches` makes it the youngest and counts that it was asked for.
+    pub fn get(
+        &self,
+        hash: u32,
+        probe: &dyn Probe<K>,
+        verdicts: &Verdicts,
+        touches: bool,
+    ) -> Found<Packed, K> {
+        let mut core = self.core.lock();
+        let found = core.find(hash, probe, verdicts);
+        if touches && !matches!(found, Found::Ask(_)) {
+            core.count(matches!(found, Found::Yes(_)));
+        }
+        match found {
+            Found::Yes(first) => {
+                if touches {
+                    core.touch(first);
+                }
+                Found::Yes(core.packed(first))
+            }
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Returns whether there is such a key.
+    pub fn contains(&self, hash: u32, probe: &dyn Probe<K>, verdicts: &Verdicts) -> Found<(), K> {
+        match self.core.lock().find(hash, probe, verdicts) {
+            Found::Yes(_) => Found::Yes(()),
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Removes a value, and returns it, if it is asked for.
+    pub fn remove(
+        &self,
+        hash: u32,
+        probe: &dyn Probe<K>,
+        verdicts: &Verdicts,
+        wants_value: bool,
+        out: &mut Departed<K>,
+    ) -> Found<Option<Packed>, K> {
+        let mut core = self.core.lock();
+        match core.find(hash, probe, verdicts) {
+            Found::Yes(first) => {
+                let packed = wants_value.then(|| core.packed(first));
+                out.keys.extend(core.remove(first));
+                Found::Yes(packed)
+            }
+            Found::No => Found::No,
+            Found::Ask(unknown) => Found::Ask(unknown),
+        }
+    }
+
+    /// Removes the oldest value, and returns it with its key.
+    pub fn remove_oldest(&self) -> Option<(K, Packed)> {
+        let mut core = self.core.lock();
+        let first = core.oldest()?;
+        let packed = core.packed(first);
+        Some((core.remove(first)?, packed))
+    }
+
+    /// Trains a dictionary with the samples that [`put`](Self::put) handed out, and packs all
+    /// values anew if it pays.
+    pub fn learn(&self, samples: Samples, out: &mut Departed<K>) {
+        let Some(plain) = self.core.lock().coder() else { return };
+        // A cache goes on without a dictionary where there is nothing to learn.
+        let coder = samples.learn(&self.method, &plain).ok().flatten();
+        drop(samples);
+        let adopted = |coder| self.core.lock().adopt(Arc::new(coder), out);
+        if !coder.is_some_and(adopted) {
+            return;
+        }
+        let mut next = Some(0);
+        while let Some(from) = next {
+            // What was not packed anew can be read all the same.
+            next = self.core.lock().repack(from, REPACKED_AT_ONCE).unwrap_or(None);
+        }
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        self.core.lock().len()
+    }
+
+    /// Shows `look` all keys, the oldest first, under the lock.
+    pub fn for_each_key(&self, look: impl FnMut(&K)) {
+        self.core.lock().keys().for_each(look);
+    }
+
+    /// Removes all values, without asking for them.
+    pub fn clear(&self, out: &mut Departed<K>) {
+        self.core.lock().clear(out);
+    }
+
+    /// Returns the figures.
+    pub fn figures(&self) -> Figures {
+        self.core.lock().figures()
+    }
+
+    /// Asserts that all parts agree. No value is packed or unpacked meanwhile by others.
+    pub fn check(&self) {
+        self.core.lock().check();
+    }
+
+    /// Takes or releases all that is locked within, under the core's lock.
+    fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
+        of_pool(&self.pool);
+        let held = std::mem::take(&mut *self.held_for_fork.lock());
+        held.iter().for_each(|coder| coder.at_fork(Step::Unlock));
+        self.core.unlock_after_fork();
+    }
+}
+
+impl<K: Send + 'static> AtFork for Kept<K> {
+    fn prepare(&self) {
+        self.core.lock_for_fork_with(|core| {
+            let coders: Vec<_> = core.coders().cloned().collect();
+            coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
+            *self.held_for_fork.lock() = coders;
+        });
+        self.pool.prepare();
+    }
+
+    fn in_parent(&self) {
+        self.after_fork(|pool| pool.in_parent());
+    }
+
+    fn in_child(&self) {
+        self.after_fork(|pool| pool.in_child());
+    }
+}

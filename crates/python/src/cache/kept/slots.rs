@@ -1,0 +1,250 @@
+//! Slots: one for each piece of each value, by number, and the order in which values were used.
+//!
+//! ```text
+//!   value of three pieces:  | First, key, len | -> | More | -> | More |      slots: `next`
+//!   by age:     oldest <--- | First | ---> | First | ---> youngest           `older`, `younger`
+//! ```
+//! A slot has the number of the pool's entry that holds its piece.
+
+/// No slot.
+pub const NONE: u32 = u32::MAX;
+
+/// Slots that are allocated at once: little enough for a small cache, and a large one does not copy
+/// its slots as it grows.
+const CHUNK: usize = 64;
+
+/// A value, for as long as it is there: numbers of slots come again, these do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id {
+    index: u32,
+    generation: u32,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Nothing; `next` is the free slot after it.
+    Free,
+    /// The first piece of a value.
+    First,
+    /// A piece that follows.
+    More,
+}
+
+/// A piece of a value; what it says of the value is said by the first.
+#[derive(Debug)]
+pub struct Slot<K> {
+    /// The key of the value, in its first slot.
+    pub key: Option<K>,
+    /// The hash of the key.
+    pub hash: u32,
+    /// Bytes of memory that the key takes.
+    pub key_bytes: u32,
+    /// Bytes of the value before compression.
+    pub len: u32,
+    /// The slot of the next piece.
+    pub next: u32,
+    /// What the slot is used for.
+    pub used_as: Use,
+    generation: u32,
+    older: u32,
+    younger: u32,
+}
+
+/// All slots.
+#[derive(Debug)]
+pub struct Slots<K> {
+    chunks: Vec<Box<[Slot<K>]>>,
+    free: u32,
+    oldest: u32,
+    youngest: u32,
+    /// Slots in use.
+    used: usize,
+    /// Slots taken so far.
+    taken: u32,
+}
+
+impl<K> Slots<K> {
+    /// Returns none.
+    pub fn new() -> Self {
+        Slots { chunks: Vec::new(), free: NONE, oldest: NONE, youngest: NONE, used: 0, taken: 0 }
+    }
+
+    /// Returns the bytes of memory of all slots.
+    pub fn bytes(&self) -> usize {
+        self.chunks.capacity() * size_of::<Box<[Slot<K>]>>()
+            + self.chunks.len() * CHUNK * size_of::<Slot<K>>()
+    }
+
+    /// Returns how many bytes [`take`](Self::take) would allocate for `count` slots.
+    pub fn bytes_to_take(&self, count: usize) -> usize {
+        let missing = (self.used + count).saturating_sub(self.chunks.len() * CHUNK);
+        let chunks = missing.div_ceil(CHUNK);
+        let room = self.chunks.capacity() - self.chunks.len();
+        let list = if chunks > room { self.chunks.capacity().max(4 + chunks) } else { 0 };
+        chunks * CHUNK * size_of::<Slot<K>>() + list * size_of::<Box<[Slot<K>]>>()
+    }
+
+    /// Returns the slot.
+    ///
+    /// # Panics
+    /// There is none of this number.
+    #[inline]
+    pub fn get(&self, index: u32) -> &Slot<K> {
+        &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
+    }
+
+    /// Returns the slot, to be changed.
+    ///
+    /// # Panics
+    /// There is none of this number.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut Slot<K> {
+        &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
+    }
+
+    /// Returns how the value whose first slot this is can be told from others.
+    pub fn id(&self, index: u32) -> Id {
+        Id { index, generation: self.get(index).generation }
+    }
+
+    /// Returns how many slots there are, in use or not.
+    pub fn count(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
+    }
+
+    /// Returns a slot in use from now on, or `None` if there are as many as there can be.
+    pub fn take(&mut self, used_as: Use) -> Option<u32> {
+        if self.free == NONE {
+            self.grow()?;
+        }
+        let index = self.free;
+        self.taken = self.taken.wrapping_add(1);
+        let generation = self.taken;
+        let slot = self.get_mut(index);
+        (slot.used_as, slot.generation) = (used_as, generation);
+        let next = std::mem::replace(&mut slot.next, NONE);
+        self.free = next;
+        self.used += 1;
+        Some(index)
+    }
+
+    fn grow(&mut self) -> Option<()> {
+        let first = self.count();
+        // One number is no slot's.
+        let last = first.checked_add(CHUNK as u32).filter(|&last| last < NONE)?;
+        let free = |index| Slot {
+            key: None,
+            hash: 0,
+            key_bytes: 0,
+            len: 0,
+            next: if index + 1 < last { index + 1 } else { NONE },
+            used_as: Use::Free,
+            generation: 0,
+            older: NONE,
+            younger: NONE,
+        };
+        self.chunks.push((first..last).map(free).collect());
+        self.free = first;
+        Some(())
+    }
+
+    /// Gives a slot back that is in no order, and returns its key and the slot of the next piece.
+    pub fn give_back(&mut self, index: u32) -> (Option<K>, u32) {
+        let free = self.free;
+        let slot = self.get_mut(index);
+        debug_assert!(slot.used_as != Use::Free, "slot {index} is given back twice");
+        slot.used_as = Use::Free;
+        let next = std::mem::replace(&mut slot.next, free);
+        let key = slot.key.take();
+        self.free = index;
+        self.used -= 1;
+        (key, next)
+    }
+
+    /// Gives back the memory of all slots, of which none is in use.
+    pub fn renew(&mut self) {
+        debug_assert_eq!(self.used, 0);
+        *self = Slots { taken: self.taken, ..Slots::new() };
+    }
+
+    /// Returns the value that was not used for the longest time.
+    pub fn oldest(&self) -> Option<u32> {
+        Some(self.oldest).filter(|&index| index != NONE)
+    }
+
+    /// Returns the value that was used next after this one.
+    pub fn younger(&self, index: u32) -> Option<u32> {
+        Some(self.get(index).younger).filter(|&index| index != NONE)
+    }
+
+    /// Puts a value, which is in no order, behind the youngest.
+    pub fn push_youngest(&mut self, index: u32) {
+        let older = std::mem::replace(&mut self.youngest, index);
+        let slot = self.get_mut(index);
+        (slot.older, slot.younger) = (older, NONE);
+        match older {
+            NONE => self.oldest = index,
+            older => self.get_mut(older).younger = index,
+        }
+    }
+
+    /// Takes a value out of the order.
+    pub fn unlink(&mut self, index: u32) {
+        let slot = self.get_mut(index);
+        let older = std::mem::replace(&mut slot.older, NONE);
+        let younger = std::mem::replace(&mut slot.younger, NONE);
+        match older {
+            NONE => self.oldest = younger,
+            older => self.get_mut(older).younger = younger,
+        }
+        match younger {
+            NONE => self.youngest = older,
+            younger => self.get_mut(younger).older = older,
+        }
+    }
+
+    /// Makes a value the youngest.
+    #[inline]
+    pub fn touch(&mut self, index: u32) {
+        if self.youngest != index {
+            self.unlink(index);
+            self.push_youngest(index);
+        }
+    }
+
+    /// Returns the values, the oldest first.
+    pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.oldest(), |&index| self.younger(index))
+    }
+
+    /// Asserts that order, pieces and free slots are each slot once.
+    pub fn check(&self) {
+        let mut uses = vec![Use::Free; self.count() as usize];
+        let mut mark = |index: u32, used_as: Use| {
+            assert_eq!(self.get(index).used_as, used_as, "slot {index}");
+            assert_eq!(uses[index as usize], Use::Free, "slot {index} is used twice");
+            uses[index as usize] = used_as;
+        };
+        let mut older = NONE;
+        for first in self.by_age() {
+            mark(first, Use::First);
+            assert!(self.get(first).key.is_some() && self.get(first).older == older);
+            older = first;
+            let mut next = self.get(first).next;
+            while next != NONE {
+                mark(next, Use::More);
+                assert!(self.get(next).key.is_none());
+                next = self.get(next).next;
+            }
+        }
+        assert_eq!(self.youngest, older);
+        let used = uses.iter().filter(|&&used_as| used_as != Use::Free).count();
+        assert_eq!(self.used, used);
+        let free = |&index: &u32| Some(self.get(index).next).filter(|&next| next != NONE);
+        let first = Some(self.free).filter(|&index| index != NONE);
+        let free = std::iter::successors(first, free);
+        let free = free.inspect(|&index| assert_eq!(self.get(index).used_as, Use::Free)).count();
+        assert_eq!(free + used, uses.len());
+    }
+}

@@ -1,0 +1,316 @@
+//! The cache without Python, beside a model of it.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+#[path = "../src/cache/kept/mod.rs"]
+#[allow(dead_code, reason = "what Python alone asks for")]
+mod kept;
+
+use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use uzram::Dictionary;
+
+/// A key that says of what hash it is, so that tests have keys whose hashes are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key(u32, String);
+
+/// A key that is looked for, and whether it can be compared under the lock.
+struct Wanted<'k>(&'k Key, bool);
+
+impl Probe<Key> for Wanted<'_> {
+    fn is_same(&self, kept: &Key) -> Option<bool> {
+        self.1.then(|| self.0 == kept)
+    }
+
+    fn copy(&self, kept: &Key) -> Key {
+        kept.clone()
+    }
+}
+
+struct Cache {
+    kept: Arc<Kept<Key>>,
+    compares_inside: bool,
+}
+
+impl Cache {
+    fn new(limit: usize, codec: &str, dictionary: Training) -> Self {
+        let codec = uzram::by_name(codec).unwrap();
+        let plan = Plan { limit, codec, level: None, dictionary, wants_evicted: true };
+        Cache { kept: Kept::new(plan).unwrap(), compares_inside: true }
+    }
+
+    /// Asks until the key has been compared with all that have its hash.
+    fn ask<T>(
+        &self,
+        key: &Key,
+        mut call: impl FnMut(&dyn Probe<Key>, &Verdicts) -> Found<T, Key>,
+    ) -> Option<T> {
+        let mut verdicts = Verdicts::default();
+        loop {
+            match call(&Wanted(key, self.compares_inside), &verdicts) {
+                Found::Yes(value) => return Some(value),
+                Found::No => return None,
+                Found::Ask(unknown) => judge(key, unknown, &mut verdicts),
+            }
+        }
+    }
+
+    fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        let packed = self.ask(key, |probe, verdicts| self.kept.get(key.0, probe, verdicts, true));
+        packed.map(|packed| packed.value().unwrap())
+    }
+
+    fn remove(&self, key: &Key) -> Option<Vec<u8>> {
+        let packed = self.ask(key, |probe, verdicts| {
+            self.kept.remove(key.0, probe, verdicts, true, &mut Departed::default())
+        });
+        packed.map(|packed| packed.unwrap().value().unwrap())
+    }
+
+    /// Returns what had to make room, and whether the value is kept.
+    fn put(&self, key: &Key, value: &[u8]) -> (Vec<(Key, Vec<u8>)>, bool) {
+        let mut out = Departed::default();
+        let is_kept = match self.try_put(key, value, &mut out) {
+            Ok(()) => true,
+            Err(Refusal::NoRoom) => false,
+            Err(Refusal::Failed(error)) => panic!("{error}"),
+        };
+        let unpacked = |(key, packed): (Key, kept::Packed)| (key, packed.value().unwrap());
+        (out.evicted.into_iter().map(unpacked).collect(), is_kept)
+    }
+
+    fn try_put(&self, key: &Key, value: &[u8], out: &mut Departed<Key>) -> Result<(), Refusal> {
+        let mut verdicts = Verdicts::default();
+        let packed = self.kept.pack(value)?;
+        let mut offer = Some(Offer { key: key.clone(), key_bytes: 100, packed });
+        loop {
+            let probe = Wanted(key, self.compares_inside);
+            match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), out)? {
+                Put::Done(None) => return Ok(()),
+                Put::Done(Some(samples)) => {
+                    self.kept.learn(samples, out);
+                    return Ok(());
+                }
+                Put::Stale => offer.as_mut().unwrap().packed = self.kept.pack(value)?,
+                Put::Ask(unknown) => judge(key, unknown, &mut verdicts),
+            }
+        }
+    }
+}
+
+fn judge(key: &Key, unknown: Vec<(kept::Id, Key)>, verdicts: &mut Verdicts) {
+    for (id, kept) in unknown {
+        if kept == *key {
+            verdicts.same = Some(id);
+        } else {
+            verdicts.others.push(id);
+        }
+    }
+}
+
+/// What a value is like: noise, or text that compresses, or text that has much in common.
+fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
+    let len = match rng.u32(..40) {
+        0 => rng.usize(..400 << 10),
+        1..5 => rng.usize(..9000),
+        5 => 0,
+        _ => rng.usize(..1500),
+    };
+    match rng.u32(..3) {
+        0 => (0..len).map(|_| rng.u8(..)).collect(),
+        1 => vec![rng.u8(..); len],
+        _ => document(rng).into_bytes(),
+    }
+}
+
+fn document(rng: &mut fastrand::Rng) -> String {
+    let line = |rng: &mut fastrand::Rng| {
+        let title = ["ceramic mug", "desk lamp", "notebook", "oak shelf"][rng.usize(..4)];
+        let colour = ["blue", "red", "green", "grey", "white"][rng.usize(..5)];
+        format!(
+            r#"{{"sku":"{:012x}","title":"{title}","colour":"{colour}","price":{}}}"#,
+            rng.u64(..1 << 48),
+            rng.u32(..100_000)
+        )
+    };
+    let lines: Vec<_> = (0..rng.usize(2..8)).map(|_| line(rng)).collect();
+    let id = rng.u32(..);
+    format!(r#"{{"order_id":{id},"status":"paid","lines":[{}],"note":null}}"#, lines.join(","))
+}
+
+fn key(rng: &mut fastrand::Rng) -> Key {
+    let nth = rng.u32(..400);
+    // Three keys of each hash.
+    Key((nth / 3).wrapping_mul(0x9E37_79B9), nth.to_string())
+}
+
+/// Random calls, beside keys and values in the order of their use.
+fn run(seed: u64, cache: &mut Cache, calls: usize) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut model: VecDeque<(Key, Vec<u8>)> = VecDeque::new();
+    for _ in 0..calls {
+        cache.compares_inside = rng.bool();
+        let key = key(&mut rng);
+        let place = model.iter().position(|(kept, _)| *kept == key);
+        match rng.u32(..10) {
+            0..5 => {
+                let value = value(&mut rng);
+                let old = place.and_then(|place| model.remove(place));
+                let (evicted, is_kept) = cache.put(&key, &value);
+                // What made room was the oldest, and as it was put.
+                for evicted in evicted {
+                    assert_eq!(model.pop_front(), Some(evicted));
+                }
+                assert!(is_kept || value.len() > 100_000, "seed {seed}: {}", value.len());
+                model.extend(if is_kept { Some((key, value)) } else { old });
+            }
+            5..8 => {
+                let found = place.and_then(|place| model.remove(place));
+                assert_eq!(cache.get(&key).as_ref(), found.as_ref().map(|(_, value)| value));
+                model.extend(found);
+            }
+            8 => {
+                let found = place.and_then(|place| model.remove(place));
+                assert_eq!(cache.remove(&key), found.map(|(_, value)| value));
+            }
+            _ => {
+                let oldest = cache.kept.remove_oldest();
+                let oldest = oldest.map(|(key, packed)| (key, packed.value().unwrap()));
+                assert_eq!(oldest, model.pop_front());
+            }
+        }
+        let figures = cache.kept.figures();
+        assert!(figures.held <= figures.limit, "seed {seed}: {figures:?}");
+        assert_eq!(figures.entries, model.len());
+        if rng.u32(..100) == 0 {
+            cache.kept.check();
+        }
+    }
+    cache.kept.check();
+    let mut keys = Vec::new();
+    cache.kept.for_each_key(|key| keys.push(key.clone()));
+    assert!(keys.iter().eq(model.iter().map(|(key, _)| key)));
+    cache.kept.clear(&mut Departed::default());
+    cache.kept.check();
+    assert_eq!(cache.kept.len(), 0);
+}
+
+#[test]
+fn it_keeps_what_a_model_keeps() {
+    for (seed, limit) in [(1, 700 << 10), (2, 1 << 20), (3, 3 << 20), (4, 8 << 20)] {
+        for codec in ["zstd", "lz4"] {
+            run(seed, &mut Cache::new(limit, codec, Training::Itself), 3000);
+        }
+    }
+    let given = Training::Given(Dictionary::new(&b"ceramic mug, desk lamp"[..]).unwrap());
+    run(5, &mut Cache::new(1 << 20, "zstd", given), 2000);
+    run(6, &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
+}
+
+/// Documents that have much in common get a dictionary, and take less memory with it.
+#[test]
+fn a_dictionary_is_trained_where_it_pays() {
+    let kept = |dictionary| {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let cache = Cache::new(4 << 20, "zstd", dictionary);
+        for nth in 0..40_000 {
+            let key = Key(nth, nth.to_string());
+            let document = document(&mut rng);
+            assert!(cache.put(&key, document.as_bytes()).1);
+            assert_eq!(cache.get(&key).unwrap(), document.as_bytes());
+        }
+        cache.kept.check();
+        cache.kept.figures()
+    };
+    let (with, without) = (kept(Training::Itself), kept(Training::Without));
+    assert!(with.dictionary > 0 && without.dictionary == 0);
+    assert!(with.entries * 10 > without.entries * 11, "{with:?}\n{without:?}");
+
+    let mut rng = fastrand::Rng::with_seed(8);
+    let cache = Cache::new(4 << 20, "zstd", Training::Itself);
+    for nth in 0..4000 {
+        let noise: Vec<u8> = (0..500).map(|_| rng.u8(..)).collect();
+        assert!(cache.put(&Key(nth, nth.to_string()), &noise).1);
+    }
+    cache.kept.check();
+    assert_eq!(cache.kept.figures().dictionary, 0);
+}
+
+#[test]
+fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
+    let mut rng = fastrand::Rng::with_seed(9);
+    let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
+    let cache = Cache::new(4 << 20, "lz4", Training::Without);
+    let key = Key(1, "key".into());
+    // It takes the place of one as large, though there is no room for both.
+    let (first, second) = (noise(2_300_000), noise(2_300_000));
+    assert!(cache.put(&key, &first).1);
+    assert!(cache.put(&key, &second).1);
+    assert_eq!(cache.get(&key).unwrap(), second);
+    assert!(!cache.put(&key, &noise(5_000_000)).1);
+    assert_eq!(cache.get(&key).unwrap(), second);
+    cache.kept.check();
+}
+
+#[test]
+fn a_limit_that_leaves_no_room_is_refused() {
+    let plan = |limit| Plan {
+        limit,
+        codec: uzram::by_name("zstd").unwrap(),
+        level: None,
+        dictionary: Training::Itself,
+        wants_evicted: false,
+    };
+    let Err(NoCache::Limit(least)) = Kept::<Key>::new(plan(1000)) else { panic!("no room") };
+    Kept::<Key>::new(plan(least)).unwrap();
+    assert!(matches!(Kept::<Key>::new(plan(least - 1)), Err(NoCache::Limit(_))));
+}
+
+/// A child has the cache as it was, whatever threads of its parent were about.
+#[test]
+fn a_child_has_a_copy() {
+    let cache = Arc::new(Cache::new(1 << 20, "zstd", Training::Itself));
+    let (stop, stops) = std::sync::mpsc::channel::<()>();
+    let stops = Arc::new(std::sync::Mutex::new(stops));
+    let workers: Vec<_> = (0..2u64)
+        .map(|seed| {
+            let (cache, stops) = (cache.clone(), stops.clone());
+            std::thread::spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(seed);
+                while stops.lock().unwrap().try_recv() == Err(std::sync::mpsc::TryRecvError::Empty)
+                {
+                    let key = key(&mut rng);
+                    cache.put(&key, &value(&mut rng));
+                    cache.get(&key);
+                }
+            })
+        })
+        .collect();
+    for _ in 0..10 {
+        assert!(in_child(|| {
+            let key = Key(1, "in the child".into());
+            cache.put(&key, b"a value").1 && cache.get(&key).unwrap() == b"a value"
+        }));
+    }
+    drop(stop);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    cache.kept.check();
+}
+
+/// Returns whether `work` said so, in a child.
+#[allow(unsafe_code)]
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child does nothing but `work`, whose locks are held over forks, as those of the
+    // heap are by the C library, and ends; `status` is here.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            libc::alarm(30);
+            libc::_exit(if work() { 0 } else { 1 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        status == 0
+    }
+}

@@ -1,7 +1,8 @@
 //! What every call answers: 0, or a negative errno and a message for the thread.
 //!
 //! # Safety
-//! Names that C calls are the library's alone: each begins with `uzram_`.
+//! Names that C calls are the library's alone: each begins with `uzram_`. A thread's own state of
+//! cancelling is set by itself, and set back by itself.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -66,8 +67,43 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE of glibc and of musl.
+const DISABLED: c_int = 1;
+
+/// Keeps the thread from being cancelled. That unwinds from within a system call, and so would leave
+/// locks taken; and it must not pass through what catches panics.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn new() -> Self {
+        let mut before = DISABLED;
+        // SAFETY: `before` is here, and DISABLED is a state.
+        unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut ours = DISABLED;
+        // SAFETY: as above; it is the state that there was.
+        unsafe { pthread_setcancelstate(self.0, &raw mut ours) };
+    }
+}
+
 /// Does a call's work and returns its answer. A panic ends here.
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    let _whole = Uncancelled::new();
+    answer_at_once(work)
+}
+
+/// Does the same for work of a few nanoseconds, in which no thread can be cancelled: it neither
+/// waits nor reads a file.
+pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
         Ok(Ok(())) => return 0,

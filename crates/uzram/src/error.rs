@@ -65,6 +65,8 @@ fn of_device(error: &zram::Error) -> i32 {
         zram::Error::OutOfMemory { source, .. } | zram::Error::Pool(source) => {
             of_pool(source).raw_os_error()
         }
+        // Memory there is: no such limit can be.
+        zram::Error::TotalLimit { .. } => Errno::INVAL.raw_os_error(),
         error => error.errno(),
     }
 }

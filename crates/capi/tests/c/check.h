@@ -52,5 +52,6 @@ void test_jobs(const char *dir);
 void test_pools(void);
 void test_caches(void);
 void test_regions(void);
+void test_ends(const char *dir);
 
 #endif

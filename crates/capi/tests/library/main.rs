@@ -4,5 +4,7 @@
 
 mod conformance;
 mod header;
+mod linking;
+mod random;
 mod sqlite;
 mod support;

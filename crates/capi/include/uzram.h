@@ -32,7 +32,8 @@
  * Signals. Don't call the library from a signal's handler.
  *
  * Memory. Of what the library manages, memory that the system refuses is -ENOMEM. Where malloc
- * returns NULL for the few bytes of an object or a message, the program is ended.
+ * returns NULL for the few bytes of an object or a message, the program is ended. A call may take
+ * 128 KiB of its thread's stack.
  */
 #ifndef UZRAM_H
 #define UZRAM_H
@@ -307,7 +308,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use; while threads are at work, about so many */
+    uint64_t objects;     /* objects in use, and some that another thread has freed than took them */
     uint64_t room;        /* objects that the slabs have room for */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -320,7 +321,10 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 /* Ends a cache. -EBUSY: objects are in use; it stays then. NULL is none. */
 int uzram_cache_destroy(uzram_cache *cache);
 
-/* Takes an object. Its bytes are zero, or those it had when it was last freed. */
+/*
+ * Takes an object. Its bytes are zero, or those it had when it was last freed; a pattern with
+ * UZRAM_CACHE_DEBUG. -EIO, with that: a free object was written to, and is not given out again.
+ */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
 /*

@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) const EIO: i32 = 5;
@@ -63,8 +63,21 @@ from_errors!(
     uzram::zmem::Error
 );
 
+/// Bytes of a message, with the zero at its end. What is longer is cut off.
+const MESSAGE_BYTES: usize = 512;
+
 thread_local! {
-    static MESSAGE: RefCell<CString> = RefCell::default();
+    /// Without a destructor: it is there for what a program does when a thread, or all of it, ends.
+    static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
+}
+
+/// Returns a text as C reads it: without zeros but the last.
+fn message_of(text: &str) -> [u8; MESSAGE_BYTES] {
+    let mut message = [0; MESSAGE_BYTES];
+    let end = text.floor_char_boundary(MESSAGE_BYTES - 1);
+    let bytes = text[..end].bytes().filter(|byte| *byte != 0);
+    message.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    message
 }
 
 unsafe extern "C" {
@@ -110,10 +123,7 @@ pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_in
         Ok(Err(failure)) => failure,
         Err(panic) => Failure::of_panic(&*panic),
     };
-    let text: Vec<u8> = failure.message.bytes().filter(|byte| *byte != 0).collect();
-    let text = CString::new(text).unwrap_or_default();
-    // A thread that ends has no message any more.
-    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = text);
+    MESSAGE.set(message_of(&failure.message));
     -failure.errno
 }
 
@@ -128,7 +138,7 @@ pub(crate) fn end<T>(object: Option<T>) {
 /// Returns the message of the last call of this thread that failed, "" if none has.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_error_message() -> *const c_char {
-    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    MESSAGE.with(|message| message.as_ptr().cast())
 }
 
 /// Returns the library's version: major << 16 | minor << 8 | patch.
@@ -160,6 +170,10 @@ mod tests {
         assert!(message().starts_with("a bug in uzram: in two parts; "), "{}", message());
         assert_eq!(answer(|| Err(Failure::invalid("with a\0zero"))), -EINVAL);
         assert_eq!(message(), "with azero");
+        let long = "\u{e9}".repeat(MESSAGE_BYTES);
+        assert_eq!(answer(|| Err(Failure::invalid(long))), -EINVAL);
+        assert_eq!(message(), "\u{e9}".repeat(MESSAGE_BYTES / 2 - 1), "cut at a letter's end");
+        assert_eq!(answer(|| Err(Failure::invalid("with a\0zero"))), -EINVAL);
         assert_eq!(answer(|| Ok(())), 0);
         assert_eq!(message(), "with azero", "of the last call that failed");
         std::thread::spawn(|| assert_eq!(message(), "", "a message is its thread's"))

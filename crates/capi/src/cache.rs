@@ -64,11 +64,11 @@ pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
     answer(|| {
         // SAFETY: as the caller says.
         let Some(Cache(inner)) = (unsafe { cache.as_ref() }) else { return Ok(()) };
-        let objects = inner.stat().active_objects;
+        let objects = inner.in_use();
         if objects > 0 {
             let message = format!(
                 "the cache {} can't be ended: {objects} of its objects are in use; free them first",
-                inner.name()
+                inner.name().escape_debug()
             );
             return Err(Failure::new(EBUSY, message));
         }

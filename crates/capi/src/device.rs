@@ -45,6 +45,11 @@ pub(crate) fn refuse_unknown(flags: u64, known: u64) -> Result<(), Failure> {
 }
 
 fn backing(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
+    if i64::try_from(bytes).is_err() {
+        return Err(Failure::invalid(format!(
+            "no file has {bytes} bytes; set backing_bytes to less"
+        )));
+    }
     let opened = if bytes > 0 { BackingFile::create(path, bytes) } else { BackingFile::open(path) };
     opened.map_err(|error: io::Error| {
         let errno = error.raw_os_error().unwrap_or(EIO);
@@ -57,8 +62,9 @@ fn backing(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
             (io::ErrorKind::NotFound, 0) => "set backing_bytes to have it made",
             _ => "name a file, or a block device, that is this device's alone",
         };
-        let path = path.display();
-        Failure::new(errno, format!("the backing file {path} can't be used: {why}; {remedy}"))
+        let path = path.to_string_lossy();
+        let path = path.escape_debug();
+        Failure::new(errno, format!("the backing file '{path}' can't be used: {why}; {remedy}"))
     })
 }
 

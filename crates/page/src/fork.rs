@@ -340,7 +340,11 @@ mod tests {
         }
 
         fn in_parent(&self) {
-            assert_eq!(LOCKED.with_borrow_mut(Vec::pop), Some(self.0), "unlocked the other way round");
+            assert_eq!(
+                LOCKED.with_borrow_mut(Vec::pop),
+                Some(self.0),
+                "unlocked the other way round"
+            );
         }
 
         fn in_child(&self) {}

@@ -185,6 +185,8 @@ static void test_backing(const char *dir)
     options.disksize = 1 << 20;
     options.backing_path = backing;
     FAILS(uzram_device_new(&options, &device), ENOENT, "set backing_bytes");
+    options.backing_bytes = UINT64_MAX;
+    FAILS(uzram_device_new(&options, &device), EINVAL, "backing_bytes");
     options.backing_bytes = 1 << 20;
     options.total_limit = 1;
     FAILS(uzram_device_new(&options, &device), EINVAL, "total_limit");

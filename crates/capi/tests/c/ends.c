@@ -22,7 +22,7 @@ static void use_all(void)
     CHECK(uzram_device_read(all.device, 5, bytes, sizeof bytes) == 0);
     CHECK(uzram_pool_store(all.pool, "bytes", 5, &handle) == 0);
     CHECK(uzram_pool_free(all.pool, handle) == 0);
-    CHECK(uzram_pool_free(all.pool, handle) == -ESTALE);
+    FAILS(uzram_pool_free(all.pool, handle), ESTALE, "stale");
     CHECK(uzram_cache_alloc(all.cache, &object) == 0);
     memset(object, 1, 100);
     CHECK(uzram_cache_free(all.cache, object) == 0);
@@ -51,7 +51,9 @@ static void *with_destructor(void *value)
 static void *cancelled(void *dir)
 {
     struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);
+    struct uzram_region_options memory = UZRAM_INIT(struct uzram_region_options);
     uzram_device *device = NULL;
+    uzram_region *region = NULL;
     char backing[4096], saved[4096];
     static char bytes[70000];
     snprintf(backing, sizeof backing, "%s/cancelled", (const char *)dir);
@@ -59,6 +61,8 @@ static void *cancelled(void *dir)
     options.disksize = 1 << 20;
     options.backing_path = backing;
     options.backing_bytes = 1 << 20;
+    options.algorithm = memory.algorithm = "zstd";
+    memory.bytes = 1 << 20;
     fill(bytes, sizeof bytes, 1);
     CHECK(pthread_cancel(pthread_self()) == 0);
     CHECK(uzram_device_new(&options, &device) == 0);
@@ -69,6 +73,13 @@ static void *cancelled(void *dir)
     CHECK(uzram_device_discard(device, 0, 1 << 20) == 0);
     CHECK(uzram_device_restore(device, saved, 0, NULL) == 0);
     uzram_device_destroy(device);
+    if (!is_single) {
+        CHECK(uzram_region_new(&memory, &region) == 0);
+        memset(uzram_region_address(region), 1, 1 << 20);
+        CHECK(uzram_region_advise(region, 0, 1 << 20, UZRAM_ADVICE_COLD) == 0);
+        memset(uzram_region_address(region), 2, 1 << 20);
+        uzram_region_destroy(region);
+    }
     use_all();
     all.calls = 1;
     pthread_testcancel();
@@ -89,6 +100,7 @@ void test_ends(const char *dir)
     struct uzram_pool_options pool = UZRAM_INIT(struct uzram_pool_options);
     struct uzram_cache_options cache = UZRAM_INIT(struct uzram_cache_options);
     pthread_t thread;
+    pthread_attr_t small;
     void *result = NULL;
     device.disksize = 1 << 20;
     pool.flags = UZRAM_POOL_COMPACT_IN_BACKGROUND;
@@ -98,7 +110,10 @@ void test_ends(const char *dir)
     CHECK(pthread_key_create(&all.key, at_end_of_thread) == 0 && atexit(at_exit) == 0);
     CHECK(pthread_create(&thread, NULL, with_destructor, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && all.ends == 3);
-    CHECK(pthread_create(&thread, NULL, cancelled, (void *)dir) == 0);
+    /* The stack that uzram.h says, and what a thread has of it by itself. */
+    CHECK(pthread_attr_init(&small) == 0);
+    CHECK(pthread_attr_setstacksize(&small, (128 + 32) << 10) == 0);
+    CHECK(pthread_create(&thread, &small, cancelled, (void *)dir) == 0);
     CHECK(pthread_join(thread, &result) == 0);
     CHECK(all.calls == 1 && result == PTHREAD_CANCELED);
 }

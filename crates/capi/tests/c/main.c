@@ -1,8 +1,7 @@
 /* The conformance test of uzram.h: conformance DIR [--single]. */
 #include "check.h"
 
-/* Whether neither children nor regions are tried: for valgrind. */
-static int is_single;
+int is_single;
 
 void on_threads(void *(*work)(void *), void *things, size_t bytes)
 {

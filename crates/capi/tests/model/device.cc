@@ -13,7 +13,7 @@ class Device : public Subject {
   public:
     Device(Random &random, const std::string &given) : dir(given)
     {
-        auto options = made<uzram_device_options>();
+        auto options = made<struct uzram_device_options>();
         static const std::vector<const char *> names = {nullptr, "lz4", "lz4hc", "zstd"};
         static const std::vector<uint32_t> blocks = {0, 4096, 8192, 16384, 32768, 65536};
         options.disksize = 1 + random.below(1 << 21);
@@ -116,9 +116,9 @@ class Device : public Subject {
         return {at, random.upto(std::min<uint64_t>(model.size() - at, 200000))};
     }
 
-    uzram_device_stat told() const
+    struct uzram_device_stat told() const
     {
-        auto stat = made<uzram_device_stat>();
+        auto stat = made<struct uzram_device_stat>();
         CHECK(uzram_device_stat(device, &stat) == 0 && stat.size == sizeof stat);
         return stat;
     }
@@ -220,17 +220,17 @@ class Device : public Subject {
     {
         uint64_t seconds = random.of(std::vector<uint64_t>{0, 0, 1, UINT64_MAX});
         CHECK(uzram_device_mark_idle(device, seconds) == (has_times || !seconds ? 0 : -EINVAL));
-        auto how = made<uzram_recompress_options>();
+        auto how = made<struct uzram_recompress_options>();
         how.which = static_cast<uint32_t>(random.below(6));
         how.priority = static_cast<uint32_t>(random.below(5));
         how.threshold = random.upto(4096);
         how.max_pages = random.upto(100);
-        auto smaller = made<uzram_recompressed>();
+        auto smaller = made<struct uzram_recompressed>();
         int result = uzram_device_recompress(device, &how, &smaller);
         CHECK(result == 0 || result == -EINVAL);
         if (result == 0)
             CHECK(smaller.smaller <= smaller.tried && smaller.damaged == 0);
-        auto written = made<uzram_written_back>();
+        auto written = made<struct uzram_written_back>();
         auto which = static_cast<uint32_t>(random.below(6));
         result = uzram_device_write_back(device, which, &written);
         if (which > UZRAM_WHICH_INCOMPRESSIBLE)
@@ -248,14 +248,14 @@ class Device : public Subject {
         std::string path = dir + "/saved" + std::to_string(getpid());
         uint64_t lost = 1;
         CHECK(uzram_device_save(device, path.c_str(), &lost) == 0 && lost == 0);
-        auto options = made<uzram_device_options>();
+        auto options = made<struct uzram_device_options>();
         uzram_device *other = nullptr;
         bool is_small = random.one_in(4) && model.size() > SLOT;
         options.disksize = model.size() - (is_small ? SLOT : 0);
         options.block = random.one_in(2) ? 16384 : 4096;
         CHECK(uzram_device_new(&options, &other) == 0);
         int result = uzram_device_restore(other, path.c_str(), 0, &lost);
-        auto stat = made<uzram_device_stat>();
+        auto stat = made<struct uzram_device_stat>();
         CHECK(uzram_device_stat(other, &stat) == 0);
         if (stat.disksize < model.size()) {
             CHECK(result == -ENOSPC);
@@ -284,7 +284,7 @@ class Device : public Subject {
             CHECK(std::fputc(was ^ (1 << random.below(8)), file.get()) != EOF);
         }
         file.reset();
-        auto options = made<uzram_device_options>();
+        auto options = made<struct uzram_device_options>();
         uzram_device *other = nullptr;
         uint64_t lost = 0;
         Bytes found(model.size());

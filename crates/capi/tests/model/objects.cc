@@ -9,7 +9,7 @@ class Pool : public Subject {
   public:
     explicit Pool(Random &random)
     {
-        auto options = made<uzram_pool_options>();
+        auto options = made<struct uzram_pool_options>();
         options.flags = random.below(4);
         is_left = (options.flags & UZRAM_POOL_LEAVE_AT_FORK) != 0;
         if (random.one_in(2))
@@ -81,9 +81,9 @@ class Pool : public Subject {
     }
 
   private:
-    uzram_pool_stat told() const
+    struct uzram_pool_stat told() const
     {
-        auto stat = made<uzram_pool_stat>();
+        auto stat = made<struct uzram_pool_stat>();
         CHECK(uzram_pool_stat(pool, &stat) == 0);
         return stat;
     }
@@ -181,7 +181,7 @@ class Cache : public Subject {
   public:
     explicit Cache(Random &random)
     {
-        auto options = made<uzram_cache_options>();
+        auto options = made<struct uzram_cache_options>();
         static const std::vector<uint64_t> aligns = {0, 1, 2, 8, 16, 64, 512, 4096};
         options.object_bytes = bytes = 1 + random.below(random.one_in(2) ? 100 : 5000);
         options.align = random.of(aligns);
@@ -231,7 +231,7 @@ class Cache : public Subject {
     {
         for (void *object : model)
             check_one(object);
-        auto stat = made<uzram_cache_stat>();
+        auto stat = made<struct uzram_cache_stat>();
         CHECK(uzram_cache_stat(cache, &stat) == 0 && stat.objects == model.size());
     }
 
@@ -302,7 +302,7 @@ class Cache : public Subject {
 
     void figures() const
     {
-        auto stat = made<uzram_cache_stat>();
+        auto stat = made<struct uzram_cache_stat>();
         CHECK(uzram_cache_stat(cache, &stat) == 0 && stat.objects == model.size());
         CHECK(stat.room >= stat.objects && (stat.slabs > 0 || model.empty()));
         CHECK(stat.total_bytes >= stat.objects * bytes);

@@ -11,7 +11,7 @@ class Region : public Subject {
   public:
     explicit Region(Random &random)
     {
-        auto options = made<uzram_region_options>();
+        auto options = made<struct uzram_region_options>();
         static const std::vector<const char *> names = {nullptr, "lz4", "lz4hc", "zstd"};
         static const std::vector<uint32_t> blocks = {0, 4096, 8192, 16384, 32768, 65536};
         options.bytes = 1 + random.below(3 << 20);
@@ -178,7 +178,7 @@ class Region : public Subject {
 
     void figures() const
     {
-        auto stat = made<uzram_region_stat>();
+        auto stat = made<struct uzram_region_stat>();
         CHECK(uzram_region_stat(region, &stat) == 0);
         CHECK(stat.held <= stat.held_max && stat.resident <= stat.held);
         CHECK(stat.limit == 0 || (stat.limit == 8 << 20 && stat.held <= stat.limit));

@@ -24,10 +24,10 @@ struct Shared {
 
 void make_all(Shared &shared, Random &random)
 {
-    auto device = made<uzram_device_options>();
-    auto pool = made<uzram_pool_options>();
-    auto cache = made<uzram_cache_options>();
-    auto region = made<uzram_region_options>();
+    auto device = made<struct uzram_device_options>();
+    auto pool = made<struct uzram_pool_options>();
+    auto cache = made<struct uzram_cache_options>();
+    auto region = made<struct uzram_region_options>();
     device.disksize = THREADS * PART;
     device.block = random.one_in(2) ? 16384 : 4096;
     device.algorithm = random.one_in(2) ? "zstd" : "lz4";

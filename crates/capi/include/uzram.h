@@ -227,8 +227,8 @@ int uzram_device_restore(uzram_device *device, const char *path, uint32_t flags,
                          uint64_t *lost_bytes);
 
 /*
- * Makes the job of another thread end as soon as it can; that one's call returns -ECANCELED. Without
- * a job it does nothing.
+ * Makes the job of another thread end as soon as it can; that one's call returns -ECANCELED. It
+ * does nothing without a job.
  */
 int uzram_device_cancel_job(uzram_device *device);
 
@@ -308,7 +308,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use, and some that another thread has freed than took them */
+    uint64_t objects;     /* in use, and some that another thread than their own freed */
     uint64_t room;        /* objects that the slabs have room for */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -359,7 +359,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* most bytes held, 1.6 to 3 MB of buffers included */
+    uint64_t limit;        /* most bytes held, with buffers: 1.6 to 9 MB, as options ask for */
     uint64_t store_limit;  /* most bytes of pages with what is evicted */
     const char *algorithm; /* "lz4" (NULL is this), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 is its default */

@@ -269,7 +269,7 @@ class Device : public Subject {
         CHECK(unlink(path.c_str()) == 0);
     }
 
-    // Restores a file of which some bytes are others, or that is cut off: it fails, or loses nothing.
+    // Restores a file with other bits, or that is cut off: it fails, or loses nothing.
     void hostile(Random &random, const std::string &path)
     {
         std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "r+"), std::fclose);

@@ -19,7 +19,7 @@ class Region : public Subject {
         options.block = random.of(blocks);
         options.flags = random.below(4);
         if (random.one_in(2))
-            options.limit = 8 << 20;
+            options.limit = 16 << 20;
         CHECK(uzram_region_new(&options, &region) == 0);
         CHECK(uzram_region_bytes(region) == options.bytes);
         memory = static_cast<uint8_t *>(uzram_region_address(region));
@@ -143,12 +143,13 @@ class Region : public Subject {
 
     void discard(Range range)
     {
-        uint64_t first = (range.at + unit - 1) / unit * unit, end = (range.at + range.len) / unit * unit;
+        uint64_t first = (range.at + unit - 1) / unit * unit;
+        uint64_t end = (range.at + range.len) / unit * unit;
         bool is_locked = false;
         for (auto &lock : locks) {
             uint64_t begins = lock.range.at / unit * unit;
             uint64_t ends = (lock.range.at + lock.range.len + unit - 1) / unit * unit;
-            is_locked |= lock.range.len > 0 && begins < end && first < ends;
+            is_locked |= first < end && lock.range.len > 0 && begins < end && first < ends;
         }
         int result = uzram_region_discard(region, range.at, range.len);
         CHECK(result == (is_locked ? -EBUSY : 0));
@@ -181,7 +182,7 @@ class Region : public Subject {
         auto stat = made<struct uzram_region_stat>();
         CHECK(uzram_region_stat(region, &stat) == 0);
         CHECK(stat.held <= stat.held_max && stat.resident <= stat.held);
-        CHECK(stat.limit == 0 || (stat.limit == 8 << 20 && stat.held <= stat.limit));
+        CHECK(stat.limit == 0 || (stat.limit == 16 << 20 && stat.held <= stat.limit));
         CHECK(stat.resident + stat.stored <= (model.size() + (2 << 20)) * 2);
     }
 

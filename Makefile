@@ -40,7 +40,9 @@ UNITDIR = $(LIBDIR)/systemd/system
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-SONAME = libuzram.so.$(firstword $(subst ., ,$(VERSION)))
+NUMBERS = $(subst ., ,$(VERSION))
+# As crates/capi/link.sh names it.
+SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 arch=$(dpkg --print-architecture)
 doc=$root/usr/share/doc/uzram
 library=$(cd "$root/usr/lib" && echo libuzram.so.*.*.*)
-major=${library#libuzram.so.} major=${major%%.*}
+interface=$(readlink "$root/usr/lib/libuzram.so") interface=${interface#libuzram.so.}
 
 # Lines of code that a backtrace would name are in what is built here, and in no package.
 strip=${STRIP:-strip}
@@ -65,7 +65,7 @@ Description: compressed RAM disk and page store in user space
  same for programs in C and C++.
 CONTROL
 echo /etc/uzram.conf > "$root/DEBIAN/conffiles"
-echo "libuzram $major uzram (>= $version)" > "$root/DEBIAN/shlibs"
+echo "libuzram $interface uzram (>= $version)" > "$root/DEBIAN/shlibs"
 cp "$here"/packaging/deb/* "$root/DEBIAN"
 (cd "$root" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2) > "$root/DEBIAN/md5sums"
 chmod 644 "$root"/DEBIAN/*

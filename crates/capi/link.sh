@@ -11,26 +11,36 @@ set -eu
 archive=$1 dir=$2 prefix=${3:-$2}
 here=$(cd "$(dirname "$0")" && pwd)
 number() { sed -n "s/^#define UZRAM_VERSION_$1 //p" "$here/include/uzram.h"; }
-major=$(number MAJOR)
-version=$major.$(number MINOR).$(number PATCH)
+version=$(number MAJOR).$(number MINOR).$(number PATCH)
+# Before 1.0 another minor version is another interface, and so another name for loaders.
+interface=$(number MAJOR)
+[ "$interface" -gt 0 ] || interface=$interface.$(number MINOR)
 lib=$dir/lib
 
 mkdir -p "$lib/pkgconfig" "$dir/include"
 cp "$here/include/uzram.h" "$dir/include/"
 sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
 
-# Whole: handlers of forks are registered by what nothing calls. Never unloaded: they, and those of
-# signals, stay.
-${CC:-cc} -shared -o "$lib/libuzram.so.$version" -Wl,-soname,"libuzram.so.$major" \
-  -Wl,--version-script="$here/uzram.map" -Wl,-z,defs,-z,nodelete,-z,relro,-z,now,--gc-sections \
-  -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -lgcc_s -lpthread -ldl -lm
-ln -sf "libuzram.so.$version" "$lib/libuzram.so.$major"
-ln -sf "libuzram.so.$major" "$lib/libuzram.so"
-
+# Both are made of one object. What is renamed would be the program's too: zstd calls functions of these
+# names if anyone has them, and a linker keeps one personality of all archives that rustc made.
+# Bitcode is rustc's, and of no use to other linkers, which may not even read it.
 object=$lib/uzram.o
 trap 'rm -f "$object"' EXIT
 ${LD:-ld} -r -o "$object" --whole-archive "$archive"
-# Bitcode is rustc's, and of no use to other linkers, which may not even read it.
-${OBJCOPY:-objcopy} --wildcard --keep-global-symbol='uzram_*' -R .llvmbc -R .llvmcmd "$object"
+renamed=
+for name in ZSTD_trace_compress_begin ZSTD_trace_compress_end ZSTD_trace_decompress_begin \
+  ZSTD_trace_decompress_end DW.ref.rust_eh_personality; do
+  renamed="$renamed --redefine-sym $name=uzram.$name"
+done
+# shellcheck disable=SC2086 # words
+${OBJCOPY:-objcopy} $renamed --wildcard --keep-global-symbol='uzram_*' -R .llvmbc -R .llvmcmd "$object"
+
+# Never unloaded: handlers of forks and of signals stay.
+${CC:-cc} -shared -o "$lib/libuzram.so.$version" -Wl,-soname,"libuzram.so.$interface" \
+  -Wl,--version-script="$here/uzram.map" -Wl,-z,defs,-z,nodelete,-z,relro,-z,now,--gc-sections \
+  "$object" -lgcc_s -lpthread -ldl -lm
+ln -sf "libuzram.so.$version" "$lib/libuzram.so.$interface"
+ln -sf "libuzram.so.$interface" "$lib/libuzram.so"
+
 rm -f "$lib/libuzram.a"
 ${AR:-ar} rcs "$lib/libuzram.a" "$object"

@@ -21,14 +21,23 @@ fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l>
 
 /// Returns the objects that users have; no thread is at work.
 pub(crate) fn live(depot: &Depot) -> Vec<NonNull<u8>> {
-    let locked = depot.lock();
-    let live = slabs(&locked).flat_map(|id| {
+    live_in(&depot.lock()).collect()
+}
+
+/// Returns how many there are.
+pub(crate) fn live_count(depot: &Depot) -> usize {
+    live_in(&depot.lock()).count()
+}
+
+fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + use<'l> {
+    let depot = locked.depot;
+    let live = slabs(locked).flat_map(|id| {
         // SAFETY: the slab stays, as it is attached; only its bits and addresses are looked at.
         let (slab_ref, bits) = unsafe { (depot.detached(id), depot.detached(id).bits()) };
         let live = (0..depot.shape.objects).filter(move |&index| bits.is_out(index));
         live.map(move |index| slab_ref.object(index))
     });
-    live.filter(|object| !locked.quarantined.contains(&object.addr().get())).collect()
+    live.filter(|object| !locked.quarantined.contains(&object.addr().get()))
 }
 
 /// Asserts the state of the cache (sl-C1, sl-C2, sl-C3); no thread is at work in it. Of the slabs

@@ -46,7 +46,7 @@ pub(crate) trait Member: Send + Sync {
 /// Has an arena, and all caches, held over every fork.
 pub(crate) fn register(arena: Weak<dyn Member>) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    page::fork::register_once(&IS_REGISTERED, All);
+    page::fork::register_once(&IS_REGISTERED, All, page::fork::Turn::First);
     let mut arenas = ARENAS.lock();
     arenas.retain(|arena| arena.strong_count() > 0);
     arenas.push(arena);

@@ -132,6 +132,13 @@ impl RawCache {
         self.leak()
     }
 
+    /// Returns how many objects users have, which [`stat`](Self::stat) tells but for what another
+    /// thread than their slab's has freed: this looks at each. It is exact while no thread is at
+    /// work in the cache.
+    pub fn in_use(&self) -> usize {
+        check::live_count(&self.depot)
+    }
+
     /// Returns an error that names the objects which users have, if there are any.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
         let objects = check::live(&self.depot);

@@ -14,6 +14,7 @@
  *   -ENODEV   this process is a child, and the data were left with its parent
  *   -E2BIG    a struct has a field set that this version of the library does not know
  *   -ENOTRECOVERABLE   a bug in the library
+ * What a call that failed was to give or to tell is left as it was.
  *
  * Structs begin with their size, so that they can grow: set `size` to the struct's sizeof, and all
  * that you don't need to 0, which is the default of every option. (UZRAM_INIT does both.) Of a
@@ -21,13 +22,18 @@
  *
  * Sizes, offsets and limits are in bytes; a limit of 0 is none.
  *
- * Threads. Any function may be called from any thread at any time, but for *_destroy, after which
- * the object must not be used any more. Memory that is passed must not change during the call.
+ * Threads. Any function may be called from any thread at any time, but for *_destroy, which comes
+ * after all other calls for the object. Memory that is passed must not change during the call; it
+ * may be a region's. A thread that is cancelled (pthread_cancel) ends after its call, not within.
  *
  * Fork. Parent and child have a copy each of every object, whenever the fork comes, unless an
  * option says otherwise. A child of vfork must not call the library.
  *
  * Signals. Don't call the library from a signal's handler.
+ *
+ * Memory. Of what the library manages, memory that the system refuses is -ENOMEM. Where malloc
+ * returns NULL for the few bytes of an object or a message, the program is ended. A call may take
+ * 128 KiB of its thread's stack.
  */
 #ifndef UZRAM_H
 #define UZRAM_H
@@ -55,7 +61,7 @@ uint32_t uzram_version(void);
 
 /*
  * Returns the message of the last call of this thread that failed, "" if none has: a line in
- * English. It stays until the next call of this thread that fails.
+ * English. It stays until the next call of this thread that fails, or the thread's end.
  */
 const char *uzram_error_message(void);
 
@@ -78,7 +84,8 @@ struct uzram_device_options {
     const char *algorithm;        /* "lz4" (NULL is this), "lz4hc" or "zstd" */
     const char *recompression[3]; /* those of priority 1, 2, 3 for cold data; or NULL */
     const char *backing_path;     /* a file or block device, this one's alone; or NULL */
-    uint64_t backing_bytes;       /* its size, if the file is to be made; 0: it is there */
+    uint64_t backing_bytes;       /* its size, if the file is to be made; 0: it is there, and what
+                                     it holds is lost. Who made it removes it. */
     int32_t level;                /* the algorithm's level; 0 is its default */
     uint32_t block;               /* bytes compressed as one: 4096 (0 is this) to 65536 */
     uint32_t streams;             /* threads that compress at a time; 0 is one per processor */
@@ -102,7 +109,11 @@ struct uzram_device_stat {
     uint64_t backing_bytes;   /* bytes of the backing file that are in use */
 };
 
-/* Makes a device, which reads as zeros and holds no memory for data yet. */
+/*
+ * Makes a device, which reads as zeros and holds no memory for data yet. -EEXIST: the backing file
+ * is there already. -EBUSY: another device has it. What lies in it stays with the parent at a fork:
+ * a child that needs it gets -ENODEV.
+ */
 int uzram_device_new(const struct uzram_device_options *options, uzram_device **device);
 
 /* Ends a device; its data are lost. NULL is none. */
@@ -117,11 +128,14 @@ int uzram_device_write(uzram_device *device, uint64_t offset, const void *bytes,
 
 /*
  * Reads `len` bytes at `offset`; what was never written, or discarded, reads as zeros. -EINVAL:
- * they go past the end. -EIO: data are damaged, or the backing file failed.
+ * they go past the end. -EIO: data are damaged, or the backing file failed; `bytes` may hold some.
  */
 int uzram_device_read(uzram_device *device, uint64_t offset, void *bytes, uint64_t len);
 
-/* Frees the slots of 4096 bytes that lie in the range whole; they read as zeros. */
+/*
+ * Frees the slots of 4096 bytes that lie in the range whole; they read as zeros. -ENOSPC, -ENOMEM:
+ * of a larger block that lies there in part some slots stay; each needs 8 bytes to go.
+ */
 int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
 
 /* Makes zeros of any range; slots that it covers whole are freed. */
@@ -212,7 +226,10 @@ int uzram_device_save(uzram_device *device, const char *path, uint64_t *lost_slo
 int uzram_device_restore(uzram_device *device, const char *path, uint32_t flags,
                          uint64_t *lost_bytes);
 
-/* Makes the job of another thread end as soon as it can; that one's call returns -ECANCELED. */
+/*
+ * Makes the job of another thread end as soon as it can; that one's call returns -ECANCELED. It
+ * does nothing without a job.
+ */
 int uzram_device_cancel_job(uzram_device *device);
 
 /* ---- Pools ---------------------------------------------------------------------------------- */
@@ -311,7 +328,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use; while threads are at work, about so many */
+    uint64_t objects;     /* in use, and some that another thread than their own freed */
     uint64_t room;        /* objects that the slabs have room for */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -324,7 +341,10 @@ int uzram_cache_new(const struct uzram_cache_options *options, uzram_cache **cac
 /* Ends a cache. -EBUSY: objects are in use; it stays then. NULL is none. */
 int uzram_cache_destroy(uzram_cache *cache);
 
-/* Takes an object. Its bytes are zero, or those it had when it was last freed. */
+/*
+ * Takes an object. Its bytes are zero, or those it had when it was last freed; a pattern with
+ * UZRAM_CACHE_DEBUG. -EIO, with that: a free object was written to, and is not given out again.
+ */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
 /*
@@ -359,7 +379,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* most bytes held, 1.6 to 3 MB of buffers included; locks pass it */
+    uint64_t limit;        /* most bytes held, with 1.6 to 9 MB of buffers; locks pass it */
     uint64_t store_limit;  /* most bytes of pages with what is evicted */
     const char *algorithm; /* "lz4" (NULL is this), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 is its default */
@@ -387,7 +407,8 @@ struct uzram_region_stat {
  * - A system call on parts that are not resident fails with EFAULT: lock what you pass to one.
  * - A touch of what is not resident raises SIGSEGV, which the library answers. So no thread may
  * block that signal, nor a handler's sa_mask contain it, while it touches a region; and a handler
- * of the program's for SIGSEGV has to be installed before the first region is made.
+ * of the program's for SIGSEGV has to be installed before the first region is made. In a program
+ * that forks, a handler of any signal touches only what is locked.
  */
 int uzram_region_new(const struct uzram_region_options *options, uzram_region **region);
 
@@ -408,7 +429,7 @@ uint64_t uzram_region_bytes(uzram_region *region);
 int uzram_region_lock(uzram_region *region, uint64_t offset, uint64_t len,
                       uzram_region_locked **locked);
 
-/* Ends a lock. NULL is none. */
+/* Ends a lock, on any thread. NULL is none. */
 void uzram_region_unlock(uzram_region_locked *locked);
 
 /* Brings a range back. */
@@ -421,7 +442,10 @@ int uzram_region_prefetch(uzram_region *region, uint64_t offset, uint64_t len);
 /* Tells how a range will be used. */
 int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uint32_t advice);
 
-/* Makes zeros of a range, which no one may use meanwhile. -EBUSY: a block of it is locked. */
+/*
+ * Makes zeros of a range, which no one may use meanwhile. -EBUSY: a block that lies there whole is
+ * locked; nothing was changed from there on.
+ */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 
 /* Evicts the coldest `bytes` bytes, and tells how many went, unless `evicted` is NULL. */

@@ -1,12 +1,13 @@
 //! What every call answers: 0, or a negative errno and a message for the thread.
 //!
 //! # Safety
-//! Names that C calls are the library's alone: each begins with `uzram_`.
+//! Names that C calls are the library's alone: each begins with `uzram_`. A thread's own state of
+//! cancelling is set by itself, and set back by itself.
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) const EIO: i32 = 5;
@@ -62,22 +63,67 @@ from_errors!(
     uzram::zmem::Error
 );
 
+/// Bytes of a message, with the zero at its end. What is longer is cut off.
+const MESSAGE_BYTES: usize = 512;
+
 thread_local! {
-    static MESSAGE: RefCell<CString> = RefCell::default();
+    /// Without a destructor: it is there for what a program does when a thread, or all of it, ends.
+    static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
+}
+
+/// Returns a text as C reads it: without zeros but the last.
+fn message_of(text: &str) -> [u8; MESSAGE_BYTES] {
+    let mut message = [0; MESSAGE_BYTES];
+    let end = text.floor_char_boundary(MESSAGE_BYTES - 1);
+    let bytes = text[..end].bytes().filter(|byte| *byte != 0);
+    message.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    message
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE of glibc and of musl.
+const DISABLED: c_int = 1;
+
+/// Keeps the thread from being cancelled. That unwinds from within a system call, and so would leave
+/// locks taken; and it must not pass through what catches panics.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn new() -> Self {
+        let mut before = DISABLED;
+        // SAFETY: `before` is here, and DISABLED is a state.
+        unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut ours = DISABLED;
+        // SAFETY: as above; it is the state that there was.
+        unsafe { pthread_setcancelstate(self.0, &raw mut ours) };
+    }
 }
 
 /// Does a call's work and returns its answer. A panic ends here.
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    let _whole = Uncancelled::new();
+    answer_at_once(work)
+}
+
+/// Does the same for work of a few nanoseconds, in which no thread can be cancelled: it neither
+/// waits nor reads a file.
+pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
         Err(panic) => Failure::of_panic(&*panic),
     };
-    let text: Vec<u8> = failure.message.bytes().filter(|byte| *byte != 0).collect();
-    let text = CString::new(text).unwrap_or_default();
-    // A thread that ends has no message any more.
-    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = text);
+    MESSAGE.set(message_of(&failure.message));
     -failure.errno
 }
 
@@ -92,7 +138,7 @@ pub(crate) fn end<T>(object: Option<T>) {
 /// Returns the message of the last call of this thread that failed, "" if none has.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_error_message() -> *const c_char {
-    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    MESSAGE.with(|message| message.as_ptr().cast())
 }
 
 /// Returns the library's version: major << 16 | minor << 8 | patch.
@@ -124,6 +170,10 @@ mod tests {
         assert!(message().starts_with("a bug in uzram: in two parts; "), "{}", message());
         assert_eq!(answer(|| Err(Failure::invalid("with a\0zero"))), -EINVAL);
         assert_eq!(message(), "with azero");
+        let long = "\u{e9}".repeat(MESSAGE_BYTES);
+        assert_eq!(answer(|| Err(Failure::invalid(long))), -EINVAL);
+        assert_eq!(message(), "\u{e9}".repeat(MESSAGE_BYTES / 2 - 1), "cut at a letter's end");
+        assert_eq!(answer(|| Err(Failure::invalid("with a\0zero"))), -EINVAL);
         assert_eq!(answer(|| Ok(())), 0);
         assert_eq!(message(), "with azero", "of the last call that failed");
         std::thread::spawn(|| assert_eq!(message(), "", "a message is its thread's"))

@@ -137,6 +137,16 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
     Ok(options)
 }
 
+/// Checks that a struct of C's can be filled in, unless it is NULL. Asked before a call does what it
+/// will tell there.
+///
+/// # Safety
+/// The head of this file.
+pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failure> {
+    // SAFETY: as the caller says.
+    if out.is_null() { Ok(()) } else { unsafe { size_of_given(out) }.map(drop) }
+}
+
 /// Puts `value` into a struct of C's, as much of it as that has room for; what it has beyond
 /// becomes zero. Its size stays.
 ///

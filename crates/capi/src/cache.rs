@@ -4,7 +4,7 @@
 //! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
-use crate::answer::{EBUSY, Failure, answer};
+use crate::answer::{EBUSY, Failure, answer, answer_at_once};
 use crate::border::{self, given, put};
 use crate::device::refuse_unknown;
 use crate::pool::pages;
@@ -64,11 +64,11 @@ pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
     answer(|| {
         // SAFETY: as the caller says.
         let Some(Cache(inner)) = (unsafe { cache.as_ref() }) else { return Ok(()) };
-        let objects = inner.stat().active_objects;
+        let objects = inner.in_use();
         if objects > 0 {
             let message = format!(
                 "the cache {} can't be ended: {objects} of its objects are in use; free them first",
-                inner.name()
+                inner.name().escape_debug()
             );
             return Err(Failure::new(EBUSY, message));
         }
@@ -84,7 +84,7 @@ pub extern "C" fn uzram_cache_alloc(
     cache: Option<&Cache>,
     out: Option<&mut MaybeUninit<NonNull<u8>>>,
 ) -> c_int {
-    answer(|| put(out, "the place of the new object", || Ok(of(cache)?.alloc()?)))
+    answer_at_once(|| put(out, "the place of the new object", || Ok(of(cache)?.alloc()?)))
 }
 
 /// Gives an object back; NULL is none.
@@ -93,7 +93,7 @@ pub extern "C" fn uzram_cache_alloc(
 /// No one uses the object any more. If it may be free already, no other thread frees meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_void) -> c_int {
-    answer(|| {
+    answer_at_once(|| {
         let cache = of(cache)?;
         let Some(object) = NonNull::new(object.cast()) else { return Ok(()) };
         // SAFETY: as the caller says.

@@ -45,13 +45,43 @@ pub(crate) fn refuse_unknown(flags: u64, known: u64) -> Result<(), Failure> {
 }
 
 fn backing(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
+    if i64::try_from(bytes).is_err() {
+        return Err(Failure::invalid(format!(
+            "no file has {bytes} bytes; set backing_bytes to less"
+        )));
+    }
     let opened = if bytes > 0 { BackingFile::create(path, bytes) } else { BackingFile::open(path) };
     opened.map_err(|error: io::Error| {
         let errno = error.raw_os_error().unwrap_or(EIO);
-        let errno = if error.kind() == io::ErrorKind::WouldBlock { EBUSY } else { errno };
-        let message = format!("the backing file {} can't be opened: {error}", path.display());
-        Failure::new(errno, message)
+        let (errno, why) = match error.kind() {
+            io::ErrorKind::WouldBlock => (EBUSY, "another device has it".to_owned()),
+            _ => (errno, error.to_string()),
+        };
+        let remedy = match (error.kind(), bytes) {
+            (io::ErrorKind::AlreadyExists, _) => "set backing_bytes to 0 to use it as it is",
+            (io::ErrorKind::NotFound, 0) => "set backing_bytes to have it made",
+            _ => "name a file, or a block device, that is this device's alone",
+        };
+        let path = path.to_string_lossy();
+        let path = path.escape_debug();
+        Failure::new(errno, format!("the backing file '{path}' can't be used: {why}; {remedy}"))
     })
+}
+
+/// Removes the backing file that was made for a device which there is not.
+///
+/// # Safety
+/// The texts are C's, see [`border`].
+unsafe fn remove_backing(options: &DeviceOptions) {
+    if options.backing_path.is_null() || options.backing_bytes == 0 {
+        return;
+    }
+    // SAFETY: as the caller says.
+    if let Ok(path) = unsafe { border::path(options.backing_path) }
+        && path.symlink_metadata().is_ok_and(|of| of.is_file())
+    {
+        drop(std::fs::remove_file(path));
+    }
 }
 
 /// # Safety
@@ -106,8 +136,12 @@ pub unsafe extern "C" fn uzram_device_new(
     answer(|| {
         put(out, "the place of the new device", || {
             // SAFETY: as the caller says.
-            let config = unsafe { config(&border::options(options)?)? };
-            Ok(Box::new(Device(uzram::Device::new(config)?)))
+            let options = unsafe { border::options(options)? };
+            // SAFETY: likewise.
+            let device = uzram::Device::new(unsafe { config(&options)? });
+            // SAFETY: likewise.
+            let device = device.inspect_err(|_| unsafe { remove_backing(&options) })?;
+            Ok(Box::new(Device(device)))
         })
     })
 }

@@ -52,7 +52,10 @@ pub unsafe extern "C" fn uzram_device_recompress(
     answer(|| {
         let device = of(device)?;
         // SAFETY: as the caller says.
-        let options = unsafe { border::options(options)? };
+        let options = unsafe {
+            border::check_optional(out)?;
+            border::options(options)?
+        };
         let some = |number: u64| Some(number).filter(|number| *number > 0);
         let done = device.recompress(&Recompress {
             selection: selection(options.which)?,
@@ -84,7 +87,10 @@ pub unsafe extern "C" fn uzram_device_write_back(
     out: *mut WrittenBack,
 ) -> c_int {
     answer(|| {
-        let done = of(device)?.write_back(&selection(which)?)?;
+        let device = of(device)?;
+        // SAFETY: as the caller says.
+        unsafe { border::check_optional(out)? };
+        let done = device.write_back(&selection(which)?)?;
         let told = WrittenBack {
             size: 0,
             slots: done.slots,

@@ -8,6 +8,7 @@ use crate::answer::{Failure, answer, end};
 use crate::border::{self, given, put};
 use crate::device::{limit, refuse_unknown};
 use crate::structs::{POOL_COMPACT_IN_BACKGROUND, POOL_LEAVE_AT_FORK, PoolOptions, PoolStat};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
     end(pool);
 }
 
-/// Stores an object.
+/// Stores an object. The handle may be put where the bytes are: it is written after they are read.
 ///
 /// # Safety
 /// The memory is C's, see [`border`].
@@ -66,12 +67,12 @@ pub unsafe extern "C" fn uzram_pool_store(
     pool: Option<&Pool>,
     start: *const c_void,
     len: u64,
-    handle: Option<&mut u64>,
+    handle: Option<&Cell<u64>>,
 ) -> c_int {
     answer(|| {
         let handle = given(handle, "the place of the handle")?;
         // SAFETY: as the caller says.
-        *handle = of(pool)?.store(unsafe { border::bytes(start, len)? })?.into_raw();
+        handle.set(of(pool)?.store(unsafe { border::bytes(start, len)? })?.into_raw());
         Ok(())
     })
 }
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn uzram_pool_read(
     handle: u64,
     start: *mut c_void,
     len: u64,
-    object_bytes: Option<&mut u64>,
+    object_bytes: Option<&Cell<u64>>,
 ) -> c_int {
     answer(|| {
         let pool = of(pool)?;
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn uzram_pool_read(
         let copied = room.len().min(object.len());
         room[..copied].copy_from_slice(&object[..copied]);
         if let Some(object_bytes) = object_bytes {
-            *object_bytes = object.len() as u64;
+            object_bytes.set(object.len() as u64);
         }
         Ok(())
     })

@@ -170,11 +170,11 @@ fn programs_in_c_are_built_with_the_installed_library() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
     // It asks for the one of this interface, whatever is installed later.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
-    assert!(asks.contains("Shared library: [libuzram.so.0]"), "{asks}");
+    assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
     let version = env!("CARGO_PKG_VERSION");
     for (link, to) in [
-        ("libuzram.so", "libuzram.so.0".to_owned()),
-        ("libuzram.so.0", format!("libuzram.so.{version}")),
+        ("libuzram.so", "libuzram.so.0.1".to_owned()),
+        ("libuzram.so.0.1", format!("libuzram.so.{version}")),
     ] {
         assert_eq!(fs::read_link(lib.join(link)).unwrap(), Path::new(&to));
     }

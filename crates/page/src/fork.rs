@@ -35,22 +35,36 @@ pub trait AtFork: Send + Sync {
     fn in_child(&self);
 }
 
+/// When a member is locked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// In the order in which they were registered.
+    #[default]
+    First,
+    /// After all of [`Turn::First`], in their order too: what a thread may wait for while it uses
+    /// one of those. So does memory that is fetched when it is touched, which it may be given to
+    /// read or to write.
+    Last,
+}
+
 #[derive(Default)]
 struct Registry {
-    members: Vec<Weak<dyn AtFork>>,
+    /// Those of [`Turn::First`], and those of [`Turn::Last`].
+    members: [Vec<Weak<dyn AtFork>>; 2],
     /// The members that are locked for the fork under way.
     prepared: Vec<Arc<dyn AtFork>>,
 }
 
 impl Registry {
-    fn add(&mut self, member: Weak<dyn AtFork>) {
-        self.members.retain(|member| member.strong_count() > 0);
-        self.members.push(member);
+    fn add(&mut self, member: Weak<dyn AtFork>, turn: Turn) {
+        let members = &mut self.members[turn as usize];
+        members.retain(|member| member.strong_count() > 0);
+        members.push(member);
     }
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { members: Vec::new(), prepared: Vec::new() });
+    Mutex::new(Registry { members: [Vec::new(), Vec::new()], prepared: Vec::new() });
 
 /// Held from before a fork until after it, so that one thread forks at a time: two could wait for
 /// each other's locks.
@@ -117,13 +131,13 @@ fn install_once(
 
 /// Registers `member`, which is locked over every fork as long as it lives. If [`install`] fails,
 /// which the owner may call before, the member is not locked.
-pub fn register(member: Weak<dyn AtFork>) {
+pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
-    REGISTRY.lock().add(member);
+    REGISTRY.lock().add(member, turn);
 }
 
 /// Registers `member` for the life of the process, unless `is_registered` is set, and sets it.
-pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) {
+pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, turn: Turn) {
     if is_registered.load(Acquire) {
         return;
     }
@@ -132,7 +146,7 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static) 
     let mut registry = REGISTRY.lock();
     if !is_registered.load(Relaxed) {
         let member: Arc<dyn AtFork> = Arc::new(member);
-        registry.add(Arc::downgrade(&member));
+        registry.add(Arc::downgrade(&member), turn);
         std::mem::forget(member);
         is_registered.store(true, Release);
     }
@@ -152,7 +166,7 @@ pub fn before() {
     FORKING.lock_for_fork();
     // The registry stays locked, so a thread that registers a member now does so after the fork.
     REGISTRY.lock_for_fork_with(|registry| {
-        registry.prepared = registry.members.iter().filter_map(Weak::upgrade).collect();
+        registry.prepared = registry.members.iter().flatten().filter_map(Weak::upgrade).collect();
         registry.prepared.iter().for_each(|member| member.prepare());
     });
 }
@@ -214,8 +228,8 @@ fn after(work: impl Fn(&dyn AtFork)) {
 #[cfg(test)]
 mod tests {
     use super::{
-        AtFork, AtomicBool, Cell, Error, FORKING, REGISTRY, before_fork, generation,
-        in_parent_after_fork, install_once, register_once,
+        Arc, AtFork, AtomicBool, Cell, Error, FORKING, REGISTRY, Turn, Weak, before_fork,
+        generation, in_parent_after_fork, install_once, register, register_once,
     };
 
     /// Does `work` in a child, and asserts that it returns within half a minute.
@@ -290,7 +304,7 @@ mod tests {
     fn handlers_that_were_asked_for_twice_hold_once() {
         let is_registered = AtomicBool::new(false);
         for _ in 0..2 {
-            register_once(&is_registered, Counts);
+            register_once(&is_registered, Counts, Turn::First);
         }
         for _ in 0..3 {
             install_once(&AtomicBool::new(false), || {
@@ -311,5 +325,43 @@ mod tests {
             ends_unless(REGISTRY.try_lock().is_some() && FORKING.try_lock().is_some());
         });
         assert_eq!((COUNTS.get(), generation()), ([1, 1, 0], before));
+    }
+
+    thread_local! {
+        /// Whom this thread has locked, in their order.
+        static LOCKED: std::cell::RefCell<Vec<u32>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    struct Nth(u32);
+
+    impl AtFork for Nth {
+        fn prepare(&self) {
+            LOCKED.with_borrow_mut(|locked| locked.push(self.0));
+        }
+
+        fn in_parent(&self) {
+            assert_eq!(
+                LOCKED.with_borrow_mut(Vec::pop),
+                Some(self.0),
+                "unlocked the other way round"
+            );
+        }
+
+        fn in_child(&self) {}
+    }
+
+    #[test]
+    fn who_is_last_is_locked_after_who_came_later() {
+        let turns = [Turn::Last, Turn::First, Turn::Last, Turn::First];
+        let members: Vec<Arc<Nth>> = (0..4).map(|nth| Arc::new(Nth(nth))).collect();
+        for (member, turn) in members.iter().zip(turns) {
+            let weak: Weak<Nth> = Arc::downgrade(member);
+            register(weak, turn);
+        }
+        super::before();
+        assert_eq!(LOCKED.take(), [1, 3, 0, 2]);
+        LOCKED.set(vec![1, 3, 0, 2]);
+        super::after_in_parent();
+        assert_eq!(LOCKED.take(), []);
     }
 }

@@ -66,6 +66,8 @@ fn of_device(error: &zram::Error) -> i32 {
             of_pool(source).raw_os_error()
         }
         zram::Error::Codec(source) => of_codec(source).raw_os_error(),
+        // Memory there is: no such limit can be.
+        zram::Error::TotalLimit { .. } => Errno::INVAL.raw_os_error(),
         error => error.errno(),
     }
 }

@@ -9,7 +9,7 @@ use crate::process::{self, Told};
 use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use crate::{kept_file, threads};
-use page::fork::{AtFork, Mutex};
+use page::fork::{AtFork, Mutex, Turn};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -51,13 +51,14 @@ static FORKS: OnceLock<Forks> = OnceLock::new();
 
 struct Hook;
 
-/// Makes forks close the gate and call `forks`. Called before the first device is made, as a fork
-/// has to take the locks of devices after the gate.
+/// Makes forks close the gate and call `forks`. Called before the first device of a region is made,
+/// as a fork has to take the locks of those after the gate; and before the gate, those of all else:
+/// who holds them may touch a region.
 pub(crate) fn register(forks: Forks) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     FORKS.get_or_init(|| forks);
     process::begin(put_right);
-    page::fork::register_once(&IS_REGISTERED, Hook);
+    page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
 }
 
 /// Replaces what a copy of a process must not share with the original.

@@ -40,6 +40,8 @@ pub(crate) fn device(
         streams: Some(seats + 1),
         // The device starts no threads of its own, which a child would lack.
         compaction: Compaction::Manual,
+        // Other devices may be amid a request whose bytes lie in a region.
+        fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64)?
     };

@@ -51,7 +51,7 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
         is_left_behind: AtomicBool::new(false),
     });
     let weak: Weak<Table> = Arc::downgrade(&table);
-    page::fork::register(weak.clone());
+    page::fork::register(weak.clone(), config.fork_turn);
     total.count_with(weak);
     Ok(table)
 }

@@ -83,6 +83,8 @@ pub struct Config {
     pub compaction: Compaction,
     /// What children have of it.
     pub fork: Fork,
+    /// When a fork locks it: after others, if they may be given memory that is stored here.
+    pub fork_turn: page::fork::Turn,
     /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they
     /// tell little, and they may hold anything.
     pub dump: bool,
@@ -109,6 +111,7 @@ impl Default for Config {
             geometry: Geometry::default(),
             compaction: Compaction::default(),
             fork: Fork::default(),
+            fork_turn: page::fork::Turn::default(),
             dump: false,
             supply: None,
         }

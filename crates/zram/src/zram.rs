@@ -63,7 +63,7 @@ impl Zram {
     pub fn new() -> Self {
         let locked = Arc::<ForkHook>::default();
         let weak: Weak<ForkHook> = Arc::downgrade(&locked);
-        page::fork::register(weak);
+        page::fork::register(weak, page::fork::Turn::First);
         Zram { locked }
     }
 

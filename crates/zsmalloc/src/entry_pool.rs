@@ -65,7 +65,7 @@ impl EntryPool {
     /// Holds the pool over forks from now on.
     pub(crate) fn register(&self) {
         let weak: Weak<PoolInner> = Arc::downgrade(&self.0);
-        page::fork::register(weak);
+        page::fork::register(weak, page::fork::Turn::First);
     }
 
     pub(crate) fn inner(&self) -> &PoolInner {

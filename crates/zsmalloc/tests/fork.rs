@@ -166,7 +166,7 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
-    page::fork::register(weak);
+    page::fork::register(weak, page::fork::Turn::First);
     // The last leaf of a region, which is found behind all others.
     let leaf = 65_024..65_536;
     let set_all = |payload| {
@@ -202,7 +202,7 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
     let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
-    page::fork::register(weak);
+    page::fork::register(weak, page::fork::Turn::First);
     let store = |index: u32, byte: u8| {
         let staged = core.stage(index, &[byte; 500]).unwrap();
         core.lock(index).unwrap().replace(staged, 0);

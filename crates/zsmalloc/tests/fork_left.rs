@@ -118,7 +118,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
         let core = Arc::new(EntryPool::new(left(), 100, Columns::default()).unwrap());
         if is_registered {
             let weak: Weak<EntryPool> = Arc::downgrade(&core);
-            page::fork::register(weak);
+            page::fork::register(weak, page::fork::Turn::First);
         }
         for index in 0..50 {
             let staged = core.stage(index, &[index as u8; 3000]).unwrap();

@@ -56,6 +56,30 @@ static void child(void *given)
     CHECK(uzram_cache_free(cache, item) == 0);
 }
 
+static void *free_all(void *given)
+{
+    struct item **items = (struct item **)given;
+    int i;
+    for (i = 1; i < 100; i++)
+        CHECK(uzram_cache_free(*(uzram_cache **)given, items[i]) == 0);
+    return NULL;
+}
+
+/* What another thread has freed is in use no more, whether or not who took it comes by again. */
+static void test_freed_elsewhere(void)
+{
+    uzram_cache *cache = made(64, 0, 0);
+    void *given[100];
+    pthread_t thread;
+    int i;
+    given[0] = cache;
+    for (i = 1; i < 100; i++)
+        given[i] = taken(cache);
+    CHECK(pthread_create(&thread, NULL, free_all, given) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(uzram_cache_destroy(cache) == 0);
+}
+
 static void test_limit(void)
 {
     uzram_cache *cache = made(1024, 1 << 20, 0);
@@ -124,6 +148,7 @@ void test_caches(void)
     CHECK(uzram_cache_stat(cache, &stat) == 0);
     CHECK(stat.objects == 0 && stat.slabs == 0 && stat.refused == 0);
     CHECK(uzram_cache_destroy(cache) == 0);
+    test_freed_elsewhere();
     test_limit();
     test_misuse();
 }

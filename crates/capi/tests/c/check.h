@@ -35,6 +35,9 @@
 
 enum { THREADS = 4 };
 
+/* Whether neither children nor regions are tried: for valgrind. */
+extern int is_single;
+
 /* Runs `work` on THREADS threads, each with its own of `things`, of `bytes` bytes. */
 void on_threads(void *(*work)(void *), void *things, size_t bytes);
 
@@ -52,5 +55,6 @@ void test_jobs(const char *dir);
 void test_pools(void);
 void test_caches(void);
 void test_regions(void);
+void test_ends(const char *dir);
 
 #endif

@@ -175,12 +175,39 @@ static void test_options(void)
     uzram_device_destroy(device);
 }
 
+/* A file is made for a device alone that there is then. */
+static void test_backing(const char *dir)
+{
+    struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);
+    uzram_device *device = NULL, *other = NULL;
+    char backing[4096];
+    snprintf(backing, sizeof backing, "%s/made", dir);
+    options.disksize = 1 << 20;
+    options.backing_path = backing;
+    FAILS(uzram_device_new(&options, &device), ENOENT, "set backing_bytes");
+    options.backing_bytes = UINT64_MAX;
+    FAILS(uzram_device_new(&options, &device), EINVAL, "backing_bytes");
+    options.backing_bytes = 1 << 20;
+    options.total_limit = 1;
+    FAILS(uzram_device_new(&options, &device), EINVAL, "total_limit");
+    CHECK(device == NULL && access(backing, F_OK) != 0);
+    options.total_limit = 0;
+    CHECK(uzram_device_new(&options, &device) == 0 && access(backing, F_OK) == 0);
+    FAILS(uzram_device_new(&options, &other), EEXIST, "set backing_bytes to 0");
+    options.backing_bytes = 0;
+    FAILS(uzram_device_new(&options, &other), EBUSY, "another device has it");
+    uzram_device_destroy(device);
+    options.total_limit = 1;
+    FAILS(uzram_device_new(&options, &device), EINVAL, "total_limit");
+    CHECK(access(backing, F_OK) == 0 && unlink(backing) == 0);
+}
+
 void test_devices(const char *dir)
 {
-    (void)dir;
     test_requests();
     test_limit();
     test_options();
+    test_backing(dir);
 }
 
 void test_jobs(const char *dir)
@@ -208,6 +235,13 @@ void test_jobs(const char *dir)
     CHECK(uzram_device_recompress(device, &how, &smaller) == 0);
     CHECK(smaller.tried > 0 && smaller.smaller > 0 && smaller.damaged == 0);
     CHECK(stat_of(device).compr_data_size == before - smaller.saved_bytes);
+    /* What can't be told is not done. */
+    smaller.size = 0;
+    FAILS(uzram_device_recompress(device, &how, &smaller), EINVAL, "sizeof");
+    written.size = 7;
+    FAILS(uzram_device_write_back(device, UZRAM_WHICH_ALL, &written), EINVAL, "sizeof");
+    CHECK(stat_of(device).backing_bytes == 0);
+    written.size = sizeof written;
     how.priority = 2;
     FAILS(uzram_device_recompress(device, &how, NULL), EINVAL, "priority 2");
     how.which = 9;

@@ -1,8 +1,7 @@
 /* The conformance test of uzram.h: conformance DIR [--single]. */
 #include "check.h"
 
-/* Whether neither children nor regions are tried: for valgrind. */
-static int is_single;
+int is_single;
 
 void on_threads(void *(*work)(void *), void *things, size_t bytes)
 {
@@ -128,6 +127,7 @@ int main(int argc, char **argv)
     test_jobs(argv[1]);
     test_pools();
     test_caches();
+    test_ends(argv[1]);
     if (!is_single)
         test_regions();
     puts("all is as uzram.h says");

@@ -195,6 +195,12 @@ void test_pools(void)
     CHECK(uzram_pool_read(pool, object.handle, NULL, 0, &len) == 0 && len == 3);
     in_child(child_of_copy, &object);
     CHECK(uzram_pool_read(pool, object.handle, bytes, 1, NULL) == 0 && bytes[0] == 'a');
+    /* The handle may take the place of what it names. */
+    other = UINT64_C(0x1122334455667788);
+    CHECK(uzram_pool_store(pool, &other, sizeof other, &other) == 0);
+    CHECK(uzram_pool_read(pool, other, bytes, sizeof bytes, NULL) == 0);
+    CHECK(memcmp(bytes, "\x88\x77\x66\x55\x44\x33\x22\x11", 8) == 0);
+    CHECK(uzram_pool_free(pool, other) == 0);
     FAILS(uzram_pool_write(pool, object.handle, "abcd", 4), EINVAL, "4 bytes");
     FAILS(uzram_pool_store(pool, NULL, 0, &other), EINVAL, "0 bytes");
     FAILS(uzram_pool_store(pool, bytes, 1, NULL), EINVAL, "the place of the handle");

@@ -4,6 +4,8 @@
 
 mod conformance;
 mod header;
+mod linking;
+mod random;
 mod rust;
 mod sqlite;
 mod support;

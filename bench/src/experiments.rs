@@ -11,6 +11,7 @@ mod grow;
 mod malloc;
 mod parity;
 mod pause;
+pub mod python;
 mod removal;
 mod rivals;
 pub mod run;
@@ -94,6 +95,15 @@ pub enum Experiment {
     RunOverhead,
     /// Programs under `uzram run`: the last three.
     Run,
+    /// A numpy array three times its limit in the Python package's `Region`, over plain memory and
+    /// beside `numpy.memmap`.
+    PythonColumns,
+    /// The package's `Device` by 64 KiB a call, over the same calls in Rust; two threads over one.
+    PythonCalls,
+    /// JSON documents in the package's `Cache`, over a dict of bytes, beside zlib and diskcache.
+    PythonDocuments,
+    /// The Python package: the last three.
+    Python,
     /// All of them.
     All,
 }
@@ -173,6 +183,10 @@ impl Experiment {
             Experiment::RunJobs => run::jobs,
             Experiment::RunOverhead => run::overhead,
             Experiment::Run => run::run,
+            Experiment::PythonColumns => python::columns,
+            Experiment::PythonCalls => python::calls,
+            Experiment::PythonDocuments => python::documents,
+            Experiment::Python => python::run,
             Experiment::All => all,
         };
         run(request, report)
@@ -180,8 +194,14 @@ impl Experiment {
 }
 
 fn all(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    let groups =
-        [Experiment::All, Experiment::Zram, Experiment::Blocks, Experiment::Serve, Experiment::Run];
+    let groups = [
+        Experiment::All,
+        Experiment::Zram,
+        Experiment::Blocks,
+        Experiment::Serve,
+        Experiment::Run,
+        Experiment::Python,
+    ];
     let each = Experiment::value_variants().iter();
     each.filter(|one| !groups.contains(one)).try_for_each(|one| one.run(request, report))
 }

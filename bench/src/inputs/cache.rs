@@ -83,7 +83,7 @@ fn clear(path: &Path) -> Result<(), Error> {
 
 // The program lies in the target directory, which cargo marks if it made it; run from elsewhere, as
 // cargo would choose.
-fn target_dir() -> PathBuf {
+pub(crate) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());
     let named = || program.ancestors().find(|path| path.ends_with("target"));

@@ -1,0 +1,252 @@
+//! Documents of JSON in a cache of the package's: how many it keeps in the memory that a dict of
+//! bytes fills, and how fast they come back, beside a dict of what zlib makes of them, and
+//! diskcache.
+
+use serde_json::json;
+
+use super::asked::Asked;
+use super::place::Place;
+use super::{NAME, Scale, median, over};
+use crate::Error;
+use crate::experiments::Request;
+use crate::report::{Bound, Figure, Report};
+use crate::size::{MIB, mebibytes};
+
+const KEPT_MIN: f64 = 3.0;
+/// Bytes of the limit for each document that is got.
+const OF_GETS: u64 = 4096;
+/// Gets of a turn for each document.
+const GETS_SHARE: u64 = 4;
+/// Documents as they are made.
+struct Kind {
+    name: &'static str,
+    /// The cache has this share of the limit asked for: some take long to make.
+    share: u64,
+    /// How many times the cache's limit all of them are, so that it is filled. Where there are
+    /// fewer, the limit is lower.
+    times: u64,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind { name: "sources", share: 1, times: 4 },
+    Kind { name: "packages", share: 1, times: 4 },
+    Kind { name: "syntax", share: 32, times: 6 },
+];
+/// Who is asked for documents, and what it is called.
+const SIDES: [(&str, &str); 3] = [
+    ("cache", "uzram.Cache"),
+    ("zlib", "a dict of what zlib makes of them"),
+    ("diskcache", "diskcache"),
+];
+const OURS: usize = 0;
+
+/// Documents in a file, and the limit of the cache that gets them.
+struct Documents {
+    name: &'static str,
+    file: String,
+    count: u64,
+    limit: u64,
+}
+
+/// How a process filled its memory.
+struct Filled {
+    kept: u64,
+    offered: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+/// Measures documents of each kind.
+pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
+    let scale = Scale::of(request)?;
+    let place = Place::new(&request.cache)?;
+    for Kind { name, share, times } in KINDS {
+        let (file, most) = (place.file(name), scale.limit / share);
+        let words = [name, &file, &(times * most).to_string(), &scale.seed.to_string()];
+        let made = place.make("documents.py", &words.map(str::to_owned), &scale.folders)?;
+        let (count, bytes): (u64, u64) =
+            serde_json::from_value(made).map_err(|error| failed(&error))?;
+        let limit = limited(most, times, bytes);
+        if limit < MIB {
+            eprintln!("bench: {name} are left out: {count} documents, {bytes} bytes, are too few");
+            continue;
+        }
+        let documents = Documents { name, file, count, limit };
+        kept(&documents, limit == scale.limit, &place, report)?;
+        gets(&documents, &place, &scale, report)?;
+    }
+    Ok(())
+}
+
+/// The limit that so many bytes of documents fill: the most, or as many whole MiB as they are so
+/// many times.
+fn limited(most: u64, times: u64, bytes: u64) -> u64 {
+    // With the last of them it may be a little less.
+    let is_enough = bytes + bytes / 64 >= times * most;
+    if is_enough { most } else { bytes / times / MIB * MIB }
+}
+
+/// How many documents are kept in the same memory. It is judged where the cache has the limit asked
+/// for.
+fn kept(
+    documents: &Documents,
+    is_judged: bool,
+    place: &Place,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let Documents { name, count, limit, .. } = documents;
+    let ours = filled("cache", 0, documents, place)?;
+    let plain = filled("dict", ours.bytes, documents, place)?;
+    let what = format!("documents, {name}, {} MiB", limit / MIB);
+    let figure = |what_of: &str, value: f64, unit| {
+        Figure::new(NAME, format!("{what}: {what_of}"), value, unit)
+    };
+    let ratio = ours.kept as f64 / plain.kept as f64;
+    let many = figure("kept in a Cache over a dict of bytes in the same memory", ratio, "");
+    report.add(if is_judged { many.must(Bound::at_least(KEPT_MIN)) } else { many })?;
+    let told = figure("kept in a Cache", ours.kept as f64, "documents");
+    report.add(told.rival("a dict of bytes", plain.kept as f64))?;
+    // Where it is not full, more would fit than there are.
+    report.add(
+        figure("offered to it", ours.offered as f64, "documents").rival("all", *count as f64),
+    )?;
+    let memory = figure("memory of its process beside what it had", mebibytes(ours.bytes), "MiB");
+    report.add(memory.rival("a dict of bytes", mebibytes(plain.bytes)))?;
+    let rate = |filled: &Filled| filled.offered as f64 / filled.seconds;
+    let stored = figure("stored per second", rate(&ours), "documents/s");
+    report.add(stored.rival("a dict of bytes", rate(&plain)))
+}
+
+/// Fills a store of its own until memory is full, and has what is kept looked at.
+fn filled(kind: &str, most: u64, documents: &Documents, place: &Place) -> Result<Filled, Error> {
+    let mut asked = start(kind, documents, place)?;
+    let (kept, offered, bytes, seconds) = asked.ask(json!(["fill", most]))?;
+    let found: (u64, u64) = asked.ask(json!(["differing"]))?;
+    agree(0, found, kept)?;
+    Ok(Filled { kept, offered, bytes, seconds })
+}
+
+/// Nothing differs, and as many are kept as it says.
+fn agree(side: usize, (wrong, kept): (u64, u64), expected: u64) -> Result<(), Error> {
+    let side = char::from(b'A' + side as u8);
+    if wrong > 0 {
+        return Err(Error::Answer { side, expected: 0, found: wrong });
+    }
+    if kept == expected { Ok(()) } else { Err(Error::Answer { side, expected, found: kept }) }
+}
+
+/// Gets by chance, of documents that all sides have, in turns.
+fn gets(
+    documents: &Documents,
+    place: &Place,
+    scale: &Scale,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let count = (documents.limit / OF_GETS).clamp(1, documents.count);
+    let mut sides = Vec::new();
+    for (nth, (kind, _)) in SIDES.into_iter().enumerate() {
+        let mut asked = start(kind, documents, place)?;
+        let _seconds: f64 = asked.ask(json!(["load", count]))?;
+        agree(nth, asked.ask(json!(["differing"]))?, count)?;
+        sides.push(asked);
+    }
+    let mut times = vec![Vec::new(); sides.len()];
+    let of_turn = count.div_ceil(GETS_SHARE);
+    for round in 0..=scale.rounds {
+        let mut expected = None;
+        for turn in 0..sides.len() {
+            let nth = (turn + round as usize) % sides.len();
+            let order = json!(["gets", of_turn, scale.seed ^ round]);
+            let (seconds, found): (f64, u64) = sides[nth].ask(order)?;
+            if round > 0 {
+                times[nth].push(seconds);
+            }
+            let expected = *expected.get_or_insert(found);
+            if found != expected {
+                let side = char::from(b'A' + nth as u8);
+                return Err(Error::Answer { side, expected, found });
+            }
+        }
+    }
+    let what = format!("documents, {}, {count} of them", documents.name);
+    let rate = |nth: usize| of_turn as f64 / median(times[nth].iter().copied());
+    for nth in OURS + 1..SIDES.len() {
+        let name = format!("{what}: gets over those of {}", SIDES[nth].1);
+        report.add(Figure::new(NAME, name, over(&times[nth], &times[OURS]), ""))?;
+        let name = format!("{what}: gets per second, beside {}", SIDES[nth].1);
+        let told = Figure::new(NAME, name, rate(OURS), "gets/s");
+        report.add(told.rival(SIDES[nth].1, rate(nth)))?;
+    }
+    Ok(())
+}
+
+fn start(kind: &str, documents: &Documents, place: &Place) -> Result<Asked, Error> {
+    let folder = place.file(&format!("{kind}-{}", documents.name));
+    let words = [kind, &documents.file, &documents.limit.to_string(), &folder];
+    Asked::start(place, "kept.py", &words.map(str::to_owned), None)
+}
+
+fn failed(reason: &dyn std::fmt::Display) -> Error {
+    Error::Malformed {
+        thing: "what documents.py prints".to_owned(),
+        text: reason.to_string(),
+        expected: "two numbers",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_what_there_are_documents_for() {
+        assert_eq!(limited(256 * MIB, 4, 1024 * MIB + 700), 256 * MIB);
+        assert_eq!(limited(256 * MIB, 4, 1024 * MIB - 3000), 256 * MIB);
+        assert_eq!(limited(256 * MIB, 4, 51 * MIB), 12 * MIB);
+        assert_eq!(limited(256 * MIB, 4, 0), 0);
+    }
+
+    /// Those that need nothing from the registry.
+    #[test]
+    fn scripts_make_documents_and_keep_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::with_scripts(dir.path(), "python3".into()).unwrap();
+        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        let file = place.file("sources");
+        let words = ["sources", &file, "200000", "7"].map(str::to_owned);
+        let made = place.make("documents.py", &words, &[sources.into()]).unwrap();
+        let (count, bytes): (u64, u64) = serde_json::from_value(made).unwrap();
+        assert!(count > 50 && bytes > 150_000, "{count} documents of {bytes} bytes");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut keys = std::collections::HashSet::new();
+        for line in text.lines() {
+            let document: serde_json::Value = serde_json::from_str(line).unwrap();
+            let path = document["path"].as_str().unwrap();
+            assert!(keys.insert(format!("{path} {}", document["first"])), "twice: {line}");
+            let of_file = std::fs::read_to_string(format!("{sources}/{path}")).unwrap();
+            let first = document["lines"][0].as_str().unwrap();
+            assert!(of_file.lines().any(|line| line == first), "{path}: {first}");
+        }
+        assert_eq!(keys.len() as u64, count);
+        let documents = Documents { name: "sources", file, count, limit: MIB };
+        let all = filled("dict", u64::MAX, &documents, &place).unwrap();
+        assert_eq!((all.kept, all.offered), (count, count));
+        let some = filled("dict", 1, &documents, &place).unwrap();
+        assert!(some.kept <= count, "{} of {count}", some.kept);
+        let got = |kind| {
+            let mut asked = start(kind, &documents, &place).unwrap();
+            let _seconds: f64 = asked.ask(json!(["load", 40])).unwrap();
+            agree(0, asked.ask(json!(["differing"])).unwrap(), 40).unwrap();
+            asked.ask::<(f64, u64)>(json!(["gets", 100, 5])).unwrap().1
+        };
+        assert_eq!(got("dict"), got("zlib"));
+        assert!(start("nothing", &documents, &place).unwrap().ask::<()>(json!(["fill"])).is_err());
+    }
+
+    #[test]
+    fn what_differs_is_an_error() {
+        assert!(agree(0, (0, 7), 7).is_ok());
+        assert!(matches!(agree(1, (1, 7), 7), Err(Error::Answer { side: 'B', .. })));
+        assert!(agree(0, (0, 6), 7).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! A folder with the scripts and the package in it; and beside the inputs a virtual environment,
+//! which is kept, with numpy and diskcache.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::Error;
+use crate::inputs::{Cache, target_dir};
+use crate::tool::Tool;
+use crate::undo::{Action, Undo};
+
+const ROOM: &str = "set UZRAM_BENCH_DIR to a directory on a disk with 3 GB free";
+const BUILD: &str = "build the Python package with cargo build --release -p uzram-python";
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/python/python/uzram");
+/// What cargo makes, and what Python takes for a module.
+const LIBRARY: (&str, &str) = ("lib_uzram.so", "_uzram.abi3.so");
+/// From the registry.
+const PACKAGES: [&str; 2] = ["numpy", "diskcache"];
+const SCRIPTS: [(&str, &str); 7] = [
+    ("asked.py", include_str!("asked.py")),
+    ("calls.py", include_str!("calls.py")),
+    ("columns.py", include_str!("columns.py")),
+    ("documents.py", include_str!("documents.py")),
+    ("kept.py", include_str!("kept.py")),
+    ("lines.py", include_str!("lines.py")),
+    ("trees.py", include_str!("trees.py")),
+];
+
+const PYTHON: Tool =
+    Tool { name: "python3", package: "python3", remedy: "install the package python3-venv" };
+const PIP: Tool = Tool {
+    name: "pip install",
+    package: "python3-venv",
+    remedy: "let pip reach a package index (see pip config)",
+};
+const MAKER: Tool = Tool {
+    name: "a script that makes an input",
+    package: "python3",
+    remedy: "see its message; where the disk is full, set UZRAM_BENCH_DIR",
+};
+
+/// Gone with this, and when a signal ends the run.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    python: PathBuf,
+    _undo: Undo,
+}
+
+impl Place {
+    /// A place with the package in it, as it was built beside this program.
+    pub(super) fn new(cache: &Cache) -> Result<Place, Error> {
+        // First, as it costs nothing to know that it is not there.
+        let library = beside(LIBRARY.0);
+        fs::metadata(&library).map_err(Error::file("find", &library, BUILD))?;
+        let place = Place::with_scripts(cache.root(), environment()?.join("bin/python"))?;
+        place.take_package(&library)?;
+        Ok(place)
+    }
+
+    /// A place below `root` with the scripts alone, for this interpreter.
+    pub(super) fn with_scripts(root: &Path, python: PathBuf) -> Result<Place, Error> {
+        fs::create_dir_all(root).map_err(Error::file("create", root, ROOM))?;
+        let (path, undo) = Undo::of(|| {
+            // Not where there may be no disk: a table is mapped from here.
+            let made = TempDir::with_prefix_in("python-", root);
+            let dir = made.map_err(Error::file("create in", root, ROOM))?;
+            let path = dir.path().to_owned();
+            let end: Action = Box::new(move || {
+                let path = dir.path().to_owned();
+                dir.close().map_err(Error::file("remove", &path, ROOM))
+            });
+            Ok::<_, Error>((path, end))
+        })?;
+        let place = Place { path, python, _undo: undo };
+        for (name, text) in SCRIPTS {
+            let path = place.script(name);
+            fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
+        }
+        Ok(place)
+    }
+
+    fn take_package(&self, library: &Path) -> Result<(), Error> {
+        let (package, sources) = (self.path.join("uzram"), Path::new(SOURCES));
+        fs::create_dir(&package).map_err(Error::file("create", &package, ROOM))?;
+        let copy = |from: &Path, name: &str| {
+            let copied = fs::copy(from, package.join(name)).map(drop);
+            copied.map_err(Error::file("copy", from, BUILD))
+        };
+        let remedy = "run this program where its sources are";
+        let files = fs::read_dir(sources).map_err(Error::file("list", sources, remedy))?;
+        for file in files.filter_map(Result::ok).map(|file| file.path()) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.ends_with(".py") {
+                copy(&file, &name)?;
+            }
+        }
+        copy(library, LIBRARY.1)
+    }
+
+    /// The interpreter.
+    pub(super) fn python(&self) -> &Path {
+        &self.python
+    }
+
+    /// Where a script lies.
+    pub(super) fn script(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The path of a file in it, as an argument.
+    pub(super) fn file(&self, name: &str) -> String {
+        self.script(name).to_string_lossy().into_owned()
+    }
+
+    /// Runs a script that makes an input, and returns the JSON that it prints.
+    pub(super) fn make(
+        &self,
+        script: &str,
+        arguments: &[String],
+        folders: &[PathBuf],
+    ) -> Result<serde_json::Value, Error> {
+        let mut command = Command::new(&self.python);
+        command.args(["-s", "-E"]).arg(self.script(script)).args(arguments).args(folders);
+        let told = MAKER.run(&mut command)?.stdout;
+        serde_json::from_slice(&told).map_err(|error| MAKER.failed(error.to_string()))
+    }
+}
+
+/// The path of a file that was built beside this program.
+fn beside(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
+
+/// Returns the folder of the virtual environment; it is made, if it is not there.
+fn environment() -> Result<PathBuf, Error> {
+    Cache::at(target_dir().join("python")).ensure("venv", |place| {
+        PYTHON.run(PYTHON.command().args(["-s", "-m", "venv"]).arg(place))?;
+        let mut pip = Command::new(place.join("bin/python"));
+        pip.args(["-s", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        PIP.run(pip.args(PACKAGES)).map(drop)
+    })
+}

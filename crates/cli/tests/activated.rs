@@ -174,7 +174,8 @@ fn a_file_has_what_the_command_line_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
     let sections = "[one]\nzram-size = 2\n\
-        compression-algorithm = zstd(level=19) lz4hc\nexport = x\nset = track_access=1\n[two]\nsize = 4x\n[three]\nnosuch = 1\n[five]\nsize = 1M\n\
+        compression-algorithm = zstd(level=19) lz4hc\nexport = x\n\
+        set = track_access=1\n[two]\nsize = 4x\n[three]\nnosuch = 1\n[five]\nsize = 1M\n\
         threads = 0\n";
     std::fs::write(&file, sections).unwrap();
     let asked = |section: &str, more: &[&str]| {

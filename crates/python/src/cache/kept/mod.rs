@@ -19,7 +19,7 @@ pub use self::slots::Id;
 use self::coder::Form;
 use self::core::Core;
 use std::sync::{Arc, Weak};
-use uzram::page::fork::{AtFork, Mutex, Step};
+use uzram::page::fork::{AtFork, Mutex, Step, Turn};
 use uzram::zsmalloc::EntryPool;
 use uzram::{Codec, Dictionary, Error, PoolConfig};
 
@@ -137,7 +137,7 @@ impl<K: Send + 'static> Kept<K> {
             held_for_fork: Mutex::default(),
         });
         let weak: Weak<Self> = Arc::downgrade(&kept);
-        uzram::page::fork::register(weak);
+        uzram::page::fork::register(weak, Turn::First);
         Ok(kept)
     }
 

@@ -1,5 +1,6 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
+# make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
 # make deb              a Debian package, in target/deb
 # make setup test       install what tests need, then pass every test
@@ -16,7 +17,7 @@
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
-PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 xz-utils \
+PACKAGES = gcc g++ libc6-dev libsqlite3-dev python3 python3-numpy python3-venv xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 LONG_PACKAGES = xfsprogs redis-server tcl
@@ -39,7 +40,7 @@ RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: install uninstall deb run libuzram package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: install uninstall deb run libuzram python package setup setup-long test ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
@@ -49,9 +50,16 @@ libuzram:
 	cargo build --release --locked -p uzram-capi
 	crates/capi/link.sh target/release/libuzram_capi.a target/release/libuzram $(PREFIX)
 
+python: target/python/bin/maturin
+	target/python/bin/maturin build --release --locked --out target/wheels
+
+target/python/bin/maturin:
+	python3 -m venv target/python
+	target/python/bin/pip install --quiet 'maturin>=1.9,<2'
+
 # But for those that are not published: the registry's packages of their names are others.
 package:
-	cargo package --workspace --exclude bench --exclude style --exclude testkit --locked --allow-dirty
+	cargo package --workspace --exclude bench --exclude style --exclude testkit --exclude uzram-python --locked --allow-dirty
 
 setup:
 	@missing=; for package in $(PACKAGES); do \

@@ -2,17 +2,26 @@
 
 use crate::buffer::with_bytes;
 use crate::error::Answer;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::collections::TryReserveError;
 use uzram::{Dictionary, Params, codecs};
 
 /// Returns parameters of Python's level and dictionary.
 pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
     let dictionary = match dictionary {
-        Some(object) => Some(with_bytes(object, |bytes| Dictionary::new(bytes))??),
+        Some(object) => Some(with_bytes(object, |bytes| {
+            // What is too large is not copied to be refused.
+            Dictionary::new(&bytes[..bytes.len().min(Dictionary::BYTES_MAX + 1)])
+        })??),
         None => None,
     };
     Ok(Params { level, dictionary })
+}
+
+fn no_memory(error: &TryReserveError) -> PyErr {
+    PyMemoryError::new_err(format!("there is no memory for so many samples: {error}"))
 }
 
 /// Returns the names of the compression algorithms, the default first.
@@ -35,9 +44,11 @@ pub(crate) fn train_dictionary<'py>(
     let (mut content, mut lengths) = (Vec::new(), Vec::new());
     for sample in samples.try_iter()? {
         with_bytes(&sample?, |bytes| {
+            content.try_reserve(bytes.len()).map_err(|error| no_memory(&error))?;
             content.extend_from_slice(bytes);
             lengths.push(bytes.len());
-        })?;
+            Ok::<_, PyErr>(())
+        })??;
     }
     let dictionary = py.detach(|| uzram::zcomp::train_lengths(&content, &lengths, size))?;
     Ok(PyBytes::new(py, dictionary.bytes()))

@@ -10,8 +10,9 @@ mod region;
 mod shared;
 mod stats;
 
-/// What is written in Rust of the package `uzram`.
-#[pyo3::pymodule(name = "_uzram")]
+/// What is written in Rust of the package `uzram`. Python without its global lock takes it while
+/// this is loaded: our own locks are free at a fork, since they are only held by who has it.
+#[pyo3::pymodule(name = "_uzram", gil_used = true)]
 mod module {
     use pyo3::prelude::*;
 
@@ -26,7 +27,9 @@ mod module {
     #[pymodule_export]
     use crate::pool::Pool;
     #[pymodule_export]
-    use crate::region::{Region, RegionLock};
+    use crate::region::Region;
+    #[pymodule_export]
+    use crate::region::locked::RegionLock;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -51,7 +51,10 @@ impl Pool {
     fn read<'py>(&self, py: Python<'py>, handle: u64) -> Answer<Bound<'py, PyBytes>> {
         let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
         let object = pool.read(&handle)?;
-        Ok(PyBytes::new(py, &object))
+        Ok(PyBytes::new_with(py, object.len(), |bytes| {
+            bytes.copy_from_slice(&object);
+            Ok(())
+        })?)
     }
 
     /// Copies the first bytes of an object to `buffer`, as many as it has room for, and returns how

@@ -2,30 +2,24 @@
 //!
 //! # Safety
 //! A view of Python's keeps its object, and so the region: `close` refuses while there are views.
-//! Nobody here makes a reference to a region's bytes; Python's threads read and write them as plain
-//! memory. A lock holds its region, which so outlives it.
+//! Nobody here makes a reference to a region's bytes; Python's threads read and write them as plain memory.
 #![allow(unsafe_code)]
+
+pub(crate) mod locked;
+mod memory;
 
 use crate::buffer::describe;
 use crate::codec::params;
-use crate::error::{Answer, closed, value_error};
-use crate::shared::lock;
+use crate::error::{Answer, value_error};
 use crate::stats;
-use pyo3::exceptions::PyBufferError;
+use locked::RegionLock;
+use memory::Memory;
 use pyo3::ffi::Py_buffer;
 use pyo3::prelude::*;
-use std::mem::transmute;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uzram::zmem::BlockOrder;
-use uzram::{Advice, Locked, RegionOptions, SLOT_BYTES, by_name};
-
-/// What is open, and who uses its memory.
-struct Open {
-    region: Option<Arc<uzram::Region>>,
-    /// Views and locks.
-    users: usize,
-}
+use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 
 /// `size` bytes of memory, zeros at first, which hold their cold parts compressed.
 ///
@@ -43,36 +37,7 @@ struct Open {
 ///
 /// After a fork parent and child have a copy each.
 #[pyclass(frozen, weakref, module = "uzram")]
-pub(crate) struct Region(Mutex<Open>);
-
-/// A locked range of a region, which stays resident until it is unlocked: a context manager.
-#[pyclass(frozen, weakref, module = "uzram")]
-pub(crate) struct RegionLock(Mutex<Option<Held>>);
-
-struct Held {
-    /// Dropped before the user, whose region it borrows.
-    _locked: Locked<'static>,
-    _user: User,
-}
-
-/// One who keeps a region from being closed.
-struct User {
-    region: Arc<uzram::Region>,
-    owner: Py<Region>,
-}
-
-impl User {
-    fn of(owner: &Bound<'_, Region>) -> Answer<Self> {
-        let region = owner.get().take()?;
-        Ok(User { region, owner: owner.clone().unbind() })
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        self.owner.get().leave();
-    }
-}
+pub(crate) struct Region(Arc<Memory>);
 
 /// Returns a range, which the region checks.
 fn range(offset: usize, length: usize) -> Answer<Range<usize>> {
@@ -94,35 +59,7 @@ fn block_order(bytes: usize) -> Answer<BlockOrder> {
 
 impl Region {
     fn get(&self) -> Answer<Arc<uzram::Region>> {
-        lock(&self.0).region.clone().ok_or_else(|| closed("region"))
-    }
-
-    /// Counts a user.
-    fn take(&self) -> Answer<Arc<uzram::Region>> {
-        let mut open = lock(&self.0);
-        let region = open.region.clone().ok_or_else(|| closed("region"))?;
-        open.users += 1;
-        Ok(region)
-    }
-
-    /// Counts a user less.
-    fn leave(&self) {
-        lock(&self.0).users -= 1;
-    }
-
-    fn end(&self, py: Python<'_>) -> Answer<()> {
-        let mut open = lock(&self.0);
-        if open.users > 0 {
-            let message = format!(
-                "the region can't be closed: {} views and locks of it are left; release them first",
-                open.users
-            );
-            return Err(PyBufferError::new_err(message).into());
-        }
-        let region = open.region.take();
-        drop(open);
-        py.detach(|| drop(region));
-        Ok(())
+        self.0.get()
     }
 }
 
@@ -144,19 +81,19 @@ impl Region {
             limit,
             ..RegionOptions::default()
         };
-        let region = Some(Arc::new(uzram::Region::new(size, options)?));
-        Ok(Region(Mutex::new(Open { region, users: 0 })))
+        let region = uzram::Region::new(size, options)?;
+        Ok(Region(Arc::new(Memory::new(region))))
     }
 
     /// # Safety
     /// As Python calls it.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut Py_buffer, flags: i32) -> Answer<()> {
-        let region = slf.get().take()?;
+        let region = slf.get().0.take()?;
         // SAFETY: Python's view; the memory stays as long as views are counted.
         let described =
             unsafe { describe(slf.as_any(), view, region.as_ptr(), region.len(), flags) };
         if described.is_err() {
-            slf.get().leave();
+            slf.get().0.leave();
         }
         Ok(described?)
     }
@@ -164,7 +101,7 @@ impl Region {
     /// # Safety
     /// As Python calls it.
     unsafe fn __releasebuffer__(&self, _view: *mut Py_buffer) {
-        self.leave();
+        self.0.leave();
     }
 
     /// Compresses `size` bytes, the coldest first, and returns how many bytes went, which may be
@@ -198,18 +135,8 @@ impl Region {
     /// Brings `length` bytes from byte `offset` on back, and keeps them resident until the result
     /// is unlocked, so that system calls may use them:
     /// `with region.lock(0, 4096): file.readinto(view[:4096])`.
-    fn lock(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        offset: usize,
-        length: usize,
-    ) -> Answer<RegionLock> {
-        let range = range(offset, length)?;
-        let user = User::of(slf)?;
-        let locked = py.detach(|| user.region.lock(range))?;
-        // SAFETY: the `Arc` beside it keeps the region where it is for as long as the lock is.
-        let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
-        Ok(RegionLock(Mutex::new(Some(Held { _locked: locked, _user: user }))))
+    fn lock(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<RegionLock> {
+        RegionLock::new(py, &self.0, range(offset, length)?)
     }
 
     /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then.
@@ -246,13 +173,13 @@ impl Region {
     ///
     /// As long as there are views or locks of it, that is a `BufferError`.
     fn close(&self, py: Python<'_>) -> Answer<()> {
-        self.end(py)
+        self.0.close(py)
     }
 
     /// Whether the region is closed.
     #[getter]
     fn closed(&self) -> bool {
-        lock(&self.0).region.is_none()
+        self.0.is_closed()
     }
 
     fn __len__(&self) -> Answer<usize> {
@@ -270,7 +197,7 @@ impl Region {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> Answer<()> {
-        self.end(py)
+        self.0.close(py)
     }
 
     fn __repr__(&self) -> String {
@@ -278,28 +205,5 @@ impl Region {
             Ok(region) => format!("<uzram.Region size={}>", region.len()),
             Err(_) => "<uzram.Region closed>".to_owned(),
         }
-    }
-}
-
-#[pymethods]
-impl RegionLock {
-    /// Unlocks the range. Unlocking it again does nothing.
-    fn unlock(&self) {
-        drop(lock(&self.0).take());
-    }
-
-    /// Whether the range is locked still.
-    #[getter]
-    fn locked(&self) -> bool {
-        lock(&self.0).is_some()
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> Answer<PyRef<'_, Self>> {
-        if slf.locked() { Ok(slf) } else { Err(value_error("the range is unlocked; lock it anew")) }
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
-        self.unlock();
     }
 }

@@ -12,23 +12,36 @@ from collections.abc import (
 )
 from os import PathLike
 from types import GenericAlias, TracebackType
-from typing import Literal, Optional, Protocol, TypeVar, Union, final, overload
+from typing import Literal, Optional, TypeVar, Union, final, overload
+
+from typing_extensions import Buffer
 
 from ._stats import CacheStats as CacheStats
 from ._stats import DeviceStats as DeviceStats
 from ._stats import PoolStats as PoolStats
 from ._stats import RegionStats as RegionStats
 
-__all__: list[str]
+__all__ = [
+    "Cache",
+    "CacheStats",
+    "Device",
+    "DeviceStats",
+    "Error",
+    "Pool",
+    "PoolStats",
+    "Region",
+    "RegionLock",
+    "RegionStats",
+    "__version__",
+    "algorithms",
+    "train_dictionary",
+]
 __version__: str
 
-class Buffer(Protocol):
-    """What lends C-contiguous memory: bytes, bytearray, memoryview, array, numpy."""
-
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-_Data = Union[bytes, bytearray, memoryview, Buffer]
-_Room = Union[bytearray, memoryview, Buffer]
+# What lends C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
+_Data = Buffer
+# That memory, where it can be written.
+_Room = Buffer
 _Path = Union[str, PathLike[str]]
 
 _K = TypeVar("_K")

@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import random
+import resource
 import sys
 import tempfile
 import threading
@@ -353,6 +354,20 @@ class Misuse(unittest.TestCase):
         self.assertRaises(OverflowError, device.read, 0, 1 << 64)
         self.assertRaises(OverflowError, device.write, -1, b"")
         self.assertEqual((device.read(SIZE, 0), device.write(SIZE, b"")), (b"", 0))
+
+    def test_there_is_no_memory_for_a_result(self):
+        device = uzram.Device(1 << 43)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
+                device.read(0, 1 << 42)
+            except MemoryError:
+                status = 0
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
     def test_what_is_closed_refuses(self):
         device = uzram.Device(SIZE)

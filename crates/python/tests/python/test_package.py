@@ -54,13 +54,15 @@ class Stubs(unittest.TestCase):
         }
 
     def test_names_are_those_of_the_package(self):
-        told = set(self.defined) - {"Buffer"}
+        told = set(self.defined)
         for node in self.tree.body:
             if isinstance(node, ast.ImportFrom) and node.level:
                 told |= {name.asname for name in node.names}
             if isinstance(node, ast.AnnAssign):
                 told.add(node.target.id)
-        self.assertEqual(told - {"__all__"}, set(uzram.__all__))
+            if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+                self.assertEqual(ast.literal_eval(node.value), uzram.__all__)
+        self.assertEqual(told, set(uzram.__all__))
         modules = {name for name in vars(uzram) if inspect.ismodule(getattr(uzram, name))}
         self.assertEqual(public(vars(uzram)) - modules, public(uzram.__all__))
 
@@ -72,7 +74,7 @@ class Stubs(unittest.TestCase):
 
     def test_classes_have_the_same_members(self):
         for name, node in self.defined.items():
-            if name in ("Buffer", "Error"):
+            if not isinstance(node, ast.ClassDef) or name == "Error":
                 continue
             cls = getattr(uzram, name)
             members = {item.name: item for item in node.body if hasattr(item, "name")}
@@ -90,9 +92,9 @@ class Stubs(unittest.TestCase):
                     elif "property" in decorators:
                         self.assertTrue(inspect.isdatadescriptor(getattr(cls, member)))
                     elif not member.startswith("__"):
-                        real = getattr(cls, member)
-                        self.assertEqual(stub_parameters(item), parameters(real))
-                        is_bound = getattr(real, "__self__", None) is cls
+                        method = getattr(cls, member)
+                        self.assertEqual(stub_parameters(item), parameters(method))
+                        is_bound = getattr(method, "__self__", None) is cls
                         self.assertEqual("classmethod" in decorators, is_bound)
 
 
@@ -138,5 +140,3 @@ class Package(unittest.TestCase):
         for cls in (uzram.Cache, uzram.Device, uzram.Pool, uzram.Region, uzram.RegionLock):
             with self.assertRaises(TypeError):
                 type("Sub", (cls,), {})
-            with self.assertRaises(TypeError):
-                cls.attribute = 1

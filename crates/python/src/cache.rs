@@ -6,23 +6,21 @@
 
 mod ask;
 mod kept;
+mod methods;
 
 use crate::buffer::with_bytes;
 use crate::error::{Answer, Error, Failure, value_error};
 use crate::shared::lock;
-use crate::stats;
 use ask::{Asked, Given, judge, key_bytes};
 use kept::{
     Departed, Found, Kept, NoCache, Offer, Packed, Plan, Probe, Put, Refusal, Training, Verdicts,
 };
-use pyo3::exceptions::PyKeyError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyIterator, PyList, PyTuple, PyType};
-use pyo3::{PyTraverseError, PyVisit, intern};
+use pyo3::types::{PyBool, PyBytes, PyList};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use uzram::{Dictionary, by_name};
+use uzram::Dictionary;
 
 /// From so many bytes on, other threads of Python's run while a value is compressed or decompressed.
 const DETACHED_FROM: usize = 16 << 10;
@@ -221,248 +219,5 @@ impl Cache {
         let mut keys = Vec::with_capacity(self.kept.len());
         self.kept.for_each_key(|key| keys.push(key.clone_ref(py)));
         PyList::new(py, keys)
-    }
-}
-
-/// Returns what a class of `uzram._views` makes of the cache.
-fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    cache.py().import(intern!(cache.py(), "uzram._views"))?.getattr(name)?.call1((cache,))
-}
-
-#[pymethods]
-impl Cache {
-    #[new]
-    #[pyo3(signature = (limit, *, algorithm="zstd", level=None, dictionary=Given(None), pickle=false, on_evict=None),
-           text_signature = "(limit, *, algorithm='zstd', level=None, dictionary=True, pickle=False, on_evict=None)")]
-    fn new(
-        limit: usize,
-        algorithm: &str,
-        level: Option<i32>,
-        dictionary: Given<'_>,
-        pickle: bool,
-        on_evict: Option<Py<PyAny>>,
-    ) -> Answer<Self> {
-        let (codec, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
-        let plan = Plan { limit, codec, level, dictionary, wants_evicted: on_evict.is_some() };
-        Ok(Cache {
-            kept: Kept::new(plan)?,
-            pickles: pickle,
-            on_evict: Mutex::new(on_evict),
-            has_containers: AtomicBool::new(false),
-        })
-    }
-
-    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {
-        let found = self.find(key, true)?;
-        found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
-    }
-
-    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        self.put(key, value)
-    }
-
-    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
-        let mut out = Departed::default();
-        let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, false, &mut out)
-        })?;
-        found.map(drop).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
-    }
-
-    fn __contains__(&self, key: &Bound<'_, PyAny>) -> Answer<bool> {
-        let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
-            self.kept.contains(hash, probe, verdicts)
-        };
-        Ok(Self::ask(key, call)?.is_some())
-    }
-
-    fn __len__(&self) -> usize {
-        self.kept.len()
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.all_keys(py)?.try_iter()
-    }
-
-    /// Returns the value of a key and makes it the youngest, or `default`.
-    #[pyo3(signature = (key, default=None))]
-    fn get<'py>(
-        &self,
-        key: &Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> Answer<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(key, true)?.or(default))
-    }
-
-    /// Returns the value of a key, which gets no younger by that, or `default`.
-    #[pyo3(signature = (key, default=None))]
-    fn peek<'py>(
-        &self,
-        key: &Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> Answer<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(key, false)?.or(default))
-    }
-
-    /// Removes a key and returns its value, or `default` if one is given and the key is not there.
-    #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
-    fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
-        let mut out = Departed::default();
-        let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, true, &mut out)
-        })?;
-        match found.flatten() {
-            Some(packed) => self.value(key.py(), &packed),
-            None => default.0.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into()),
-        }
-    }
-
-    /// Removes the oldest value, and returns it behind its key.
-    fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
-        let Some((key, packed)) = self.kept.remove_oldest() else {
-            return Err(PyKeyError::new_err("popitem(): the cache is empty").into());
-        };
-        Ok((key, self.value(py, &packed)?).into_pyobject(py)?)
-    }
-
-    /// Returns the value of a key; if it is not there, stores `default` and returns that.
-    #[pyo3(signature = (key, default=None))]
-    fn setdefault<'py>(
-        &self,
-        key: &Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> Answer<Bound<'py, PyAny>> {
-        if let Some(value) = self.find(key, true)? {
-            return Ok(value);
-        }
-        let default = default.unwrap_or_else(|| key.py().None().into_bound(key.py()));
-        self.put(key, &default)?;
-        Ok(default)
-    }
-
-    /// Stores what a mapping, or pairs of keys and values, and keywords say.
-    #[pyo3(signature = (other=None, /, **keywords))]
-    fn update(
-        &self,
-        other: Option<&Bound<'_, PyAny>>,
-        keywords: Option<&Bound<'_, PyDict>>,
-    ) -> Answer<()> {
-        if let Some(other) = other {
-            let py = other.py();
-            if other.hasattr(intern!(py, "keys"))? {
-                for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
-                    let key = key?;
-                    self.put(&key, &other.get_item(&key)?)?;
-                }
-            } else {
-                for pair in other.try_iter()? {
-                    let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-                    self.put(&key, &value)?;
-                }
-            }
-        }
-        for (key, value) in keywords.into_iter().flatten() {
-            self.put(&key, &value)?;
-        }
-        Ok(())
-    }
-
-    /// Removes all values, without `on_evict`.
-    fn clear(&self, py: Python<'_>) {
-        let mut out = Departed::default();
-        py.detach(|| self.kept.clear(&mut out));
-    }
-
-    /// Returns a view of the keys, the oldest first.
-    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "Keys")
-    }
-
-    /// Returns a view of the values, the oldest first. It skips those that go while it is iterated
-    /// over.
-    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "Values")
-    }
-
-    /// Returns a view of the keys with their values, the oldest first. It skips those that go while
-    /// it is iterated over.
-    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "Items")
-    }
-
-    /// Returns what the cache holds, as `CacheStats`.
-    fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
-        let figures = self.kept.figures();
-        let fields = [
-            ("entries", figures.entries as u64),
-            ("limit", figures.limit as u64),
-            ("held", figures.held as u64),
-            ("stored", figures.stored),
-            ("compressed", figures.compressed),
-            ("dictionary", figures.dictionary as u64),
-            ("hits", figures.hits),
-            ("misses", figures.misses),
-            ("evictions", figures.evictions),
-        ];
-        Ok(stats::make(py, "CacheStats", &fields, &[])?)
-    }
-
-    /// Asserts the state of the whole cache, for its tests.
-    fn _check(&self, py: Python<'_>) {
-        py.detach(|| self.kept.check());
-    }
-
-    fn __richcmp__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-        operator: CompareOp,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let name = match operator {
-            CompareOp::Eq => "is_equal",
-            CompareOp::Ne => "is_other",
-            _ => return Ok(py.NotImplemented().into_bound(py)),
-        };
-        py.import(intern!(py, "uzram._views"))?.call_method1(name, (slf, other))
-    }
-
-    #[classmethod]
-    fn __class_getitem__<'py>(
-        class: &Bound<'py, PyType>,
-        types: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        class.py().import("types")?.getattr("GenericAlias")?.call1((class, types))
-    }
-
-    fn __sizeof__(&self) -> usize {
-        self.kept.figures().held
-    }
-
-    fn __repr__(&self) -> String {
-        let figures = self.kept.figures();
-        format!(
-            "<uzram.Cache of {} values in {} of {} bytes>",
-            figures.entries, figures.held, figures.limit
-        )
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&*lock(&self.on_evict))?;
-        let mut visited = Ok(());
-        if self.has_containers.load(Relaxed) {
-            self.kept.for_each_key(|key| {
-                if visited.is_ok() {
-                    visited = visit.call(key);
-                }
-            });
-        }
-        visited
-    }
-
-    fn __clear__(&self) {
-        let mut out = Departed::default();
-        self.kept.clear(&mut out);
-        let on_evict = lock(&self.on_evict).take();
-        drop((out, on_evict));
     }
 }

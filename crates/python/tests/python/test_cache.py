@@ -179,17 +179,17 @@ class Mappings(unittest.TestCase):
         self.assertRaises(TypeError, hash, cache)
         self.assertRaises(TypeError, pickle.dumps, cache)
         self.assertIn("0 values", repr(cache))
-        self.assertEqual(sys.getsizeof(cache), cache.stats().held)
+        self.assertGreaterEqual(sys.getsizeof(cache), cache.stats().held)
         self.assertEqual(uzram.Cache[str, bytes].__args__, (str, bytes))
 
     def test_iteration_goes_over_the_keys_of_its_beginning(self):
         cache = uzram.Cache(LIMIT)
         cache.update((n, b"%d" % n) for n in range(9))
         for n in cache:
-            cache[n]
+            cache.get(n)
             cache[n + 100] = b"new"
             cache.pop(n + 1, None)
-        self.assertEqual(len(cache), 1 + 9)
+        self.assertEqual(list(cache), [0, *range(100, 109)])
         seen = []
         for n, _ in cache.items():
             seen.append(n)
@@ -366,8 +366,8 @@ class Keys(unittest.TestCase):
         cache = uzram.Cache(LIMIT)
         cache[Key("a", fails)] = b"value"
         for call in (cache.get, cache.pop, cache.__contains__, cache.__delitem__, lambda key: cache.__setitem__(key, b"")):
-            self.assertRaises(ZeroDivisionError, call, Key("b "))
             self.assertRaises(ZeroDivisionError, call, Key("a"))
+            self.assertRaises(ZeroDivisionError, call, Key("b"))
         self.assertEqual(len(cache), 1)
         cache._check()
 

@@ -10,11 +10,12 @@ mod coder;
 mod core;
 mod samples;
 mod slots;
+mod terms;
 
 pub use self::coder::{Coder, Method, Packed};
-pub use self::core::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 pub use self::samples::Samples;
 pub use self::slots::Id;
+pub use self::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 
 use self::coder::Form;
 use self::core::Core;

@@ -42,6 +42,15 @@ impl Samples {
         self.bytes.capacity() + self.lengths.capacity() * size_of::<usize>()
     }
 
+    /// Returns how many bytes more they take for a moment when a value is added.
+    pub fn growth(&self, value: &[u8]) -> usize {
+        let grown =
+            |len: usize, capacity: usize| if len > capacity { 2 * len.max(capacity) } else { 0 };
+        let bytes = self.bytes.len() + value.len().min(SAMPLE_BYTES_MAX);
+        let lengths = grown(self.lengths.len() + 1, self.lengths.capacity().max(2));
+        grown(bytes, self.bytes.capacity()) + lengths * size_of::<usize>()
+    }
+
     /// Adds a value, and returns whether there are enough.
     pub fn add(&mut self, value: &[u8]) -> bool {
         let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];

@@ -173,6 +173,11 @@ impl<K> Slots<K> {
         Some(self.oldest).filter(|&index| index != NONE)
     }
 
+    /// Returns the value that was used last.
+    pub fn youngest(&self) -> Option<u32> {
+        Some(self.youngest).filter(|&index| index != NONE)
+    }
+
     /// Returns the value that was used next after this one.
     pub fn younger(&self, index: u32) -> Option<u32> {
         Some(self.get(index).younger).filter(|&index| index != NONE)

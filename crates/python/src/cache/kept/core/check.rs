@@ -1,0 +1,34 @@
+//! Whether the parts agree.
+
+use super::super::coder::Form;
+use super::{Core, spread};
+
+impl<K> Core<K> {
+    /// Asserts that all parts agree.
+    pub fn check(&self) {
+        self.slots.check();
+        self.pool.check();
+        let (mut stored, mut compressed, mut key_bytes, mut values) = (0, 0, 0, 0);
+        let mut pieces_of = [0; 2];
+        for first in self.slots.by_age() {
+            let slot = self.slots.get(first);
+            let found = self.table.find(spread(slot.hash), |&index| index == first);
+            assert_eq!(found, Some(&first), "the table lacks a value");
+            let packed = self.packed(first);
+            assert_eq!(packed.value().expect("a value is whole").len(), slot.len as usize);
+            stored += u64::from(slot.len);
+            compressed += packed.bytes.len() as u64;
+            key_bytes += slot.key_bytes as usize;
+            values += 1;
+            for piece in packed.pieces.iter().filter(|piece| piece.form != Form::Raw) {
+                pieces_of[piece.form as usize - 1] += 1;
+            }
+        }
+        assert_eq!(values, self.table.len());
+        let figures = &self.figures;
+        assert_eq!((stored, compressed), (figures.stored, figures.compressed));
+        assert_eq!((key_bytes, pieces_of), (self.key_bytes, self.pieces_of));
+        assert!(self.coders.iter().zip(pieces_of).all(|(coder, n)| coder.is_some() || n == 0));
+        assert!(self.held() <= self.limit, "{} of {} bytes", self.held(), self.limit);
+    }
+}

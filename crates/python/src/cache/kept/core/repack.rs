@@ -1,0 +1,91 @@
+//! Samples are gathered, and what is kept is packed anew with the dictionary trained from them.
+
+use super::super::coder::{Coder, Form};
+use super::super::samples::Samples;
+use super::super::slots::Use;
+use super::{Core, Departed};
+use std::sync::Arc;
+use uzram::Error;
+use uzram::zsmalloc::Content;
+
+impl<K> Core<K> {
+    /// Adds the youngest value to the samples, if there is room, and returns them once there are
+    /// enough.
+    pub fn sample(&mut self, value: &[u8], out: &mut Departed<K>) -> Option<Samples> {
+        let growth = self.samples.as_ref()?.growth(value);
+        if !self.make_room(growth, self.slots.youngest(), out) {
+            return None;
+        }
+        let is_full = self.samples.as_mut()?.add(value);
+        if is_full { self.samples.take() } else { None }
+    }
+
+    /// Takes a coder that was trained, for all values from now on, if there is room for it.
+    pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
+        let youngest = self.slots.youngest();
+        let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), youngest, out);
+        if adopts {
+            self.coders[1] = Some(coder);
+            self.drop_unused();
+        }
+        adopts
+    }
+
+    /// Drops the first coder if it is of no use any more.
+    fn drop_unused(&mut self) {
+        if self.coders[1].is_some() && self.pieces_of[0] == 0 {
+            self.coders[0] = None;
+        }
+    }
+
+    /// Packs the values whose first slots are from `from` on, `count` slots of them, with the
+    /// trained coder, and returns where to go on, if there are more.
+    ///
+    /// # Errors
+    /// There is no memory for a stream.
+    pub fn repack(&mut self, from: u32, count: u32) -> Result<Option<u32>, Error> {
+        let end = self.slots.count().min(from.saturating_add(count));
+        let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
+        self.limit_pages(0);
+        let is_first = |index: &u32| self.slots.get(*index).used_as == Use::First;
+        let firsts: Vec<u32> = (from..end).filter(is_first).collect();
+        for index in firsts {
+            let (mut piece, mut left) = (index, self.slots.get(index).len as usize);
+            while left > 0 {
+                let len = left.min(trained.block());
+                self.repack_piece(piece, len, &first, &trained)?;
+                left -= len;
+                piece = self.slots.get(piece).next;
+            }
+        }
+        self.drop_unused();
+        Ok((end < self.slots.count()).then_some(end))
+    }
+
+    fn repack_piece(
+        &mut self,
+        piece: u32,
+        len: usize,
+        first: &Coder,
+        trained: &Coder,
+    ) -> Result<(), Error> {
+        let Some(entry) = self.pool.lock_existing(piece) else { return Ok(()) };
+        let Content::Object { bytes, flags } = entry.content() else { return Ok(()) };
+        let (old, form) = (bytes.len(), Form::of_flags(flags));
+        let mut block = vec![0; len];
+        match form {
+            Form::Raw => block.copy_from_slice(bytes),
+            Form::First => first.unpack_block(bytes, &mut block)?,
+            Form::Trained => return Ok(()),
+        }
+        let mut bytes = Vec::new();
+        let new = trained.pack_block(&block, &mut bytes)?;
+        // What came out longer, or finds no room, stays as it is, and the first coder with it.
+        if new == Form::Raw || bytes.len() > old || entry.store(&bytes, new as u8).is_err() {
+            return Ok(());
+        }
+        self.count_piece(old, form, false);
+        self.count_piece(bytes.len(), new, true);
+        Ok(())
+    }
+}

@@ -13,7 +13,7 @@ use crate::error::{Answer, Error, Failure, value_error};
 use crate::shared::lock;
 use ask::{Asked, Given, judge, key_bytes};
 use kept::{
-    Departed, Found, Kept, NoCache, Offer, Packed, Plan, Probe, Put, Refusal, Training, Verdicts,
+    Departed, Found, Kept, NoCache, Offer, Packed, Probe, Put, Refusal, Training, Verdicts,
 };
 use pyo3::intern;
 use pyo3::prelude::*;

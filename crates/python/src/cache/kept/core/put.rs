@@ -195,7 +195,7 @@ impl<K> Core<K> {
     }
 
     /// Leaves to the pool's pages what nothing else takes, and `bytes` less.
-    fn limit_pages(&self, bytes: usize) {
+    pub(super) fn limit_pages(&self, bytes: usize) {
         let beside = self.beside_pages() + self.margin() + bytes;
         let pages = self.limit.saturating_sub(beside) / uzram::page_size();
         self.pool.pages().set_limit(Some(pages));

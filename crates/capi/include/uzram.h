@@ -24,7 +24,8 @@
  *
  * Threads. Any function may be called from any thread at any time, but for *_destroy, which comes
  * after all other calls for the object. Memory that is passed must not change during the call; it
- * may be a region's. A thread that is cancelled (pthread_cancel) ends after its call, not within.
+ * may be a region's. A thread that is cancelled (pthread_cancel) ends after its call, not within,
+ * nor by a touch of a region.
  *
  * Fork. Parent and child have a copy each of every object, whenever the fork comes, unless an
  * option says otherwise. A child of vfork must not call the library.

@@ -87,12 +87,13 @@ impl Descriptor {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes it if it names its file still. Nobody uses it.
+    /// Closes it if it names its file still. Nobody uses it. By the system call itself: in the C
+    /// library's `close` a thread may be cancelled, which can't be unwound from what answers a fault.
     pub(crate) fn close(self) {
         if self.look().is_some() {
             // SAFETY: as the look has just said, and the caller. Where another has closed it since
             // it fails.
-            _ = unsafe { libc::close(self.number()) };
+            unsafe { rustix::io::close(self.number()) };
         }
     }
 }

@@ -41,10 +41,10 @@ struct Report {
 /// There is nothing to train it with, it can't be trained, or Ctrl-C.
 pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outcome), Error> {
     let skipped = SkippedFiles::default();
-    let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
+    let plan = pages::plan(&args.paths, None, Wanted::Readable, &skipped, interrupt)?;
     let source = PageReader { plan: &plan, skipped: &skipped };
     let samples = Samples::read(&source, args.block, interrupt)?;
-    samples.check(args.size)?;
+    samples.check(args.size).map_err(|error| skipped.explain(error))?;
 
     let progress = Progress::unknown("training");
     let trained = zcomp::train(&samples.training, args.block, args.size);

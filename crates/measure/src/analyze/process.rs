@@ -5,14 +5,19 @@
 //!   runs, one behind the other -> /proc/PID/mem
 //! ```
 //! The process goes on meanwhile. What it gave back since can't be read, and is left out.
+//!
+//! Where it read memory that it never wrote, the kernel's one page of zeros is mapped, again and
+//! again: it takes nothing, and pagemap does not tell it from a page of the process. But smaps does
+//! not count it, so pages of zeros are left out as far as pagemap has more than smaps.
 
 use super::idle;
 use super::population::Population;
 use super::report::Source;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::page::PAGE_SIZE;
-use std::fs::{File, read_to_string};
+use crate::page::{PAGE_SIZE, same_filled};
+use rustix::io::Errno;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -22,10 +27,19 @@ use std::time::Duration;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
+const MAPPED_ONCE: u64 = 1 << 56;
 const NUMBER: u64 = (1 << 55) - 1;
 
 /// Entries that are read at a time.
 const ENTRIES: usize = 4096;
+
+/// A private mapping that has anonymous pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mapping {
+    addresses: Range<u64>,
+    /// Pages of its own that are resident.
+    anonymous: u64,
+}
 
 /// Consecutive pages that are resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,31 +72,47 @@ impl Process {
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        let mappings = mappings(&read_to_string(format!("/proc/{pid}/smaps")).map_err(failed)?);
+        // Names of files are of any bytes.
+        let smaps = fs::read(format!("/proc/{pid}/smaps")).map_err(failed)?;
+        let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
         let mem = File::open(format!("/proc/{pid}/mem")).map_err(failed)?;
         let mut process = Process { pid, mem, runs: Vec::new(), pages: 0, swapped: 0, idle };
         let unused = idle.map(|time| {
             let mut numbers = Vec::new();
-            for range in &mappings {
+            for Mapping { addresses, .. } in &mappings {
                 let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
-                each_entry(&pagemap, range, add).map_err(failed)?;
+                each_entry(&pagemap, addresses, add).map_err(failed)?;
             }
-            idle::pages(idle::BITMAP.as_ref(), numbers, time, interrupt)
+            idle::pages(&idle::KERNEL, numbers, time, interrupt)
         });
         let unused = unused.transpose()?;
-        for range in mappings {
+        for Mapping { addresses, anonymous } in mappings {
             interrupt.check()?;
-            each_entry(&pagemap, &range, |address, entry| {
+            let mut present = 0;
+            each_entry(&pagemap, &addresses, |_, entry| present += u64::from(is_anonymous(entry)))
+                .map_err(failed)?;
+            let mut zeros = present.saturating_sub(anonymous);
+            each_entry(&pagemap, &addresses, |address, entry| {
                 process.swapped += u64::from(entry & SWAPPED != 0);
                 let is_wanted = unused.as_ref().is_none_or(|of| of.contains(&(entry & NUMBER)));
-                if is_anonymous(entry) && is_wanted {
-                    process.add(address);
+                if !is_anonymous(entry) || !is_wanted {
+                    return;
                 }
+                if zeros > 0 && entry & MAPPED_ONCE == 0 && process.is_zeros(address) {
+                    zeros -= 1;
+                    return;
+                }
+                process.add(address);
             })
             .map_err(failed)?;
         }
         Ok(process)
+    }
+
+    fn is_zeros(&self, address: u64) -> bool {
+        let mut page = [1; PAGE_SIZE];
+        self.mem.read_exact_at(&mut page, address).is_ok() && same_filled(&page) == Some(0)
     }
 
     /// Adds a page, which lies behind all others.
@@ -97,7 +127,9 @@ impl Process {
     /// Returns what is told of it.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        let name = read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // It may be cut within a character.
+        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         Source {
             kind: "process",
             name: format!("{pid} {}", name.trim_end().escape_debug()),
@@ -134,7 +166,7 @@ impl Population for Process {
     }
 }
 
-/// Returns whether a page is resident, and no file's nor shared.
+/// Returns whether a page is resident, and no file's nor of shared memory.
 fn is_anonymous(entry: u64) -> bool {
     entry & (PRESENT | OF_FILE) == PRESENT
 }
@@ -161,19 +193,25 @@ fn each_entry(
     Ok(())
 }
 
-/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
-fn mappings(smaps: &str) -> Vec<Range<u64>> {
+/// Returns the private mappings that have anonymous pages, in memory or swapped out.
+fn mappings(smaps: &str) -> Vec<Mapping> {
     let mut found = Vec::new();
-    let mut mapping = None;
+    let (mut mapping, mut anonymous, mut end) = (None, 0, 0);
     for line in smaps.lines() {
-        if let Some(next) = head(line) {
-            mapping = Some(next);
+        if let Some((mut addresses, is_private)) = head(line) {
+            // One that grew while smaps was read is told twice.
+            addresses.start = addresses.start.max(end);
+            end = addresses.end;
+            (mapping, anonymous) = (Some((addresses, is_private)), 0);
         }
-        let has_some = ["Anonymous", "Swap"]
-            .iter()
-            .any(|name| crate::memory::bytes(line, name).is_some_and(|bytes| bytes > 0));
-        if has_some {
-            found.extend(mapping.take().filter(|(_, is_private)| *is_private).map(|(of, _)| of));
+        if let Some(bytes) = crate::memory::bytes(line, "Anonymous") {
+            anonymous = bytes / PAGE_SIZE as u64;
+        }
+        // It is behind the other.
+        let swap = crate::memory::bytes(line, "Swap");
+        if swap.is_some_and(|swapped| anonymous > 0 || swapped > 0) {
+            let of = mapping.take().filter(|(_, is_private)| *is_private);
+            found.extend(of.map(|(addresses, _)| Mapping { addresses, anonymous }));
         }
     }
     found
@@ -190,6 +228,9 @@ fn head(line: &str) -> Option<(Range<u64>, bool)> {
 fn unreadable(pid: u32, why: &io::Error) -> Error {
     let remedy = match why.kind() {
         io::ErrorKind::NotFound => "take a number that 'ps -e' lists",
+        _ if Errno::from_io_error(why) == Some(Errno::SRCH) => {
+            "take one that has memory of its own: this is a thread of the kernel, or has ended"
+        }
         io::ErrorKind::PermissionDenied => {
             "ask as root, or as the user that runs it where the kernel permits that \
              (kernel.yama.ptrace_scope)"
@@ -207,18 +248,41 @@ mod tests {
     fn mappings_with_anonymous_pages_are_found() {
         let smaps = "1000-3000 rw-p 00000000 00:00 0 \nRss: 8 kB\nAnonymous: 8 kB\nSwap: 0 kB\n\
             3000-4000 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
-            4000-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\n\
+            3000-4800 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
+            4800-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\nSwap: 0 kB\n\
             5000-6000 r--p 00000000 00:00 7 /a b\nAnonymous: 0 kB\nSwap: 0 kB\n";
-        assert_eq!(mappings(smaps), [0x1000..0x3000, 0x3000..0x4000]);
+        let expected = [0x1000..0x3000, 0x3000..0x4000, 0x4000..0x4800];
+        let expected: Vec<_> = expected.into_iter().zip([2, 0, 0]).collect();
+        let found = mappings(smaps).into_iter().map(|of| (of.addresses, of.anonymous));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn memory_that_was_only_read_is_not_counted() {
+        // As calloc has it from the system: never written, but for one page, or a huge one.
+        let pages = 4000;
+        let mut own = vec![0_u8; pages * PAGE_SIZE];
+        own[2000 * PAGE_SIZE] = 1;
+        let read: usize = own.iter().step_by(PAGE_SIZE).map(|byte| usize::from(*byte)).sum();
+        assert_eq!(read, 1);
+        let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
+        let start = own.as_ptr() as u64;
+        let inner = start + PAGE_SIZE as u64..start + ((pages - 1) * PAGE_SIZE) as u64;
+        let within = process.runs.iter().filter(|run| inner.contains(&run.address));
+        let counted: u64 = within.map(|run| run.pages).sum();
+        assert!((1..=512).contains(&counted), "{counted} pages");
+        drop(own);
     }
 
     #[test]
     fn this_process_finds_its_own_pages() {
         let pages = 1000_u64;
         let mut own = vec![0_u64; pages as usize * 512];
-        own.chunks_mut(512).zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
+        let start = own.as_ptr().align_offset(PAGE_SIZE);
+        let whole = own[start..].chunks_mut(512);
+        whole.zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
         let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
-        let status = read_to_string("/proc/self/status").unwrap();
+        let status = fs::read_to_string("/proc/self/status").unwrap();
         let anonymous = crate::memory::bytes(&status, "RssAnon").unwrap();
         let found = process.pages() * PAGE_SIZE as u64;
         assert!(found.abs_diff(anonymous) < anonymous / 10 + (2 << 20), "{found} {anonymous}");
@@ -227,22 +291,20 @@ mod tests {
         let mut seen = Vec::new();
         for number in 0..process.pages() {
             if process.read(number, &mut page) {
-                let words = page.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-                // The vector begins a few words behind the start of a page.
-                let words: Vec<u64> = words.skip(8).collect();
-                if words[0] >> 16 == 0xabcd && words.iter().all(|word| *word == words[0]) {
-                    seen.push(words[0] & 0xffff);
-                }
+                let word = same_filled(&page).filter(|word| word >> 16 == 0xabcd);
+                seen.extend(word.map(|word| word & 0xffff));
             }
         }
         // The first and the last page of the vector are shared with others.
         assert!(seen.len() as u64 >= pages - 2 && seen.is_sorted(), "{}", seen.len());
-        assert_eq!(own[512], 0xabcd_0001);
+        assert_eq!(own[start + 512], 0xabcd_0001);
     }
 
     #[test]
     fn what_can_not_be_read_is_told() {
         let error = |pid| Process::new(pid, None, &Interrupt::default()).err().unwrap().to_string();
         assert!(error(i32::MAX as u32).contains("'ps -e'"), "{}", error(i32::MAX as u32));
+        let kernels = unreadable(2, &Errno::SRCH.into()).to_string();
+        assert!(kernels.contains("thread of the kernel"), "{kernels}");
     }
 }

@@ -41,10 +41,10 @@ struct Report {
 /// There is nothing to train it with, it can't be trained, or Ctrl-C.
 pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outcome), Error> {
     let skipped = SkippedFiles::default();
-    let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
+    let plan = pages::plan(&args.paths, None, Wanted::Readable, &skipped, interrupt)?;
     let source = PageReader { plan: &plan, skipped: &skipped };
     let samples = Samples::read(&source, args.block, interrupt)?;
-    samples.check(args.size).map_err(|error| with_skipped(error, &skipped))?;
+    samples.check(args.size).map_err(|error| skipped.explain(error))?;
 
     let progress = Progress::unknown("training");
     let trained = zcomp::train(&samples.training, args.block, args.size);
@@ -65,14 +65,6 @@ pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outco
     };
     let text = if args.json { json(&report) } else { report.table() };
     Ok((dictionary, Outcome { text, warnings: skipped.lines(), failure: None }))
-}
-
-/// Returns an error with the first of what was skipped, which may be why.
-fn with_skipped(error: Error, skipped: &SkippedFiles) -> Error {
-    match skipped.lines().first() {
-        Some(first) => Error::Failed(format!("{error} ({first})")),
-        None => error,
-    }
 }
 
 impl Report {

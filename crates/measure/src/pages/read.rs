@@ -61,6 +61,14 @@ impl PageReader<'_> {
         let mut done = 0;
         let read =
             open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
+        // Zeros in place of what is gone would be found to compress well.
+        let read = read.and_then(|()| match done {
+            done if done == part.bytes => Ok(()),
+            _ => {
+                let size = self.plan.stamp(part.file).size;
+                Err(io::Error::other(format!("not all of its {size} bytes are there")))
+            }
+        });
         match read {
             Ok(()) => part.pages.len(),
             Err(error) => {
@@ -216,6 +224,23 @@ mod tests {
             (skipped.count(SkipReason::Unreadable), skipped.count(SkipReason::Changed)),
             (1, 2)
         );
+    }
+
+    #[test]
+    fn a_file_that_becomes_shorter_does_not_become_zeros() {
+        let (dir, plan) = files();
+        let skipped = SkippedFiles::default();
+        let mut reader = Reader::new(&plan, &skipped);
+        // b is gone, of c a page and a bit are left, and d is gone behind its first page.
+        for (name, bytes) in [("b", 0), ("c", 4097), ("d", 4096)] {
+            let file = OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
+            file.set_len(bytes).unwrap();
+        }
+        assert_eq!(reader.read(0..8, Purpose::Store), [(0, 2), (4, 7)]);
+        let told = lines(&skipped, dir.path());
+        let line = |name| format!("skipped '/{name}': not all of its 5000 bytes are there");
+        assert_eq!(told, ["b", "c", "d"].map(line).join("\n"));
+        assert_eq!(reader.read(0..8, Purpose::Store), [(0, 2)], "they are not read again");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Files that were left out, counted, and the first of them named.
 
+use crate::error::Error;
 use crate::text::escaped;
 use std::fmt::Display;
 use std::path::Path;
@@ -49,6 +50,14 @@ impl SkippedFiles {
     /// Returns the number of files of a kind.
     pub fn count(&self, why: SkipReason) -> u64 {
         self.kinds()[why as usize].count
+    }
+
+    /// Returns the error with the first file that was left out, if one was: it may be why.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match (error, self.lines().first()) {
+            (Error::Failed(text), Some(first)) => Error::Failed(format!("{text}; {first}")),
+            (error, _) => error,
+        }
     }
 
     /// Returns a line for each, in order; one for all that are not named.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub enum Wanted {
     /// All: one that can't be read is skipped when it is come to.
     All,
-    /// Those that can be read.
+    /// Those that can be read: others are skipped at once, and count as no pages.
     Readable,
 }
 
@@ -59,11 +59,12 @@ pub fn plan(
                 0 => String::new(),
                 count => format!(" and {count} more"),
             };
-            Err(Error::Failed(format!(
+            let error = format!(
                 "no regular file at or under '{}'{others}; give files, or directories that hold \
                  some",
                 escaped(first)
-            )))
+            );
+            Err(skipped.explain(Error::Failed(error)))
         }
         _ => Ok(walk.plan),
     }
@@ -99,7 +100,7 @@ impl TreeWalk<'_> {
         if metadata.is_dir() {
             let dir = self.plan.add_dir(None, path.as_os_str()).ok_or_else(full)?;
             self.tree(dir, path)
-        } else if metadata.is_file() {
+        } else if metadata.is_file() && self.is_wanted(path) {
             self.file(None, path.as_os_str(), metadata).ok_or_else(full)
         } else {
             Ok(())
@@ -156,7 +157,14 @@ impl TreeWalk<'_> {
     }
 
     fn is_wanted(&self, path: &Path) -> bool {
-        self.wanted == Wanted::All || access(path, Access::READ_OK).is_ok()
+        let readable = match self.wanted {
+            Wanted::All => Ok(()),
+            Wanted::Readable => access(path, Access::READ_OK),
+        };
+        if let Err(error) = readable {
+            self.skipped.add(SkipReason::Unreadable, path, &error);
+        }
+        readable.is_ok()
     }
 
     /// `None`: the plan is full.

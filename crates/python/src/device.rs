@@ -46,7 +46,9 @@ impl Device {
 #[pymethods]
 impl Device {
     #[new]
-    #[pyo3(signature = (size, *, algorithm="lz4", level=None, block_size=4096, mem_limit=None, dictionary=None))]
+    #[pyo3(signature = (
+        size, *, algorithm="lz4", level=None, block_size=4096, mem_limit=None, dictionary=None
+    ))]
     fn new(
         size: u64,
         algorithm: &str,
@@ -128,8 +130,8 @@ impl Device {
         })?
     }
 
-    /// Makes the slots of 4096 bytes zeros that `length` bytes from byte `offset` on cover whole, and
-    /// gives back their memory. Slots that they cover in part stay as they are.
+    /// Makes the slots of 4096 bytes zeros that `length` bytes from byte `offset` on cover whole,
+    /// and gives back their memory. Slots that they cover in part stay as they are.
     fn discard(&self, py: Python<'_>, offset: u64, length: u64) -> Answer<()> {
         let device = self.get()?;
         Ok(py.detach(|| device.discard(offset, length))?)

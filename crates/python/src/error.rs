@@ -7,8 +7,9 @@ pyo3::create_exception!(
     uzram,
     Error,
     PyOSError,
-    "Why a call of uzram failed: `errno` is the number a C function would answer with (ENOSPC where \
-     a limit is reached), and `strerror` says what is wrong and what helps."
+    "Why a call of uzram failed.\n\n\
+     `errno` is the number that a C function would answer with (ENOSPC where a limit is reached), \
+     and `strerror` says what is wrong and what helps."
 );
 
 /// Why a call from Python failed.

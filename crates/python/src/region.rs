@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //! A view of Python's keeps its object, and so the region: `close` refuses while there are views.
-//! Nobody here makes a reference to a region's bytes; Python's threads read and write them as plain memory.
+//! Nobody here makes a reference to a region's bytes; Python's threads read and write them
+//! as plain memory.
 #![allow(unsafe_code)]
 
 pub(crate) mod locked;

@@ -16,7 +16,7 @@ use crate::tree::{Tree, folder};
 const RESULTS: &str = "bench/results/";
 const INPUTS: [&str; 3] = ["heap", "source", "system"];
 /// What has a version: a number behind it is no figure.
-const VERSIONED: [&str; 4] = ["linux", "rust", "kernel", "version"];
+const VERSIONED: [&str; 5] = ["linux", "python", "rust", "kernel", "version"];
 const DIFFERS: &str = "Correct the figure, or cite the experiment that has it, `bench NAME`. \
     The ratchet allows those that are calculated.";
 const UNCITED: &str = "Cite the experiment that a figure comes from, `bench NAME`, with its result \

@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn pages_of_zeros_that_all_share_are_left_out() {
-        let own = vec![[0_u8; PAGE_SIZE], [1; PAGE_SIZE], [0; PAGE_SIZE], [0; PAGE_SIZE]];
+        let own = [[0_u8; PAGE_SIZE], [1; PAGE_SIZE], [0; PAGE_SIZE], [0; PAGE_SIZE]];
         let (start, pages) = (own.as_ptr().addr() as u64, own.len() as u64);
         let runs = std::slice::from_ref(&(start..start + pages * PAGE_SIZE as u64)).to_vec();
         for (zeros, left) in [(0, vec![0, 1, 2, 3]), (2, vec![1, 3]), (9, vec![1])] {

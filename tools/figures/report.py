@@ -234,3 +234,35 @@ def table_parity(r):
         apart = r.value("parity", f"{figure}, apart")
         rows.append([label, f"{r.value('parity', figure):.2f}", f"{r.rival('parity', figure):.2f}", f"{apart:.3f}%"])
     return table(["input", "uzram, MiB", "kernel zram, MiB", "apart"], rows)
+
+
+def table_python(r):
+    file = "python"
+
+    def named(begin, end):
+        """Yields what stands between the two in the names of figures, and the names."""
+        for name in r.files[file]:
+            if name.startswith(begin) and name.endswith(end):
+                yield name[len(begin) : len(name) - len(end)], name
+
+    over, cached = ": time over plain memory's", "numpy.memmap, all of it in the page cache"
+    arrays = [(what, name) for what, name in named("an array of ", over) if cached not in what]
+    size = arrays[0][0].split(", ")[0]
+    rows = [[what.partition(", ")[2], ratio(r.value(file, name)), ratio(r.rival(file, name)),
+             ratio(r.value(file, name.replace(f"{size}, ", f"{size} in {cached}, ")))] for what, name in arrays]
+    columns = table([f"an array of {size}: time over plain memory's", "`Region`", "`memmap`, as much memory",
+                     "`memmap`, all of it in the page cache"], rows)
+    rows = [[what.partition(", ")[2].replace(" by 64 KiB", ""), ratio(r.value(file, name))]
+            for what, name in named("Device, ", "")]
+    calls = table(["`Device` by 64 KiB a call", "ratio"], rows)
+    kept, gets = ": kept in a Cache over a dict of bytes in the same memory", ": gets over those of "
+    zlib, disk = "a dict of what zlib makes of them", "diskcache"
+
+    def got(kind, rival):
+        return ratio(r.value(file, next(name for _, name in named(f"documents, {kind}, ", gets + rival))))
+
+    rows = [[what, ratio(r.value(file, name)), *(got(what.split(",")[0], rival) for rival in (zlib, disk))]
+            for what, name in named("documents, ", kept)]
+    documents = table(["documents of JSON, the `Cache`'s limit", "kept, over a `dict` of bytes", "gets, over `dict` and zlib",
+                       "gets, over diskcache"], rows)
+    return "\n\n".join([columns, calls, documents])

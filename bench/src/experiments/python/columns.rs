@@ -20,8 +20,8 @@ const SHARE: u64 = 4;
 const TIMES: u64 = 3;
 /// Bytes of a row.
 const ROW: u64 = 64;
-/// How the region is made.
-const OPTIONS: [&str; 2] = ["lz4", "4096"];
+/// How the region is made: in blocks that the array is gone through in order by, mostly.
+const OPTIONS: [&str; 2] = ["lz4", "16384"];
 /// Each is done by all sides before the next. Those that are checked answer the same on each side.
 const JOBS: [(&str, &str, bool); 5] = [
     ("load", "filled", false),

@@ -1,5 +1,5 @@
 """Writes documents of JSON, one a line, in an order of chance. "sources" are the text files below some folders in
-pieces, as a search engine has them; "packages" what Debian's package lists say of each; "syntax" the syntax trees of
+pieces, as a code search has them; "packages" what Debian's package lists say of each; "syntax" the syntax trees of
 statements of Python's library. Prints how many, and their bytes."""
 
 import ast
@@ -15,19 +15,18 @@ from trees import texts
 # Bytes of a document.
 LEAST, MOST = 400, 4096
 # Bytes of a piece: it ends with the first empty line after the one, or at the other.
-PIECE, PIECE_MOST = 1500, 3000
+PIECE, PIECE_MOST = 2000, 3200
 # So that no file is more than a few of them.
 PIECES = 64
 LISTS = {"Breaks", "Conflicts", "Depends", "Enhances", "Pre-Depends", "Provides", "Recommends", "Replaces", "Suggests", "Tag"}
 
 
 def pieces(path, text):
-    lines, first = text.decode(errors="replace").splitlines(), 0
+    lines, first = text.decode(errors="replace").split("\n"), 0
     for _ in range(PIECES):
         size, end = 0, first
         while end < len(lines) and size < PIECE_MOST and (lines[end].strip() or size < PIECE):
-            size += len(lines[end]) + 1
-            end += 1
+            size, end = size + len(lines[end]) + 1, end + 1
         if first == end:
             return
         yield {"path": path, "first": first + 1, "last": end, "lines": lines[first:end]}

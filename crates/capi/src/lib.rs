@@ -9,6 +9,7 @@
 //! takes back. Where a pointer may be NULL the function has an `Option`, and NULL is EINVAL.
 
 mod answer;
+mod backing;
 mod border;
 mod cache;
 mod device;

@@ -4,18 +4,17 @@
 //! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
-use crate::answer::{EBUSY, EIO, Failure, answer, end};
+use crate::answer::{Failure, answer, end};
+use crate::backing;
 use crate::border::{self, given, put};
 use crate::structs::{
     DEVICE_CHECKSUMS, DEVICE_LEAVE_AT_FORK, DEVICE_TRACK_ACCESS, DeviceOptions, DeviceStat,
 };
 use std::ffi::{c_int, c_void};
-use std::io;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::sync::Arc;
 use uzram::zram::Fork;
-use uzram::{Algorithm, BackingFile, Config, Params, by_name};
+use uzram::{Algorithm, Config, Params, by_name};
 
 /// What C has as `uzram_device`.
 pub struct Device(uzram::Device);
@@ -41,46 +40,6 @@ pub(crate) fn refuse_unknown(flags: u64, known: u64) -> Result<(), Failure> {
         unknown => Err(Failure::invalid(format!(
             "flags {unknown:#x} mean nothing here; pass those that uzram.h lists"
         ))),
-    }
-}
-
-fn backing(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
-    if i64::try_from(bytes).is_err() {
-        return Err(Failure::invalid(format!(
-            "no file has {bytes} bytes; set backing_bytes to less"
-        )));
-    }
-    let opened = if bytes > 0 { BackingFile::create(path, bytes) } else { BackingFile::open(path) };
-    opened.map_err(|error: io::Error| {
-        let errno = error.raw_os_error().unwrap_or(EIO);
-        let (errno, why) = match error.kind() {
-            io::ErrorKind::WouldBlock => (EBUSY, "another device has it".to_owned()),
-            _ => (errno, error.to_string()),
-        };
-        let remedy = match (error.kind(), bytes) {
-            (io::ErrorKind::AlreadyExists, _) => "set backing_bytes to 0 to use it as it is",
-            (io::ErrorKind::NotFound, 0) => "set backing_bytes to have it made",
-            _ => "name a file, or a block device, that is this device's alone",
-        };
-        let path = path.to_string_lossy();
-        let path = path.escape_debug();
-        Failure::new(errno, format!("the backing file '{path}' can't be used: {why}; {remedy}"))
-    })
-}
-
-/// Removes the backing file that was made for a device which there is not.
-///
-/// # Safety
-/// The texts are C's, see [`border`].
-unsafe fn remove_backing(options: &DeviceOptions) {
-    if options.backing_path.is_null() || options.backing_bytes == 0 {
-        return;
-    }
-    // SAFETY: as the caller says.
-    if let Ok(path) = unsafe { border::path(options.backing_path) }
-        && path.symlink_metadata().is_ok_and(|of| of.is_file())
-    {
-        drop(std::fs::remove_file(path));
     }
 }
 
@@ -119,7 +78,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
     if !options.backing_path.is_null() {
         // SAFETY: as the caller says.
         let path = unsafe { border::path(options.backing_path)? };
-        config.backing = Some(Arc::new(backing(path, options.backing_bytes)?));
+        config.backing = Some(Arc::new(backing::opened(path, options.backing_bytes)?));
     }
     Ok(config)
 }
@@ -140,7 +99,7 @@ pub unsafe extern "C" fn uzram_device_new(
             // SAFETY: likewise.
             let device = uzram::Device::new(unsafe { config(&options)? });
             // SAFETY: likewise.
-            let device = device.inspect_err(|_| unsafe { remove_backing(&options) })?;
+            let device = device.inspect_err(|_| unsafe { backing::remove_made(&options) })?;
             Ok(Box::new(Device(device)))
         })
     })

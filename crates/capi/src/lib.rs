@@ -16,6 +16,7 @@
 //! ```
 
 mod answer;
+mod backing;
 mod border;
 mod cache;
 mod device;

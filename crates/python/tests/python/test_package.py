@@ -12,7 +12,7 @@ import uzram
 
 STUBS = pathlib.Path(uzram.__file__).with_name("__init__.pyi")
 # What the stubs need not say, as every class has it.
-COMMON = set(dir(object)) | {"__module__", "__weakref__", "__dict__"}
+COMMON = set(dir(object)) | {"__module__", "__weakref__", "__dict__", "__slotnames__"}
 
 
 def public(names):

@@ -162,8 +162,9 @@ clients:
 	  cargo install fsx --version $(FSX) --locked --root target/tools
 	cargo test --release --locked -p uzram-cli --test outside -- --ignored --test-threads=1
 
+# The models compress nothing: the C codecs are not optimised.
 loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+	RUSTFLAGS="--cfg loom" CFLAGS=-O0 CARGO_TARGET_DIR=target/loom \
 	  cargo test --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
 # zmem answers faults itself, on stacks of its own. A sanitizer has `mlock` do nothing, takes memory and time that are no region's, and a

@@ -58,7 +58,7 @@ def value(rng):
         return contents(rng, rng.randrange(300 << 10))
     if kind < 4:
         return contents(rng, rng.choice([0, 1, 63, 64, 4095, 4096, 4097, 16383, 16384, 16385, 65535, 65536, 65537]))
-    return document(rng) if kind < 20 else contents(rng, rng.randrange(1500))
+    return document(rng) if kind < 12 else contents(rng, rng.randrange(1500)) if kind < 20 else rng.randbytes(rng.randrange(6000))
 
 
 def keys(rng):
@@ -281,7 +281,7 @@ class Values(unittest.TestCase):
 
 class Limits(unittest.TestCase):
     def test_the_process_grows_by_no_more(self):
-        limit = 64 * MIB
+        limit = 32 * MIB
         out = subprocess.run([sys.executable, "-c", RESIDENT, str(limit)], capture_output=True, text=True, check=True)
         highest, held = map(int, out.stdout.split())
         self.assertLessEqual(highest, limit + limit * 3 // 100)

@@ -50,7 +50,7 @@ impl Probe<Key> for Asked<'_, '_> {
         if !self.is_plain || !is_plain(kept) {
             return None;
         }
-        if (is_text(kept) || is_text(self.key)) && !kept.get_type().is(&self.key.get_type()) {
+        if (is_text(kept) || is_text(self.key)) && !kept.get_type().is(self.key.get_type()) {
             // To compare them may warn, which runs code of Python's.
             return Some(false);
         }

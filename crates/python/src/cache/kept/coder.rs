@@ -69,13 +69,16 @@ pub struct Packed {
 /// The coders of forms `First` and `Trained`, as far as they are needed.
 pub type Coders = [Option<Arc<Coder>>; 2];
 
+/// A stream, made when it is needed first.
+type Lane = Mutex<Option<Box<dyn Stream>>>;
+
 /// A codec with a dictionary or without, and its streams.
 pub struct Coder {
     /// The form of what it compresses.
     form: Form,
     block: usize,
     prepared: Box<dyn Prepared>,
-    lanes: Box<[Mutex<Option<Box<dyn Stream>>>]>,
+    lanes: Box<[Lane]>,
     dictionary_bytes: usize,
 }
 

@@ -8,7 +8,8 @@ mod kept;
 use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use testkit::{in_child, seed, seed_of};
+use testkit::child::in_child;
+use testkit::{seed, seed_of};
 use uzram::Dictionary;
 
 /// A key that says of what hash it is, so that tests have keys whose hashes are the same.

@@ -137,6 +137,23 @@ impl Cache {
         }
     }
 
+    /// Stores what a mapping says, or what pairs do.
+    fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
+        let py = other.py();
+        if other.hasattr(intern!(py, "keys"))? {
+            for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
+                let key = key?;
+                self.put(&key, &other.get_item(&key)?)?;
+            }
+        } else {
+            for pair in other.try_iter()? {
+                let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+                self.put(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+
     fn put_bytes(&self, asked: &Asked<'_, '_>, bytes: &[u8]) -> Answer<()> {
         let key = asked.key;
         let mut offer = Some(Offer {

@@ -139,18 +139,7 @@ impl Cache {
         keywords: Option<&Bound<'_, PyDict>>,
     ) -> Answer<()> {
         if let Some(other) = other {
-            let py = other.py();
-            if other.hasattr(intern!(py, "keys"))? {
-                for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
-                    let key = key?;
-                    self.put(&key, &other.get_item(&key)?)?;
-                }
-            } else {
-                for pair in other.try_iter()? {
-                    let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-                    self.put(&key, &value)?;
-                }
-            }
+            self.put_all(other)?;
         }
         for (key, value) in keywords.into_iter().flatten() {
             self.put(&key, &value)?;

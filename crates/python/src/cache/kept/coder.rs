@@ -69,7 +69,7 @@ pub struct Packed {
 /// The coders of forms `First` and `Trained`, as far as they are needed.
 pub type Coders = [Option<Arc<Coder>>; 2];
 
-/// A stream, once it was needed.
+/// A stream, made when it is needed first.
 type Lane = Mutex<Option<Box<dyn Stream>>>;
 
 /// A codec with a dictionary or without, and its streams.

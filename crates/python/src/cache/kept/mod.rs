@@ -8,11 +8,14 @@
 
 mod coder;
 mod core;
+mod fork;
+mod plan;
 mod samples;
 mod slots;
 mod terms;
 
 pub use self::coder::{Coder, Method, Packed};
+pub use self::plan::{NoCache, Plan, Training};
 pub use self::samples::Samples;
 pub use self::slots::Id;
 pub use self::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
@@ -20,9 +23,9 @@ pub use self::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts}
 use self::coder::Form;
 use self::core::Core;
 use std::sync::{Arc, Weak};
-use uzram::page::fork::{AtFork, Mutex, Step, Turn};
+use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
-use uzram::{Codec, Dictionary, Error, PoolConfig};
+use uzram::{Error, PoolConfig};
 
 /// Streams beyond the first take this part of the limit at most, ...
 const LANES_SHARE: usize = 128;
@@ -34,53 +37,6 @@ const ROOM_MIN: usize = 64 << 10;
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 /// Slots whose values are packed anew before the lock is released.
 const REPACKED_AT_ONCE: u32 = 32;
-
-/// How a cache begins.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The most bytes of memory that it may take.
-    pub limit: usize,
-    /// The algorithm.
-    pub codec: &'static dyn Codec,
-    /// Its level; `None` is its default.
-    pub level: Option<i32>,
-    /// The dictionary.
-    pub dictionary: Training,
-    /// Whether values that had to make room are handed out.
-    pub wants_evicted: bool,
-}
-
-/// Where a dictionary comes from.
-#[derive(Clone, Debug)]
-pub enum Training {
-    /// From the first values, if it pays.
-    Itself,
-    /// It is given.
-    Given(Dictionary),
-    /// There is none.
-    Without,
-}
-
-/// Why there is no such cache.
-#[derive(Debug)]
-pub enum NoCache {
-    /// The limit is too small; the least, in bytes.
-    Limit(usize),
-    /// The codec or the system refused.
-    Failed(Error),
-}
-
-impl From<Error> for NoCache {
-    fn from(error: Error) -> Self {
-        NoCache::Failed(error)
-    }
-}
-
-impl From<uzram::zsmalloc::Error> for NoCache {
-    fn from(error: uzram::zsmalloc::Error) -> Self {
-        NoCache::Failed(error.into())
-    }
-}
 
 /// What came of an offer.
 #[derive(Debug)]
@@ -283,32 +239,5 @@ impl<K: Send + 'static> Kept<K> {
     /// Asserts that all parts agree. No value is packed or unpacked meanwhile by others.
     pub fn check(&self) {
         self.core.lock().check();
-    }
-
-    /// Takes or releases all that is locked within, under the core's lock.
-    fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
-        of_pool(&self.pool);
-        let held = std::mem::take(&mut *self.held_for_fork.lock());
-        held.iter().for_each(|coder| coder.at_fork(Step::Unlock));
-        self.core.unlock_after_fork();
-    }
-}
-
-impl<K: Send + 'static> AtFork for Kept<K> {
-    fn prepare(&self) {
-        self.core.lock_for_fork_with(|core| {
-            let coders: Vec<_> = core.coders().cloned().collect();
-            coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
-            *self.held_for_fork.lock() = coders;
-        });
-        self.pool.prepare();
-    }
-
-    fn in_parent(&self) {
-        self.after_fork(|pool| pool.in_parent());
-    }
-
-    fn in_child(&self) {
-        self.after_fork(|pool| pool.in_child());
     }
 }

@@ -9,7 +9,7 @@ const SAMPLE_BYTES_MAX: usize = 8 << 10;
 /// Bytes of samples for each of the dictionary: with fewer it gets worse, with more hardly better.
 const BYTES_OF_SAMPLES: usize = 100;
 /// The largest dictionary, and the smallest.
-const DICTIONARY_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
+const DICTIONARY_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=128 << 10;
 /// A dictionary takes this part of the limit at most, ...
 const DICTIONARY_SHARE: usize = 1024;
 /// ... and the samples this one.

@@ -6,6 +6,8 @@
 //! ```
 //! A slot has the number of the pool's entry that holds its piece.
 
+mod check;
+
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
@@ -221,35 +223,5 @@ impl<K> Slots<K> {
     /// Returns the values, the oldest first.
     pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&index| self.younger(index))
-    }
-
-    /// Asserts that order, pieces and free slots are each slot once.
-    pub fn check(&self) {
-        let mut uses = vec![Use::Free; self.count() as usize];
-        let mut mark = |index: u32, used_as: Use| {
-            assert_eq!(self.get(index).used_as, used_as, "slot {index}");
-            assert_eq!(uses[index as usize], Use::Free, "slot {index} is used twice");
-            uses[index as usize] = used_as;
-        };
-        let mut older = NONE;
-        for first in self.by_age() {
-            mark(first, Use::First);
-            assert!(self.get(first).key.is_some() && self.get(first).older == older);
-            older = first;
-            let mut next = self.get(first).next;
-            while next != NONE {
-                mark(next, Use::More);
-                assert!(self.get(next).key.is_none());
-                next = self.get(next).next;
-            }
-        }
-        assert_eq!(self.youngest, older);
-        let used = uses.iter().filter(|&&used_as| used_as != Use::Free).count();
-        assert_eq!(self.used, used);
-        let free = |&index: &u32| Some(self.get(index).next).filter(|&next| next != NONE);
-        let first = Some(self.free).filter(|&index| index != NONE);
-        let free = std::iter::successors(first, free);
-        let free = free.inspect(|&index| assert_eq!(self.get(index).used_as, Use::Free)).count();
-        assert_eq!(free + used, uses.len());
     }
 }

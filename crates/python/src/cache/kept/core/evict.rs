@@ -1,0 +1,99 @@
+//! Values are removed, asked to or to make room.
+
+use super::super::coder::Form;
+use super::super::slots::NONE;
+use super::{Core, Departed, spread};
+use hashbrown::HashTable;
+use uzram::zsmalloc::Content;
+
+impl<K> Core<K> {
+    /// Removes a value, and returns its key.
+    pub fn remove(&mut self, first: u32) -> Option<K> {
+        let slot = self.slots.get(first);
+        let (hash, key_bytes) = (slot.hash, slot.key_bytes);
+        if let Ok(entry) = self.table.find_entry(spread(hash), |&index| index == first) {
+            entry.remove();
+        }
+        self.slots.unlink(first);
+        self.key_bytes -= key_bytes as usize;
+        self.free(first)
+    }
+
+    /// Frees the pieces of a value that is neither in the table nor in the order.
+    pub(super) fn free(&mut self, first: u32) -> Option<K> {
+        self.figures.stored -= u64::from(self.slots.get(first).len);
+        let (mut piece, mut key) = (first, None);
+        while piece != NONE {
+            self.free_piece(piece);
+            let (of_first, next) = self.slots.give_back(piece);
+            key = key.or(of_first);
+            piece = next;
+        }
+        key
+    }
+
+    /// Frees the object of a piece, and counts it out.
+    fn free_piece(&mut self, piece: u32) {
+        let Some(entry) = self.pool.lock_existing(piece) else { return };
+        let old = match entry.content() {
+            Content::Object { bytes, flags } => Some((bytes.len(), Form::of_flags(flags))),
+            Content::Inline(_) => None,
+        };
+        if let Some((len, form)) = old {
+            entry.set_payload(0);
+            self.count_piece(len, form, false);
+        }
+    }
+
+    pub(super) fn count_piece(&mut self, len: usize, form: Form, is_new: bool) {
+        let compressed = &mut self.figures.compressed;
+        *compressed = if is_new { *compressed + len as u64 } else { *compressed - len as u64 };
+        if form != Form::Raw {
+            let pieces = &mut self.pieces_of[form as usize - 1];
+            *pieces = if is_new { *pieces + 1 } else { *pieces - 1 };
+        }
+    }
+
+    /// Evicts the oldest value but `spared`, and returns whether there was one.
+    pub(super) fn evict(&mut self, spared: Option<u32>, out: &mut Departed<K>) -> bool {
+        let oldest = self.slots.oldest();
+        let first = match oldest {
+            Some(first) if Some(first) == spared => self.slots.younger(first),
+            first => first,
+        };
+        let Some(first) = first else { return false };
+        let packed = self.wants_evicted.then(|| self.packed(first));
+        if let Some(key) = self.remove(first) {
+            match packed {
+                Some(packed) => out.evicted.push((key, packed)),
+                None => out.keys.push(key),
+            }
+        }
+        self.figures.evictions += 1;
+        true
+    }
+
+    /// Evicts until `bytes` more are within the limit, or `spared` alone is left. Returns whether
+    /// they are.
+    pub fn make_room(&mut self, bytes: usize, spared: Option<u32>, out: &mut Departed<K>) -> bool {
+        loop {
+            if self.held() + bytes <= self.limit {
+                return true;
+            }
+            if !self.evict(spared, out) {
+                self.pool.trim();
+                return self.held() + bytes <= self.limit;
+            }
+        }
+    }
+
+    /// Removes all values.
+    pub fn clear(&mut self, out: &mut Departed<K>) {
+        while let Some(first) = self.slots.oldest() {
+            out.keys.extend(self.remove(first));
+        }
+        self.table = HashTable::new();
+        self.slots.renew();
+        self.pool.trim();
+    }
+}

@@ -1,8 +1,8 @@
 //! Which pages a process does not use, as the kernel's page_idle tells.
 //!
 //! The kernel clears a page's bit when the page is used; a bit is set by writing it. Bits that are
-//! written as 0 stay. Of a huge page, or of any that the kernel made of several, only the first has a
-//! bit, which /proc/kpageflags tells.
+//! written as 0 stay. Of a huge page, or of any that the kernel made of several, only the first has
+//! a bit, which /proc/kpageflags tells.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -123,7 +123,7 @@ mod tests {
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
                 pages(&places, numbers, time, &Interrupt::default()).unwrap()
             });
-            // As the kernel does when page 65 is used, and the second huge one, once all are marked.
+            // As the kernel does once page 65 and the second huge one are used.
             let file = OpenOptions::new().read(true).write(true).open(&bitmap).unwrap();
             while read(&file, 4).unwrap() == 0 && !looks.is_finished() {
                 thread::yield_now();

@@ -7,8 +7,9 @@
 //! The process goes on meanwhile. What it gave back since can't be read, and is left out.
 //!
 //! Where it read memory that it never wrote, the kernel's one page of zeros is mapped, again and
-//! again: it takes nothing, and pagemap does not tell it from a page of the process. But smaps does
-//! not count it, so pages of zeros are left out as far as pagemap has more than smaps.
+//! again: it takes nothing, and pagemap tells it from a page of the process only as it tells those
+//! that are shared since a fork. So pages that are not the process's alone are read, and left out
+//! if they are zeros.
 
 use super::idle;
 use super::population::Population;
@@ -32,14 +33,6 @@ const NUMBER: u64 = (1 << 55) - 1;
 
 /// Entries that are read at a time.
 const ENTRIES: usize = 4096;
-
-/// A private mapping that has anonymous pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapping {
-    addresses: Range<u64>,
-    /// Pages of its own that are resident.
-    anonymous: u64,
-}
 
 /// Consecutive pages that are resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,30 +73,22 @@ impl Process {
         let mut process = Process { pid, mem, runs: Vec::new(), pages: 0, swapped: 0, idle };
         let unused = idle.map(|time| {
             let mut numbers = Vec::new();
-            for Mapping { addresses, .. } in &mappings {
+            for range in &mappings {
                 let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
-                each_entry(&pagemap, addresses, add).map_err(failed)?;
+                each_entry(&pagemap, range, add).map_err(failed)?;
             }
             idle::pages(&idle::KERNEL, numbers, time, interrupt)
         });
         let unused = unused.transpose()?;
-        for Mapping { addresses, anonymous } in mappings {
+        for range in mappings {
             interrupt.check()?;
-            let mut present = 0;
-            each_entry(&pagemap, &addresses, |_, entry| present += u64::from(is_anonymous(entry)))
-                .map_err(failed)?;
-            let mut zeros = present.saturating_sub(anonymous);
-            each_entry(&pagemap, &addresses, |address, entry| {
+            each_entry(&pagemap, &range, |address, entry| {
                 process.swapped += u64::from(entry & SWAPPED != 0);
                 let is_wanted = unused.as_ref().is_none_or(|of| of.contains(&(entry & NUMBER)));
-                if !is_anonymous(entry) || !is_wanted {
-                    return;
+                let may_be_own = || entry & MAPPED_ONCE != 0 || !process.is_zeros(address);
+                if is_anonymous(entry) && is_wanted && may_be_own() {
+                    process.add(address);
                 }
-                if zeros > 0 && entry & MAPPED_ONCE == 0 && process.is_zeros(address) {
-                    zeros -= 1;
-                    return;
-                }
-                process.add(address);
             })
             .map_err(failed)?;
         }
@@ -193,25 +178,22 @@ fn each_entry(
     Ok(())
 }
 
-/// Returns the private mappings that have anonymous pages, in memory or swapped out.
-fn mappings(smaps: &str) -> Vec<Mapping> {
+/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
+fn mappings(smaps: &str) -> Vec<Range<u64>> {
     let mut found = Vec::new();
-    let (mut mapping, mut anonymous, mut end) = (None, 0, 0);
+    let (mut mapping, mut end) = (None, 0);
     for line in smaps.lines() {
         if let Some((mut addresses, is_private)) = head(line) {
             // One that grew while smaps was read is told twice.
             addresses.start = addresses.start.max(end);
             end = addresses.end;
-            (mapping, anonymous) = (Some((addresses, is_private)), 0);
+            mapping = Some((addresses, is_private));
         }
-        if let Some(bytes) = crate::memory::bytes(line, "Anonymous") {
-            anonymous = bytes / PAGE_SIZE as u64;
-        }
-        // It is behind the other.
-        let swap = crate::memory::bytes(line, "Swap");
-        if swap.is_some_and(|swapped| anonymous > 0 || swapped > 0) {
-            let of = mapping.take().filter(|(_, is_private)| *is_private);
-            found.extend(of.map(|(addresses, _)| Mapping { addresses, anonymous }));
+        let has_some = ["Anonymous", "Swap"]
+            .iter()
+            .any(|name| crate::memory::bytes(line, name).is_some_and(|bytes| bytes > 0));
+        if has_some {
+            found.extend(mapping.take().filter(|(_, is_private)| *is_private).map(|(of, _)| of));
         }
     }
     found
@@ -251,16 +233,14 @@ mod tests {
             3000-4800 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
             4800-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\nSwap: 0 kB\n\
             5000-6000 r--p 00000000 00:00 7 /a b\nAnonymous: 0 kB\nSwap: 0 kB\n";
-        let expected = [0x1000..0x3000, 0x3000..0x4000, 0x4000..0x4800];
-        let expected: Vec<_> = expected.into_iter().zip([2, 0, 0]).collect();
-        let found = mappings(smaps).into_iter().map(|of| (of.addresses, of.anonymous));
-        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(mappings(smaps), [0x1000..0x3000, 0x3000..0x4000, 0x4000..0x4800]);
     }
 
     #[test]
     fn memory_that_was_only_read_is_not_counted() {
-        // As calloc has it from the system: never written, but for one page, or a huge one.
-        let pages = 4000;
+        // So much malloc always has from the system, so it is never written, but for one page, or a
+        // huge one.
+        let pages = 10240;
         let mut own = vec![0_u8; pages * PAGE_SIZE];
         own[2000 * PAGE_SIZE] = 1;
         let read: usize = own.iter().step_by(PAGE_SIZE).map(|byte| usize::from(*byte)).sum();

@@ -5,9 +5,16 @@
 mod support;
 
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use support::{PAGE, UZRAM, end, noise, text, write_all};
+
+/// Someone who may read less.
+const NOBODY: u32 = 65534;
 
 fn analyze(args: &[&str], paths: &[PathBuf]) -> Value {
     let mut command = Command::new(UZRAM);
@@ -43,11 +50,7 @@ fn what_is_recommended_can_be_asked_for() {
 #[test]
 fn a_process_is_looked_at_and_rows_are_appended() {
     let dir = tempfile::tempdir().unwrap();
-    let held = "a = bytes(range(256)) * 65536; print(1, flush=True); import sys; sys.stdin.read()";
-    let mut python = Command::new("python3");
-    python.args(["-c", held]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut python = python.spawn().unwrap();
-    std::io::Read::read_exact(python.stdout.as_mut().unwrap(), &mut [0; 2]).unwrap();
+    let mut python = python("a = bytes(range(256)) * 65536", &[]);
     let (pid, rows) = (python.id().to_string(), dir.path().join("rows"));
     let args = ["--pid", &pid, "--try", "lz4", "--block", "4K", "--parquet"];
     for round in 1..=2 {
@@ -65,6 +68,112 @@ fn a_process_is_looked_at_and_rows_are_appended() {
     python.wait().unwrap();
     let gone = end(Command::new(UZRAM).args(["analyze", "--pid", &pid]));
     assert!(gone.code == Some(1) && gone.err.contains("can't be read"), "{gone:?}");
+}
+
+/// A Python process that has run `code`, and waits.
+fn python(code: &str, args: &[&Path]) -> Child {
+    let mut python = Command::new("python3");
+    let code = format!("{code}\nprint(1, flush=True); import sys; sys.stdin.read()");
+    python.args(["-c", &code]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut python = python.spawn().unwrap();
+    std::io::Read::read_exact(python.stdout.as_mut().unwrap(), &mut [0; 2]).unwrap();
+    python
+}
+
+#[test]
+fn names_may_be_of_any_bytes_and_pages_that_were_only_read_do_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(OsStr::from_bytes(b"a\xff b"));
+    std::fs::write(&path, text(1, 4 * PAGE)).unwrap();
+    let code = "import sys, mmap
+file = open(sys.argv[1], 'rb')
+mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+open('/proc/self/comm', 'wb').write(b'odd\\xff')
+zeros = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+zeros[5] = 1
+assert sum(zeros[::4096]) == 0";
+    let mut python = python(code, &[&path]);
+    let pid = python.id().to_string();
+    let told = analyze(&["--pid", &pid, "--try", "zstd:1", "--block", "4K"], &[]);
+    assert_eq!(told["source"]["name"], format!("{pid} odd\u{fffd}"));
+    let bytes = told["data_bytes"].as_u64().unwrap();
+    assert!((1 << 20..48 << 20).contains(&bytes), "{bytes}");
+    let rows = told["candidates"].as_array().unwrap();
+    let recommended = rows.iter().find(|row| row["is_recommended"] == true).unwrap();
+    assert_eq!(recommended["dictionary_bytes"], 0, "there is no file to train one with");
+    let run: Vec<_> = told["advice"]["run"].as_array().unwrap().iter().collect();
+    assert_eq!(run, ["--limit SIZE", "--algorithm zstd --level 1", "--block 4K"]);
+    drop(python.stdin.take());
+    python.wait().unwrap();
+}
+
+#[test]
+fn a_report_is_not_lost_when_its_rows_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, rows, empty] = ["file", "rows", "empty"].map(|name| dir.path().join(name));
+    write_all(dir.path(), &[("file", text(1, 100 * PAGE)), ("empty", Vec::new())]);
+    let ask = |rows: &Path| {
+        let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
+        end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
+    };
+    // What is not seen beforehand.
+    symlink("file", dir.path().join(".rows.saving")).unwrap();
+    let ended = ask(&rows);
+    assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
+    assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
+    // What is: nothing is tried.
+    let ended = ask(&file);
+    assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
+    assert_eq!(ended.out, "");
+    let ended = ask(&empty);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(std::fs::read(&empty).unwrap().starts_with(b"PAR1"));
+    // What the mask leaves.
+    let mut shell = Command::new("sh");
+    let line = "umask 027; exec \"$0\" analyze --try lz4 --block 4K --parquet \"$1\" \"$2\"";
+    let masked = dir.path().join("masked");
+    let ended = end(shell.args(["-c", line, UZRAM]).args([&masked, &file]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(std::fs::metadata(&masked).unwrap().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn why_a_file_can_not_be_read_is_told() {
+    const NAME: &str = "why_a_file_can_not_be_read_is_told";
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("mine", text(1, 600 * PAGE)), ("open", text(2, 600 * PAGE))]);
+    let mode = |name: &str, mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(dir.path().join(name), permissions).unwrap();
+    };
+    mode("", 0o777);
+    mode("open", 0o644);
+    mode("mine", 0o000);
+    // Root reads everything, so it has to be someone else who runs the command.
+    let is_root = std::fs::File::open(dir.path().join("mine")).is_ok();
+    let ask = |args: &[&str], name: &str| {
+        let mut command = Command::new(UZRAM);
+        command.args(args).arg(dir.path().join(name)).current_dir("/");
+        let command = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command };
+        command.output().map(support::Ended::from)
+    };
+    let analyze = ["analyze", "--try", "lz4", "--block", "4K"];
+    let ended = match ask(&analyze, "") {
+        Ok(ended) => ended,
+        Err(error) => {
+            eprintln!("{NAME}: skipped, nobody may not run the binary: {error}");
+            return;
+        }
+    };
+    assert!(ended.code == Some(0) && ended.out.contains("2.3 MiB in 1 file"), "{ended:?}");
+    assert!(ended.err.contains("/mine': Permission denied"), "{ended:?}");
+    let out = dir.path().join("out");
+    let train = ["train-dictionary", "-o", out.to_str().unwrap()];
+    for args in [&analyze[..], &train] {
+        let ended = ask(args, "mine").unwrap();
+        assert!(ended.code == Some(1) && ended.out.is_empty(), "{ended:?}");
+        assert!(ended.err.contains("/mine': Permission denied"), "{ended:?}");
+    }
 }
 
 #[test]

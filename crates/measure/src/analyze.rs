@@ -13,7 +13,6 @@ mod args;
 mod candidate;
 mod forecast;
 mod idle;
-mod mappings;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod population;
@@ -29,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
 use crate::pages::{self, FilePlan, SkippedFiles, Wanted};
 use crate::progress::Progress;
-use crate::text::{escaped, json};
+use crate::text::{counted, escaped, json};
 pub use args::AnalyzeArgs;
 use candidate::Candidate;
 use population::{Files, Population};
@@ -67,7 +66,7 @@ pub fn forecast(
     let expected = |&block: &usize| {
         let candidate = Candidate { kind: candidate::Kind { codec, level }, block };
         let trial = Trial::new(&candidate, None, &sample, &interrupt)?;
-        let forecast = forecast::of(&candidate, &trial, &sample);
+        let forecast = forecast::of(&candidate, None, &trial, &sample);
         Ok(Expected { block, memory: forecast.memory as u64, error: forecast.error as u64 })
     };
     blocks.iter().map(expected).collect()
@@ -79,49 +78,45 @@ pub fn forecast(
 /// There is nothing to be read, a device fails, or Ctrl-C.
 pub fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     #[cfg(feature = "parquet")]
-    if let Some(path) = &args.parquet {
-        // Better now than after the work.
-        parquet::check(path)?;
-    }
+    args.parquet.as_deref().map_or(Ok(()), parquet::check)?;
     let skipped = SkippedFiles::default();
     let report = match args.process {
         Some(pid) => {
             let process = Process::new(pid, args.idle, interrupt)?;
-            report(args, &process, process.source(), interrupt)
+            report(args, &process, process.source(), interrupt)?
         }
         None => {
-            let plan = pages::plan(&args.paths, None, Wanted::All, &skipped, interrupt)?;
+            let plan = pages::plan(&args.paths, None, Wanted::Readable, &skipped, interrupt)?;
             report(args, &Files::new(&plan, &skipped), of_files(args, &plan), interrupt)
+                .map_err(|error| skipped.explain(error))?
         }
     };
-    let warnings = skipped.lines();
-    let report = match report {
-        // What was skipped may be why.
-        Err(failure) if !warnings.is_empty() => {
-            return Ok(Outcome { text: String::new(), warnings, failure: Some(failure) });
-        }
-        report => report?,
-    };
+    let failure = unread(&report).or_else(|| append(args, &report, interrupt).err());
     let text = if args.json { json(&report) } else { table::render(&report) };
-    #[cfg(feature = "parquet")]
-    if let Some(path) = &args.parquet
-        && let Err(failure) = parquet::append(path, &report, interrupt)
-    {
-        return Ok(Outcome { text, warnings, failure: Some(failure) });
-    }
-    Ok(Outcome { text, warnings, failure: unread(&report) })
+    Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns the failure that most of the sample could not be read: the rest says little of it.
+/// Returns why the figures are not to be relied on, if so.
 fn unread(report: &Report) -> Option<Error> {
-    (report.clusters_unread > report.clusters).then(|| {
-        let all = report.clusters + report.clusters_unread;
-        let unread = report.clusters_unread;
+    let Report { clusters, clusters_unread: unread, .. } = *report;
+    (unread > clusters).then(|| {
         Error::Failed(format!(
-            "{unread} of {all} pieces of 64 KiB could not be read, and the rest may differ; ask as \
-             a user who may read all"
+            "{unread} of {} could not be read, so the figures are of the least part, and are \
+             appended to no file; try again",
+            counted(clusters + unread, "piece")
         ))
     })
+}
+
+/// Appends the rows to the file that is asked for.
+#[cfg(feature = "parquet")]
+fn append(args: &AnalyzeArgs, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
+    args.parquet.as_deref().map_or(Ok(()), |path| parquet::append(path, report, interrupt))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn append(_: &AnalyzeArgs, _: &Report, _: &Interrupt) -> Result<(), Error> {
+    Ok(())
 }
 
 fn of_files(args: &AnalyzeArgs, plan: &FilePlan) -> Source {
@@ -141,19 +136,20 @@ fn report(
     let bytes = sample.bytes() * 2 * candidates.len() as u64;
     let progress = Progress::new("trying", bytes);
     let mut rows = Vec::new();
-    for &block in &args.blocks {
+    for of_block in candidates.chunk_by(|one, other| one.block == other.block) {
         let mut dictionary = None;
         for with_dictionary in [false, true] {
             if with_dictionary {
-                dictionary = sample.dictionary(block);
+                dictionary = sample.dictionary(of_block[0].block);
                 interrupt.check()?;
             }
             if with_dictionary && dictionary.is_none() {
                 continue;
             }
-            for candidate in candidates.iter().filter(|one| one.block == block) {
+            for candidate in of_block {
                 let trial = Trial::new(candidate, dictionary.as_ref(), &sample, interrupt)?;
-                rows.push(row(candidate, &trial, &sample));
+                let forecast = forecast::of(candidate, dictionary.as_ref(), &trial, &sample);
+                rows.push(Row::new(candidate, &trial, &forecast, &sample));
                 progress.advance(sample.bytes());
             }
         }
@@ -162,7 +158,25 @@ fn report(
     Ok(Report::new(source, &sample, rows))
 }
 
-fn row(candidate: &Candidate, trial: &Trial, sample: &Sample) -> Row {
-    let forecast = forecast::of(candidate, trial, sample);
-    Row::new(candidate, trial, &forecast, sample)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_least_part_are_a_failure() {
+        let report = |clusters, clusters_unread| Report {
+            source: Source::default(),
+            data_bytes: 1 << 30,
+            sample_bytes: clusters << 16,
+            clusters,
+            clusters_in_all: 1 << 14,
+            clusters_unread,
+            is_all: false,
+            candidates: Vec::new(),
+            advice: Default::default(),
+        };
+        assert!(unread(&report(1024, 0)).is_none() && unread(&report(512, 512)).is_none());
+        let error = unread(&report(221, 803)).unwrap().to_string();
+        assert!(error.starts_with("803 of 1024 pieces could not be read"), "{error}");
+    }
 }

@@ -17,6 +17,8 @@ const SPARE: f64 = 1.25;
 pub(super) struct Advice {
     /// The memory that is saved, of the data's.
     pub(super) saved_bytes: u64,
+    /// `uzram run` with these options and a program gives it such memory; told of a process.
+    pub(super) run: Option<Vec<String>>,
     /// `uzram serve` with these options makes such a disk.
     pub(super) serve: Vec<String>,
     /// What has to be done before.
@@ -25,32 +27,28 @@ pub(super) struct Advice {
     pub(super) kernel: Vec<String>,
 }
 
-/// Returns the place of the row that is recommended.
-pub(super) fn best<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<usize> {
+/// Returns the place of the row that is recommended, of some.
+pub(super) fn best<'r>(rows: impl Iterator<Item = (usize, &'r Row)>) -> Option<usize> {
     let cost = |row: &Row| {
         let time = row.store_nanoseconds + row.read_one_nanoseconds;
         row.memory_bytes as f64 * time.max(1.0).powf(TIME_POWER)
     };
-    let costs = rows.map(cost).enumerate();
+    let costs = rows.map(|(place, row)| (place, cost(row)));
     costs.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
 impl Advice {
-    /// For data of so many bytes.
-    pub(super) fn new(data: u64, best: Option<usize>, rows: &[Row]) -> Self {
+    /// For data of so many bytes, which may be a process's.
+    pub(super) fn new(data: u64, is_process: bool, best: Option<usize>, rows: &[Row]) -> Self {
         let Some(row) = best.and_then(|best| rows.get(best)) else { return Advice::default() };
         let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
-        let has_dictionary = row.dictionary_bytes > 0;
-        let level = if has_dictionary { String::new() } else { format!(" --level {}", row.level) };
-        let mut serve = vec![
-            format!("--size {}M", mib(data as f64)),
-            format!("--algorithm {}{level}", row.algorithm),
-            format!("--block {}K", row.block_bytes >> 10),
-            format!("--mem-limit {limit}M"),
-        ];
-        let before = has_dictionary.then(|| {
-            // It sets all parameters.
-            serve.push(format!("--set 'algorithm_params=level={} dict=FILE'", row.level));
+        let codec = format!("--algorithm {} --level {}", row.algorithm, row.level);
+        let block = format!("--block {}K", row.block_bytes >> 10);
+        let run = is_process.then(|| vec!["--limit SIZE".into(), codec.clone(), block.clone()]);
+        let size = format!("--size {}M", mib(data as f64));
+        let mut serve = vec![size, codec, block, format!("--mem-limit {limit}M")];
+        let before = (row.dictionary_bytes > 0).then(|| {
+            serve.push("--set algorithm_params=dict=FILE".to_owned());
             format!(
                 "uzram train-dictionary --size {} --block {}K PATH... -o FILE",
                 row.dictionary_bytes,
@@ -58,7 +56,7 @@ impl Advice {
             )
         });
         let saved_bytes = data.saturating_sub(row.memory_bytes);
-        Advice { saved_bytes, serve, before, kernel: kernel(data, rows) }
+        Advice { saved_bytes, run, serve, before, kernel: kernel(data, rows) }
     }
 
     /// Returns what is printed below the table.
@@ -66,14 +64,17 @@ impl Advice {
         if self.serve.is_empty() {
             return String::new();
         }
-        if self.saved_bytes == 0 {
-            return "\nCompression does not pay: no candidate takes less than the data\n"
-                .to_owned();
+        let mut text = match self.saved_bytes {
+            0 => "\nCompression does not pay here: it saves nothing. What comes nearest (*):\n"
+                .into(),
+            bytes => format!("\nRecommended (*), which saves {}:\n", human(bytes)),
+        };
+        text.extend(self.before.iter().map(|line| format!("  {line}\n")));
+        if let Some(run) = &self.run {
+            text += &format!("  uzram run {} -- PROGRAM\n", run.join(" "));
+            text += "or, as a disk to swap to:\n";
         }
-        let before = self.before.iter().map(|line| format!("  {line}\n"));
-        let serve = format!("  uzram serve {}\n", self.serve.join(" "));
-        let mut text = format!("\nRecommended (*), which saves {}:\n", human(self.saved_bytes));
-        text.extend(before.chain([serve]));
+        text += &format!("  uzram serve {}\n", self.serve.join(" "));
         if !self.kernel.is_empty() {
             text += "or, with the kernel's zram, as root:\n";
             text.extend(self.kernel.iter().map(|line| format!("  {line}\n")));
@@ -85,9 +86,9 @@ impl Advice {
 /// Returns how the kernel's device is set up with the best candidate that it has too.
 fn kernel(data: u64, rows: &[Row]) -> Vec<String> {
     let is_the_kernels =
-        |row: &&Row| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
-    let theirs: Vec<&Row> = rows.iter().filter(is_the_kernels).collect();
-    let Some(row) = best(theirs.iter().copied()).map(|best| theirs[best]) else {
+        |(_, row): &(usize, &Row)| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
+    let theirs = rows.iter().enumerate().filter(is_the_kernels);
+    let Some(row) = best(theirs).map(|best| &rows[best]) else {
         return Vec::new();
     };
     let (algorithm, level) = (row.algorithm, row.level);
@@ -129,25 +130,36 @@ mod tests {
 
     #[test]
     fn twice_the_time_has_to_save_a_tenth() {
-        let of = |memory| best([row(1000, 100.0, 4096, 0), row(memory, 200.0, 4096, 0)].iter());
+        let rows = |memory| [row(1000, 100.0, 4096, 0), row(memory, 200.0, 4096, 0)];
+        let of = |memory| best(rows(memory).iter().enumerate());
         assert_eq!((of(890), of(910)), (Some(1), Some(0)));
-        assert_eq!(best([].iter()), None);
+        assert_eq!(best(rows(890).iter().enumerate().take(1)), Some(0));
+        assert_eq!(best([].iter().enumerate()), None);
     }
 
     #[test]
     fn the_kernel_gets_what_it_has() {
         let of = |mib: u64, block, dictionary| row(mib << 20, 10.0, block, dictionary);
         let rows = [of(100, 16384, 0), of(90, 4096, 9), of(200, 4096, 0)];
-        let advice = Advice::new(1 << 30, Some(1), &rows);
+        let advice = Advice::new(1 << 30, false, Some(1), &rows);
+        assert!(advice.run.is_none() && !advice.text().contains("uzram run"), "{advice:?}");
         let serve = advice.serve.join(" ");
-        let options = "--size 1024M --algorithm zstd --block 4K --mem-limit 113M";
-        assert_eq!(serve, format!("{options} --set 'algorithm_params=level=3 dict=FILE'"));
-        let plain = Advice::new(1 << 30, Some(0), &rows).serve.join(" ");
-        assert!(plain.contains("--algorithm zstd --level 3 --block 16K"), "{plain}");
-        let none = Advice::new(90 << 20, Some(1), &rows);
-        assert!(none.text().contains("does not pay") && none.text().lines().count() == 2);
+        let options = "--size 1024M --algorithm zstd --level 3 --block 4K --mem-limit 113M";
+        assert!(serve.starts_with(options) && serve.ends_with("dict=FILE"), "{serve}");
         assert!(advice.before.as_ref().unwrap().contains("--size 9 --block 4K"), "{advice:?}");
         assert!(advice.kernel.contains(&"echo 250M > /sys/block/zram$N/mem_limit".to_owned()));
-        assert!(Advice::new(1, Some(0), &rows[..1]).kernel.is_empty(), "none of pages was tried");
+        let none = Advice::new(1, false, Some(0), &rows[..1]);
+        assert!(none.kernel.is_empty(), "none of pages was tried");
+    }
+
+    #[test]
+    fn a_process_is_run_with_it_and_what_saves_nothing_does_not_pay() {
+        let advice = Advice::new(100 << 20, true, Some(0), &[row(30 << 20, 10.0, 16384, 0)]);
+        let run = "  uzram run --limit SIZE --algorithm zstd --level 3 --block 16K -- PROGRAM\n";
+        assert!(advice.text().contains(run), "{}", advice.text());
+        assert!(advice.text().contains("which saves 70.0 MiB"), "{}", advice.text());
+        let advice = Advice::new(100 << 20, false, Some(0), &[row(102 << 20, 10.0, 4096, 0)]);
+        assert!(advice.text().contains("does not pay"), "{}", advice.text());
+        assert!(!advice.text().contains("Recommended"), "{}", advice.text());
     }
 }

@@ -19,8 +19,9 @@ const SAMPLE_MIN: u64 = 1 << 20;
 /// that may be off since only a sample was stored, and how much processor time it takes to store a
 /// page and to read one. Recommends one of them: twice the time has to save a tenth of the memory.
 ///
-/// A dictionary is trained with a quarter of the sample, and tried on the rest. A process goes on
-/// while it is read. Nothing is written to disk but the file of --parquet.
+/// A dictionary is trained with a quarter of the sample, 8 MiB at most, and tried on the rest; for
+/// a process none is recommended, as there are no files to train one with. A process goes on while
+/// it is read. Nothing is written to disk but the file of --parquet.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("input").args(["paths", "process"]).required(true))]
 #[command(after_help = "\
@@ -28,7 +29,8 @@ Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 40
 
 Exit codes:
   0    it is told
-  1    a path or a process can't be read
+  1    a path or a process can't be read; or, below the report, most of the sample could not be, or
+       no rows could be appended
   2    wrong use
   130  interrupted
 

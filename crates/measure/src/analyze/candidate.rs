@@ -31,15 +31,32 @@ pub(super) struct Candidate {
     pub(super) block: usize,
 }
 
-/// Returns all that there are.
+/// Returns all that there are, each once.
 pub(super) fn all(kinds: &[Kind], blocks: &[usize]) -> Vec<Candidate> {
+    let named = |one: &Candidate| (one.block, one.kind.codec.name(), one.kind.level);
+    let mut all: Vec<Candidate> = Vec::new();
     let of_block = |&block: &usize| kinds.iter().map(move |&kind| Candidate { kind, block });
-    blocks.iter().flat_map(of_block).collect()
+    for candidate in blocks.iter().flat_map(of_block) {
+        if !all.iter().any(|one| named(one) == named(&candidate)) {
+            all.push(candidate);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_given_twice_is_tried_once() {
+        let kinds = ["lz4", "zstd:1", "lz4", "zstd:2"].map(|text| Kind::parse(text).unwrap());
+        let all = all(&kinds, &[4096, 16384, 4096]);
+        let found: Vec<_> = all.iter().map(|one| (one.block, one.kind.level)).collect();
+        let lz4 = kinds[0].level;
+        let expected = [(4096, lz4), (4096, 1), (4096, 2), (16384, lz4), (16384, 1), (16384, 2)];
+        assert_eq!(found, expected);
+    }
 
     #[test]
     fn a_level_may_be_given() {

@@ -11,6 +11,7 @@ use super::candidate::Candidate;
 use super::sample::{CLUSTER_PAGES, Sample};
 use super::trial::Trial;
 use crate::page::PAGE_SIZE;
+use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
 
 /// Bytes of an entry, and of an object in the header of its zspage: a number, and a bit.
@@ -28,6 +29,9 @@ const RETAINED: f64 = 1.0 / 512.0;
 /// Within so many standard errors 95 of 100 samples are.
 const STANDARD_ERRORS: f64 = 1.96;
 
+/// What is not seen in n clusters may, in 95 of 100 samples, still be so many of n of all.
+const UNSEEN: f64 = 3.0;
+
 /// What all the data come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Forecast {
@@ -40,7 +44,12 @@ pub(super) struct Forecast {
 }
 
 /// Returns what all the data would come to.
-pub(super) fn of(candidate: &Candidate, trial: &Trial, sample: &Sample) -> Forecast {
+pub(super) fn of(
+    candidate: &Candidate,
+    dictionary: Option<&Dictionary>,
+    trial: &Trial,
+    sample: &Sample,
+) -> Forecast {
     let scale = sample.population as f64 / trial.pages as f64;
     let order = (candidate.block / PAGE_SIZE).ilog2();
     // There are classes for every block.
@@ -67,32 +76,24 @@ pub(super) fn of(candidate: &Candidate, trial: &Trial, sample: &Sample) -> Forec
         block => slots / (block / PAGE_SIZE) as f64 + trial.same_filled as f64 * scale,
     };
     let grows = pool + headers + entries * ENTRY;
-    let memory = fixed(candidate, trial, sample) + grows;
-    let error = grows * error(trial, sample) + unseen(trial, sample);
-    Forecast { memory, error, pool }
-}
-
-/// Returns the bytes that may come where all that was seen is of one word, and takes nothing: of
-/// what is in fewer than three of so many clusters, 95 of 100 samples have some.
-fn unseen(trial: &Trial, sample: &Sample) -> f64 {
-    if trial.pages >= sample.population || trial.clusters.iter().any(|bytes| *bytes > 0) {
-        return 0.0;
-    }
-    let share = 3.0 / trial.clusters.len().max(3) as f64;
-    share * (sample.population * PAGE_SIZE as u64) as f64
+    let memory = fixed(candidate, dictionary, trial, sample) + grows;
+    Forecast { memory, error: error(trial, sample, grows), pool }
 }
 
 /// Returns the bytes that the device has without data, with a stream for each processor.
-fn fixed(candidate: &Candidate, trial: &Trial, sample: &Sample) -> f64 {
+fn fixed(
+    candidate: &Candidate,
+    dictionary: Option<&Dictionary>,
+    trial: &Trial,
+    sample: &Sample,
+) -> f64 {
     let empty = Config::new(sample.population * PAGE_SIZE as u64).and_then(|config| {
         let (block, algorithm) = (candidate.block, candidate.kind.codec);
-        let mut config = Config { block, algorithm, ..config };
-        config.params.level = Some(candidate.kind.level);
-        Device::new(config)
+        let level = Some(candidate.kind.level);
+        let params = Params { level, dictionary: dictionary.cloned() };
+        Device::new(Config { block, algorithm, params, ..config })
     });
-    let empty = empty.map_or(trial.empty, |device| device.mem_total());
-    // With a dictionary one stream was there, and its digest.
-    empty.max(trial.empty) as f64
+    empty.map_or(trial.empty, |device| device.mem_total()) as f64
 }
 
 /// Returns the classes that are open, with their objects: the set for which rounding up and the
@@ -129,23 +130,33 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
     open
 }
 
-/// Returns by what share the sum may be off, since clusters differ. Neighbours are compared, as
-/// clusters are spread evenly: what changes slowly from the first to the last is in the sample as
-/// it is in the data.
-fn error(trial: &Trial, sample: &Sample) -> f64 {
+/// Returns by how many bytes what `grows` with the data may be off, since clusters differ.
+/// Neighbours are compared, as clusters are spread evenly: what changes slowly from the first to
+/// the last is in the sample as it is in the data.
+fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     let clusters: Vec<f64> = trial.clusters.iter().map(|&bytes| bytes as f64).collect();
     let (count, sum) = (clusters.len() as f64, clusters.iter().sum::<f64>());
     let share = trial.pages as f64 / sample.population as f64;
-    if share >= 1.0 || sum == 0.0 {
+    if share >= 1.0 {
         return 0.0;
     }
-    if clusters.len() < 2 {
-        return 1.0;
-    }
     let squares: f64 = clusters.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
-    let variance = squares / (2.0 * (count - 1.0));
-    let of_mean = (variance * (1.0 - share) / count).sqrt();
-    STANDARD_ERRORS * of_mean / (sum / count)
+    let differing = match (clusters.len(), sum) {
+        (_, 0.0) => 0.0,
+        (1, _) => grows,
+        _ => {
+            let variance = squares / (2.0 * (count - 1.0));
+            let of_mean = (variance * (1.0 - share) / count).sqrt();
+            STANDARD_ERRORS * of_mean / (sum / count) * grows
+        }
+    };
+    // Clusters that are all alike tell nothing of others, nor do many without data of the few with.
+    let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
+    if squares > 0.0 && 2.0 * empty <= count {
+        return differing;
+    }
+    let rest = (sample.population * PAGE_SIZE as u64) as f64 * (1.0 - share);
+    differing.max(rest * (UNSEEN / count).min(1.0))
 }
 
 /// Returns how many clusters there are in all.
@@ -155,8 +166,112 @@ pub(super) fn clusters(sample: &Sample) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::candidate::Kind;
+    use super::super::population::{Loaded, Population};
+    use super::super::sample::CLUSTER;
     use super::*;
+    use crate::interrupt::Interrupt;
     use testkit::seed;
+
+    fn forecast_of(population: &dyn Population, sample_bytes: u64, nth: u64) -> Forecast {
+        let interrupt = Interrupt::default();
+        let sample = Sample::read(population, sample_bytes, seed(nth), &interrupt).unwrap();
+        let trial = Trial::new(&candidate(), None, &sample, &interrupt).unwrap();
+        of(&candidate(), None, &trial, &sample)
+    }
+
+    fn candidate() -> Candidate {
+        Candidate { kind: Kind { codec: zcomp::by_name("zstd").unwrap(), level: 1 }, block: 4096 }
+    }
+
+    fn noise(bytes: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
+        let mut noise = vec![0; bytes];
+        rng.fill(&mut noise);
+        noise
+    }
+
+    /// Zeros, but for the last pages.
+    struct Sparse {
+        pages: u64,
+        last: Vec<u8>,
+    }
+
+    impl Population for Sparse {
+        fn pages(&self) -> u64 {
+            self.pages
+        }
+
+        fn read(&self, first: u64, buf: &mut [u8]) -> bool {
+            buf.fill(0);
+            let from = self.pages - (self.last.len() / PAGE_SIZE) as u64;
+            for (page, number) in buf.chunks_mut(PAGE_SIZE).zip(first..) {
+                if let Some(nth) = number.checked_sub(from) {
+                    page.copy_from_slice(&self.last[nth as usize * PAGE_SIZE..][..PAGE_SIZE]);
+                }
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn what_a_sample_has_not_seen_is_in_the_error() {
+        let mut rng = fastrand::Rng::with_seed(seed(8));
+        for bytes in [8 << 20, 16 << 10] {
+            let last = noise(bytes, &mut rng);
+            for nth in 0..8 {
+                let sparse = Sparse { pages: 1 << 18, last: last.clone() };
+                let Forecast { memory, error, .. } = forecast_of(&sparse, 1 << 20, nth);
+                // Two MiB are for the table of slots.
+                let taken = (bytes + (2 << 20)) as f64;
+                assert!(memory + error > taken && memory - error < taken, "{memory} +- {error}");
+                assert!(error >= (160 << 20) as f64, "16 clusters of GiBs tell so little: {error}");
+            }
+            let all = Sparse { pages: (bytes / PAGE_SIZE) as u64, last: last.clone() };
+            assert!(forecast_of(&all, 64 << 20, 1).error == 0.0, "nothing is unseen");
+        }
+    }
+
+    #[test]
+    fn a_dictionary_gives_what_was_forecast_whatever_the_order_of_the_data() {
+        let mut rng = fastrand::Rng::with_seed(seed(9));
+        // Two kinds of data, each made of pieces of its own.
+        let pieces = [noise(6400, &mut rng), noise(6400, &mut rng)];
+        let orders: [fn(usize) -> bool; 3] =
+            [|nth| nth % 4 == 0, |nth| nth < 128, |nth| nth % 2 > 0];
+        for order in orders {
+            let kinds = (0..256).map(|nth| &pieces[usize::from(order(nth))]);
+            let clusters: Vec<Vec<u8>> = kinds
+                .map(|of| {
+                    // Half of it is what the kind has in common, half is noise.
+                    let mut cluster = noise(CLUSTER, &mut rng);
+                    for piece in cluster.chunks_mut(128) {
+                        piece[..64].copy_from_slice(&of.as_chunks::<64>().0[rng.usize(0..100)]);
+                    }
+                    cluster
+                })
+                .collect();
+            let pages = clusters.concat();
+            let interrupt = Interrupt::default();
+            let sample = Sample::read(&Loaded(&pages), u64::MAX, seed(9), &interrupt).unwrap();
+            let dictionary = sample.dictionary(4096).unwrap();
+            let trial = Trial::new(&candidate(), Some(&dictionary), &sample, &interrupt).unwrap();
+            let Forecast { memory, error, .. } =
+                of(&candidate(), Some(&dictionary), &trial, &sample);
+            let config = Config::new(pages.len() as u64).unwrap();
+            let params = Params { level: Some(1), dictionary: Some(dictionary) };
+            let algorithm = candidate().kind.codec;
+            let device = Device::new(Config { algorithm, params, ..config }).unwrap();
+            device.write(0, &pages).unwrap();
+            let mut taken = 0.0;
+            // What it kept for stores to come is given back soon.
+            testkit::wait::until("it takes what was forecast", || {
+                taken = device.mem_total() as f64;
+                println!("{memory} +- {error}, and it takes {taken}");
+                (memory - taken).abs() < 0.03 * taken + 1.5 * error
+            });
+            assert!(taken < 0.7 * pages.len() as f64, "it gives nothing: {taken}");
+        }
+    }
 
     fn classes() -> Vec<ClassShape> {
         Geometry::Native { order: 0 }.table().unwrap().classes().to_vec()

@@ -1,13 +1,12 @@
 //! Rows of many runs, and many machines, in one Parquet file.
 //!
 //! A run adds a row group. What is there is copied as it is, and the new file takes the old one's
-//! place when it is complete; who finds another one at that waits for it.
+//! place when it is complete; who finds another one at that waits for it a while.
 
 use super::report::Report;
 use super::row::Row;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::process_status::masked;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
@@ -19,8 +18,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 use rustix::io::Errno;
+use std::fmt::Display;
 use std::fs::{File, read_to_string};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -49,56 +49,63 @@ const SCHEMA: &str = "message uzram_analyze {
     required boolean is_recommended;
 }";
 
-/// Permissions of a new file, of which the process's mask takes some.
-const MODE: u32 = 0o666;
-
-/// How long another one is waited for that appends to the file: that takes it milliseconds.
-const OTHERS: Duration = Duration::from_secs(30);
+/// How long another is waited for that appends, and how often it is looked whether it has ended.
+const WAIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(20);
 
-fn failed(path: &Path, why: &dyn std::fmt::Display) -> Error {
-    let remedy = "give --parquet a file of this command's, or a new one where it may write";
-    Error::of_file(path, "can't be appended to", why, remedy)
-}
-
-/// Checks that a file can be appended to, if it is there.
+/// Checks that rows can be appended to what is there: better now than after the work.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
-    let read = |file: File| -> Result<(), ParquetError> {
-        rows_of(&file, &parse_message_type(SCHEMA)?).map(drop)
-    };
-    before(path)?.map_or(Ok(()), |file| read(file).map_err(|why| failed(path, &why)))
-}
-
-/// Opens the file that is there; `None`: there is none, or an empty one.
-fn before(path: &Path) -> Result<Option<File>, Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(why) => return Err(failed(path, &why)),
-    };
-    let bytes = file.metadata().map_err(|why| failed(path, &why))?.len();
-    Ok(Some(file).filter(|_| bytes > 0))
+    let check = |before| copied(before, &parse_message_type(SCHEMA)?).map(drop);
+    match before(path).map_err(|why| failed(path, &why))? {
+        Some(before) => check(before).map_err(|why| failed(path, &why)),
+        None => Ok(()),
+    }
 }
 
 /// Appends a row for each candidate.
 pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
-    let until = Instant::now() + OTHERS;
+    let failed = |why: &dyn Display| failed(path, why);
+    let until = Instant::now() + WAIT;
     let mut file = loop {
-        match AtomicFile::new(path, masked(MODE)) {
-            Err(why) if Errno::from_io_error(&why) == Some(Errno::BUSY) => {
-                if Instant::now() >= until {
-                    return Err(failed(path, &"another program is writing it"));
-                }
+        match AtomicFile::new(path, mode()) {
+            Ok(file) => break file,
+            Err(why) if Errno::from_io_error(&why) != Some(Errno::BUSY) => {
+                return Err(failed(&why));
             }
-            file => break file.map_err(|why| failed(path, &why))?,
+            Err(_) if Instant::now() > until => {
+                return Err(failed(&"another program is writing it, so try again"));
+            }
+            Err(_) => interrupt.check()?,
         }
-        interrupt.check()?;
         sleep(TICK);
     };
     // Only now, as no one else replaces it meanwhile.
-    let before = before(path)?;
-    write(&mut file, before, report).map_err(|why| failed(path, &why))?;
-    file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(path, &why))
+    let before = before(path).map_err(|why| failed(&why))?;
+    write(&mut file, before, report).map_err(|why| failed(&why))?;
+    file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(&why))
+}
+
+fn failed(path: &Path, why: &dyn Display) -> Error {
+    let remedy = "give --parquet a file of this command's, or a new one where it may write";
+    Error::of_file(path, "can't be appended to", why, remedy)
+}
+
+/// Returns the file that is there, if it has anything in it.
+fn before(path: &Path) -> io::Result<Option<File>> {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    match opened {
+        Ok((len, file)) => Ok((len > 0).then_some(file)),
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Returns the permissions of a new file: what the process's mask leaves.
+fn mode() -> u32 {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    0o666 & !mask.unwrap_or(0o077)
 }
 
 fn write(
@@ -118,13 +125,13 @@ fn write(
     writer.close().map(drop)
 }
 
-/// Opens a file that has the same columns.
-fn rows_of(before: &File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
-    let reader = SerializedFileReader::new(before.try_clone()?)?;
-    if reader.metadata().file_metadata().schema() != schema {
-        return Err(ParquetError::General("it has other columns".to_owned()));
+/// Opens a file whose row groups can be copied.
+fn copied(before: File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
+    let reader = SerializedFileReader::new(before)?;
+    match reader.metadata().file_metadata().schema() == schema {
+        true => Ok(reader),
+        false => Err(ParquetError::General("it has other columns".to_owned())),
     }
-    Ok(reader)
 }
 
 /// Copies all row groups of a file that has the same columns.
@@ -134,7 +141,7 @@ fn copy<W: Write + Send>(
     schema: &Type,
 ) -> Result<(), ParquetError> {
     let chunks = before.try_clone()?;
-    let reader = rows_of(&before, schema)?;
+    let reader = copied(before, schema)?;
     for group in reader.metadata().row_groups() {
         let mut copied = writer.next_row_group()?;
         for column in group.columns() {
@@ -236,13 +243,17 @@ mod tests {
         }
     }
 
+    fn append(path: &Path, report: &Report) -> Result<(), Error> {
+        super::append(path, report, &Interrupt::default())
+    }
+
     #[test]
     fn rows_are_appended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.parquet");
-        append(&path, &report("a", &[5, 7]), &Interrupt::default()).unwrap();
-        append(&path, &report("b", &[9]), &Interrupt::default()).unwrap();
-        append(&path, &report("c", &[7]), &Interrupt::default()).unwrap();
+        append(&path, &report("a", &[5, 7])).unwrap();
+        append(&path, &report("b", &[9])).unwrap();
+        append(&path, &report("c", &[7])).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 3);
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
@@ -266,45 +277,41 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, b"no rows").unwrap();
-        let error =
-            append(&path, &report("a", &[1]), &Interrupt::default()).unwrap_err().to_string();
+        let error = append(&path, &report("a", &[1])).unwrap_err().to_string();
         assert!(error.contains("can't be appended to") && error.contains("/f'"), "{error}");
+        assert_eq!(check(&path).unwrap_err().to_string(), error, "it is told beforehand");
         assert_eq!(std::fs::read(&path).unwrap(), b"no rows");
         let mut other = Vec::new();
         let schema = Arc::new(parse_message_type("message m { required int32 x; }").unwrap());
         let writer = SerializedFileWriter::new(&mut other, schema, Arc::default()).unwrap();
         writer.close().unwrap();
         std::fs::write(&path, &other).unwrap();
-        let error =
-            append(&path, &report("a", &[1]), &Interrupt::default()).unwrap_err().to_string();
+        let error = append(&path, &report("a", &[1])).unwrap_err().to_string();
         assert!(error.contains("it has other columns"), "{error}");
-        assert_eq!(check(&path).unwrap_err().to_string(), error);
+        assert_eq!(check(&path).unwrap_err().to_string(), error, "it is told beforehand");
         assert_eq!(std::fs::read(&path).unwrap(), other);
-        // One without anything is taken for a new one.
-        std::fs::write(&path, b"").unwrap();
-        check(&path).unwrap();
-        append(&path, &report("a", &[1]), &Interrupt::default()).unwrap();
-        check(&path).unwrap();
     }
 
     #[test]
-    fn those_who_append_at_a_time_wait_for_each_other() {
+    fn an_empty_file_is_a_new_one_and_another_that_appends_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f.parquet");
+        let path = dir.path().join("f");
+        check(&path).unwrap();
+        File::create(&path).unwrap();
+        check(&path).unwrap();
+        let other = AtomicFile::new(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            for nth in 0..8 {
-                let path = &path;
-                scope.spawn(move || {
-                    append(path, &report("a", &[nth]), &Interrupt::default()).unwrap();
-                });
-            }
+            let appends = scope.spawn(|| append(&path, &report("a", &[1])));
+            sleep(5 * TICK);
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "it did not wait");
+            drop(other);
+            appends.join().unwrap().unwrap();
         });
-        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-        assert_eq!(reader.metadata().num_row_groups(), 8);
-        let held = AtomicFile::new(&path, MODE).unwrap();
+        check(&path).unwrap();
+        let held = AtomicFile::new(&path, 0o600).unwrap();
         let interrupt = Interrupt::default();
         interrupt.set();
-        let ended = append(&path, &report("a", &[1]), &interrupt);
+        let ended = super::append(&path, &report("a", &[1]), &interrupt);
         assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
         drop(held);
     }

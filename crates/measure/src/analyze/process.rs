@@ -5,16 +5,20 @@
 //!   runs, one behind the other -> /proc/PID/mem
 //! ```
 //! The process goes on meanwhile. What it gave back since can't be read, and is left out.
+//!
+//! Where it read memory that it never wrote, the kernel's one page of zeros is mapped, again and
+//! again: it takes nothing, and pagemap tells it from a page of the process only as it tells those
+//! that are shared since a fork. So pages that are not the process's alone are read, and left out
+//! if they are zeros.
 
 use super::idle;
-use super::mappings::mappings;
 use super::population::Population;
 use super::report::Source;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::page::PAGE_SIZE;
+use crate::page::{PAGE_SIZE, same_filled};
 use rustix::io::Errno;
-use std::fs::{File, read};
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -24,6 +28,7 @@ use std::time::Duration;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
+const MAPPED_ONCE: u64 = 1 << 56;
 const NUMBER: u64 = (1 << 55) - 1;
 
 /// Entries that are read at a time.
@@ -60,67 +65,39 @@ impl Process {
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        // Names of files may be of any bytes.
-        let smaps = read(format!("/proc/{pid}/smaps")).map_err(failed)?;
+        // Names of files are of any bytes.
+        let smaps = fs::read(format!("/proc/{pid}/smaps")).map_err(failed)?;
         let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
         let mem = File::open(format!("/proc/{pid}/mem")).map_err(failed)?;
         let mut process = Process { pid, mem, runs: Vec::new(), pages: 0, swapped: 0, idle };
         let unused = idle.map(|time| {
             let mut numbers = Vec::new();
-            for mapping in &mappings {
+            for range in &mappings {
                 let add = |_, entry| numbers.extend(is_anonymous(entry).then_some(entry & NUMBER));
-                each_entry(&pagemap, &mapping.range, add).map_err(failed)?;
+                each_entry(&pagemap, range, add).map_err(failed)?;
             }
-            idle::pages(&idle::Kernel::default(), numbers, time, interrupt)
+            idle::pages(&idle::KERNEL, numbers, time, interrupt)
         });
         let unused = unused.transpose()?;
-        for mapping in mappings {
+        for range in mappings {
             interrupt.check()?;
-            let (mut runs, mut present) = (Vec::new(), 0);
-            each_entry(&pagemap, &mapping.range, |address, entry| {
+            each_entry(&pagemap, &range, |address, entry| {
                 process.swapped += u64::from(entry & SWAPPED != 0);
                 let is_wanted = unused.as_ref().is_none_or(|of| of.contains(&(entry & NUMBER)));
-                if is_anonymous(entry) {
-                    present += 1;
-                    if is_wanted {
-                        extend(&mut runs, address);
-                    }
+                let may_be_own = || entry & MAPPED_ONCE != 0 || !process.is_zeros(address);
+                if is_anonymous(entry) && is_wanted && may_be_own() {
+                    process.add(address);
                 }
             })
             .map_err(failed)?;
-            // The page of zeros that all share has an entry too; it is in use, and so never idle.
-            let zeros = match idle {
-                None => u64::saturating_sub(present, mapping.anonymous.div_ceil(PAGE_SIZE as u64)),
-                Some(_) => 0,
-            };
-            process.add_all(&runs, zeros, interrupt)?;
         }
         Ok(process)
     }
 
-    /// Adds pages, but for `zeros` pages that read as zeros: those are no memory of the process.
-    fn add_all(
-        &mut self,
-        runs: &[Range<u64>],
-        mut zeros: u64,
-        interrupt: &Interrupt,
-    ) -> Result<(), Error> {
-        let mut page = [0; PAGE_SIZE];
-        for run in runs {
-            interrupt.check()?;
-            for address in run.clone().step_by(PAGE_SIZE) {
-                let is_zero = zeros > 0
-                    && self.mem.read_exact_at(&mut page, address).is_ok()
-                    && page.iter().all(|byte| *byte == 0);
-                if is_zero {
-                    zeros -= 1;
-                } else {
-                    self.add(address);
-                }
-            }
-        }
-        Ok(())
+    fn is_zeros(&self, address: u64) -> bool {
+        let mut page = [1; PAGE_SIZE];
+        self.mem.read_exact_at(&mut page, address).is_ok() && same_filled(&page) == Some(0)
     }
 
     /// Adds a page, which lies behind all others.
@@ -135,11 +112,12 @@ impl Process {
     /// Returns what is told of it.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        let name = read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).trim_end().escape_debug().to_string();
+        // It may be cut within a character.
+        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         Source {
             kind: "process",
-            name: format!("{pid} {name}"),
+            name: format!("{pid} {}", name.trim_end().escape_debug()),
             pid: Some(pid),
             swapped_bytes: Some(self.swapped * PAGE_SIZE as u64),
             idle_seconds: self.idle.map(|time| time.as_secs()),
@@ -173,7 +151,7 @@ impl Population for Process {
     }
 }
 
-/// Returns whether a page is resident, and no file's nor shared.
+/// Returns whether a page is resident, and no file's nor of shared memory.
 fn is_anonymous(entry: u64) -> bool {
     entry & (PRESENT | OF_FILE) == PRESENT
 }
@@ -200,23 +178,41 @@ fn each_entry(
     Ok(())
 }
 
-/// Adds a page to runs of addresses, behind all others.
-fn extend(runs: &mut Vec<Range<u64>>, address: u64) {
-    let end = address + PAGE_SIZE as u64;
-    match runs.last_mut() {
-        Some(run) if run.end == address => run.end = end,
-        _ => runs.push(address..end),
+/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
+fn mappings(smaps: &str) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let (mut mapping, mut end) = (None, 0);
+    for line in smaps.lines() {
+        if let Some((mut addresses, is_private)) = head(line) {
+            // One that grew while smaps was read is told twice.
+            addresses.start = addresses.start.max(end);
+            end = addresses.end;
+            mapping = Some((addresses, is_private));
+        }
+        let has_some = ["Anonymous", "Swap"]
+            .iter()
+            .any(|name| crate::memory::bytes(line, name).is_some_and(|bytes| bytes > 0));
+        if has_some {
+            found.extend(mapping.take().filter(|(_, is_private)| *is_private).map(|(of, _)| of));
+        }
     }
+    found
+}
+
+/// Reads the first line of a mapping: its addresses, and whether it is private.
+fn head(line: &str) -> Option<(Range<u64>, bool)> {
+    let mut words = line.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some((address(start)?..address(end)?, words.next()?.ends_with('p')))
 }
 
 fn unreadable(pid: u32, why: &io::Error) -> Error {
-    if Errno::from_io_error(why) == Some(Errno::SRCH) {
-        return Error::Failed(format!(
-            "process {pid} has no memory of its own: it is the kernel's, or has ended; take another"
-        ));
-    }
     let remedy = match why.kind() {
         io::ErrorKind::NotFound => "take a number that 'ps -e' lists",
+        _ if Errno::from_io_error(why) == Some(Errno::SRCH) => {
+            "take one that has memory of its own: this is a thread of the kernel, or has ended"
+        }
         io::ErrorKind::PermissionDenied => {
             "ask as root, or as the user that runs it where the kernel permits that \
              (kernel.yama.ptrace_scope)"
@@ -231,41 +227,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_zeros_that_all_share_are_left_out() {
-        let own = [[0_u8; PAGE_SIZE], [1; PAGE_SIZE], [0; PAGE_SIZE], [0; PAGE_SIZE]];
-        let (start, pages) = (own.as_ptr().addr() as u64, own.len() as u64);
-        let runs = std::slice::from_ref(&(start..start + pages * PAGE_SIZE as u64)).to_vec();
-        for (zeros, left) in [(0, vec![0, 1, 2, 3]), (2, vec![1, 3]), (9, vec![1])] {
-            let mut process = Process {
-                pid: std::process::id(),
-                mem: File::open("/proc/self/mem").unwrap(),
-                runs: Vec::new(),
-                pages: 0,
-                swapped: 0,
-                idle: None,
-            };
-            process.add_all(&runs, zeros, &Interrupt::default()).unwrap();
-            let addresses = process
-                .runs
-                .iter()
-                .flat_map(|run| (0..run.pages).map(|page| run.address + page * PAGE_SIZE as u64));
-            let found: Vec<_> =
-                addresses.map(|address| (address - start) / PAGE_SIZE as u64).collect();
-            assert_eq!(found, left, "{zeros}");
-        }
-        assert_eq!(own[1][0], 1);
+    fn mappings_with_anonymous_pages_are_found() {
+        let smaps = "1000-3000 rw-p 00000000 00:00 0 \nRss: 8 kB\nAnonymous: 8 kB\nSwap: 0 kB\n\
+            3000-4000 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
+            3000-4800 rw-p 00000000 00:00 0 \nAnonymous: 0 kB\nSwap: 4 kB\n\
+            4800-5000 rw-s 00000000 00:00 0 \nAnonymous: 4 kB\nSwap: 0 kB\n\
+            5000-6000 r--p 00000000 00:00 7 /a b\nAnonymous: 0 kB\nSwap: 0 kB\n";
+        assert_eq!(mappings(smaps), [0x1000..0x3000, 0x3000..0x4000, 0x4000..0x4800]);
+    }
+
+    #[test]
+    fn memory_that_was_only_read_is_not_counted() {
+        // So much malloc always has from the system, so it is never written, but for one page, or a
+        // huge one.
+        let pages = 10240;
+        let mut own = vec![0_u8; pages * PAGE_SIZE];
+        own[2000 * PAGE_SIZE] = 1;
+        let read: usize = own.iter().step_by(PAGE_SIZE).map(|byte| usize::from(*byte)).sum();
+        assert_eq!(read, 1);
+        let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
+        let start = own.as_ptr() as u64;
+        let inner = start + PAGE_SIZE as u64..start + ((pages - 1) * PAGE_SIZE) as u64;
+        let within = process.runs.iter().filter(|run| inner.contains(&run.address));
+        let counted: u64 = within.map(|run| run.pages).sum();
+        assert!((1..=512).contains(&counted), "{counted} pages");
+        drop(own);
     }
 
     #[test]
     fn this_process_finds_its_own_pages() {
         let pages = 1000_u64;
         let mut own = vec![0_u64; pages as usize * 512];
-        own.chunks_mut(512).zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
-        // What is only read has pages of zeros that all processes share, and that are none of its.
-        let zeros = vec![0_u8; 64 << 20];
-        assert!(zeros.iter().step_by(PAGE_SIZE).all(|byte| *byte == 0));
+        let start = own.as_ptr().align_offset(PAGE_SIZE);
+        let whole = own[start..].chunks_mut(512);
+        whole.zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
         let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let status = fs::read_to_string("/proc/self/status").unwrap();
         let anonymous = crate::memory::bytes(&status, "RssAnon").unwrap();
         let found = process.pages() * PAGE_SIZE as u64;
         assert!(found.abs_diff(anonymous) < anonymous / 10 + (2 << 20), "{found} {anonymous}");
@@ -274,22 +271,20 @@ mod tests {
         let mut seen = Vec::new();
         for number in 0..process.pages() {
             if process.read(number, &mut page) {
-                let words = page.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-                // The vector begins a few words behind the start of a page.
-                let words: Vec<u64> = words.skip(8).collect();
-                if words[0] >> 16 == 0xabcd && words.iter().all(|word| *word == words[0]) {
-                    seen.push(words[0] & 0xffff);
-                }
+                let word = same_filled(&page).filter(|word| word >> 16 == 0xabcd);
+                seen.extend(word.map(|word| word & 0xffff));
             }
         }
         // The first and the last page of the vector are shared with others.
         assert!(seen.len() as u64 >= pages - 2 && seen.is_sorted(), "{}", seen.len());
-        assert_eq!(own[512], 0xabcd_0001);
+        assert_eq!(own[start + 512], 0xabcd_0001);
     }
 
     #[test]
     fn what_can_not_be_read_is_told() {
         let error = |pid| Process::new(pid, None, &Interrupt::default()).err().unwrap().to_string();
         assert!(error(i32::MAX as u32).contains("'ps -e'"), "{}", error(i32::MAX as u32));
+        let kernels = unreadable(2, &Errno::SRCH.into()).to_string();
+        assert!(kernels.contains("thread of the kernel"), "{kernels}");
     }
 }

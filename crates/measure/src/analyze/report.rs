@@ -42,7 +42,10 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(source: Source, sample: &Sample, mut rows: Vec<Row>) -> Self {
         let data_bytes = sample.population * PAGE_SIZE as u64;
-        let best = advice::best(rows.iter());
+        // There are no files that a dictionary for a process could be trained with.
+        let is_process = source.pid.is_some();
+        let can_be_had = |row: &Row| !is_process || row.dictionary_bytes == 0;
+        let best = advice::best(rows.iter().enumerate().filter(|(_, row)| can_be_had(row)));
         if let Some(best) = best {
             rows[best].is_recommended = true;
         }
@@ -54,7 +57,7 @@ impl Report {
             clusters_in_all: forecast::clusters(sample),
             clusters_unread: sample.unread,
             is_all: sample.is_all,
-            advice: Advice::new(data_bytes, best, &rows),
+            advice: Advice::new(data_bytes, is_process, best, &rows),
             candidates: rows,
         }
     }

@@ -18,7 +18,8 @@ use zcomp::Dictionary;
 pub(super) const CLUSTER_PAGES: u64 = 16;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
-/// One cluster of so many is what a dictionary is trained with; the others are what it is tried on.
+/// One cluster of so many at most is what a dictionary is trained with; the others are what it is
+/// tried on.
 const TRAINING_ONE_OF: usize = 4;
 
 /// Bytes of a dictionary: a hundredth of what it is trained with, within these.
@@ -37,6 +38,8 @@ pub(super) struct Sample {
     pub(super) is_all: bool,
     /// Clusters that could not be read.
     pub(super) unread: u64,
+    /// The places of those that a dictionary is trained with, ascending.
+    training: Vec<usize>,
 }
 
 impl Sample {
@@ -54,8 +57,7 @@ impl Sample {
         let progress = Progress::new("sampling", taken * CLUSTER as u64);
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut data = Vec::new();
-        let room = data.try_reserve_exact(taken as usize * CLUSTER);
-        room.map_err(|_| {
+        data.try_reserve_exact(taken as usize * CLUSTER).map_err(|_| {
             let bytes = human(taken * CLUSTER as u64);
             Error::Failed(format!("there is no memory for {bytes}; give a smaller --sample"))
         })?;
@@ -80,20 +82,20 @@ impl Sample {
             progress.advance(CLUSTER as u64);
         }
         progress.finish();
-        if data.is_empty() && unread > 0 {
-            return Err(Error::Failed(format!(
-                "nothing of {} could be read; ask as a user who may read it",
-                counted(unread, "piece")
-            )));
-        }
         if data.is_empty() {
-            return Err(Error::Failed(
-                "there is no page to sample: give files with something in them, or a process that \
-                 has memory of its own"
+            return Err(Error::Failed(match unread {
+                0 => "there is no page to sample: give files with something in them, or a process \
+                      that has memory of its own"
                     .to_owned(),
-            ));
+                _ => format!(
+                    "of {} that were drawn none can be read; give files that stay as they are, or \
+                     a process that goes on",
+                    counted(unread, "piece")
+                ),
+            }));
         }
-        Ok(Sample { data, population: pages, is_all: is_all && unread == 0, unread })
+        let training = training(data.len() / CLUSTER, &mut rng);
+        Ok(Sample { data, population: pages, is_all: is_all && unread == 0, unread, training })
     }
 
     /// Returns its clusters.
@@ -104,7 +106,8 @@ impl Sample {
     /// Returns the clusters that a dictionary is tried on.
     pub(super) fn held_out(&self) -> impl Iterator<Item = &[u8]> {
         let numbered = self.clusters().enumerate();
-        numbered.filter(|(nth, _)| nth % TRAINING_ONE_OF > 0).map(|(_, cluster)| cluster)
+        let is_held = |nth: &usize| self.training.binary_search(nth).is_err();
+        numbered.filter(move |(nth, _)| is_held(nth)).map(|(_, cluster)| cluster)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -115,16 +118,10 @@ impl Sample {
     /// nothing in common.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
         let progress = Progress::unknown("training");
-        let quarter: Vec<&[u8]> = self
-            .clusters()
-            .step_by(TRAINING_ONE_OF)
-            .filter(|cluster| cluster.len() == CLUSTER)
-            .collect();
-        // Of more there are some from everywhere: data that lie together are alike.
-        let taken = quarter.len().min(TRAINED_MAX / CLUSTER);
-        let training: Vec<u8> = (0..taken)
-            .map(|nth| quarter[nth * quarter.len() / taken])
-            .flat_map(|cluster| cluster.chunks(block))
+        let training: Vec<u8> = self
+            .training
+            .iter()
+            .flat_map(|nth| self.data[nth * CLUSTER..][..CLUSTER].chunks(block))
             .filter(|block| crate::page::same_filled(block).is_none())
             .flatten()
             .copied()
@@ -134,6 +131,15 @@ impl Sample {
         progress.finish();
         trained.filter(|_| self.held_out().next().is_some())
     }
+}
+
+/// Returns which of so many clusters a dictionary is trained with: one of each of as many equal
+/// parts, as a part of the data would not stand for the rest; by chance, so that they keep no step
+/// with the data.
+fn training(clusters: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
+    let parts = clusters.div_ceil(TRAINING_ONE_OF).min(TRAINED_MAX / CLUSTER);
+    let start = |part: usize| part * clusters / parts;
+    (0..parts).map(|part| rng.usize(start(part)..start(part + 1))).collect()
 }
 
 #[cfg(test)]
@@ -188,5 +194,31 @@ mod tests {
             "another seed, another sample"
         );
         assert!(sample.clusters().all(|cluster| cluster.len() == CLUSTER));
+    }
+
+    #[test]
+    fn a_dictionary_is_trained_with_all_parts_of_the_sample_and_in_no_step_with_it() {
+        let mut rng = fastrand::Rng::with_seed(seed(5));
+        // A large sample, of which all that may be trained with is less than a quarter.
+        for (clusters, expected) in [(4096, 128), (400, 100), (5, 2), (1, 1), (0, 0)] {
+            let chosen = training(clusters, &mut rng);
+            assert_eq!(chosen.len(), expected);
+            for (part, nth) in chosen.iter().enumerate() {
+                let part = part * clusters / expected..(part + 1) * clusters / expected;
+                assert!(part.contains(nth), "{nth} is not in {part:?}");
+            }
+        }
+        let of_four = |rest| training(400, &mut rng).iter().filter(|nth| *nth % 4 == rest).count();
+        assert!((0..4).map(of_four).all(|count| count > 5), "it keeps step with every fourth");
+    }
+
+    #[test]
+    fn what_trains_a_dictionary_is_not_what_it_is_tried_on() {
+        let (firsts, sample) = firsts(40 * 16 + 3, 64 << 20, seed(6));
+        let number = |cluster: &[u8]| u64::from_ne_bytes(cluster[..8].try_into().unwrap());
+        let held: Vec<u64> = sample.held_out().map(number).collect();
+        let trained: Vec<u64> = sample.training.iter().map(|&nth| firsts[nth]).collect();
+        assert!(trained.len() == 10 && held.len() == firsts.len() - 10);
+        assert!(held.iter().all(|first| !trained.contains(first)));
     }
 }

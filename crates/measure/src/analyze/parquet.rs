@@ -7,6 +7,7 @@ use super::report::Report;
 use super::row::Row;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::process_status::masked;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
@@ -19,7 +20,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 use rustix::io::Errno;
 use std::fmt::Display;
-use std::fs::{File, read_to_string};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Res
     let failed = |why: &dyn Display| failed(path, why);
     let until = Instant::now() + WAIT;
     let mut file = loop {
-        match AtomicFile::new(path, mode()) {
+        match AtomicFile::new(path, masked(0o666)) {
             Ok(file) => break file,
             Err(why) if Errno::from_io_error(&why) != Some(Errno::BUSY) => {
                 return Err(failed(&why));
@@ -98,14 +99,6 @@ fn before(path: &Path) -> io::Result<Option<File>> {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
         Err(why) => Err(why),
     }
-}
-
-/// Returns the permissions of a new file: what the process's mask leaves.
-fn mode() -> u32 {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
-    0o666 & !mask.unwrap_or(0o077)
 }
 
 fn write(

@@ -119,7 +119,7 @@ fn pause() {
 
 #[test]
 fn slab() {
-    let figures = figures("slab", "1M", "3000");
+    let figures = figures("slab", "1M", "100");
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, linked-bufctl"), 112.0);
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, stack-u32"), 113.0);
     for what in ["one thread/64 bytes", "freed by another thread/512 bytes"] {

@@ -87,7 +87,7 @@ unsafe extern "C" {
 /// PTHREAD_CANCEL_DISABLE of glibc and of musl.
 const DISABLED: c_int = 1;
 
-/// Keeps the thread from being cancelled. That unwinds from within a system call, and so would leave
+/// Keeps the thread from being cancelled. That unwinds from within a system call, so would leave
 /// locks taken; and it must not pass through what catches panics.
 struct Uncancelled(c_int);
 

@@ -137,7 +137,7 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
     Ok(options)
 }
 
-/// Checks that a struct of C's can be filled in, unless it is NULL. Asked before a call does what it
+/// Checks that a struct of C's can be filled in, unless it is NULL. Asked before a call does as it
 /// will tell there.
 ///
 /// # Safety

@@ -1,8 +1,8 @@
 //! Caches: what Python's keys and values add to [`kept`].
 //!
 //! Keys run Python's code when they are compared, hashed or dropped: it may call the cache again,
-//! and lets other threads in. So nothing of that is done under the cache's lock, and the interpreter
-//! is not waited for there. Who holds the lock may be attached or not; who waits for it, too.
+//! and lets other threads in. So nothing of that is done under the cache's lock, and there is no
+//! waiting for the interpreter there. Who holds the lock may be attached or not; who waits for it, too.
 
 mod ask;
 mod kept;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use uzram::Dictionary;
 
-/// From so many bytes on, other threads of Python's run while a value is compressed or decompressed.
+/// From so many bytes on, Python's other threads run while a value is compressed or decompressed.
 const DETACHED_FROM: usize = 16 << 10;
 
 /// The number of "no space left", which is the same on all systems that uzram knows.
@@ -39,8 +39,8 @@ type Key = Py<PyAny>;
 /// reported as unraisable. A value that finds no room at all is refused with ENOSPC. A key counts
 /// with what `sys.getsizeof` says of it.
 ///
-/// Values are bytes-like objects, and come back as `bytes`; with `pickle` they are any objects, which
-/// are pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
+/// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
+/// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
 ///
 /// `dictionary` is what small values are compressed with: True trains one with the first values,
 /// once there are enough, if that makes them smaller; bytes are a dictionary, as `train_dictionary`

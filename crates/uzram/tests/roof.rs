@@ -85,7 +85,7 @@ fn own_of_device() -> Vec<Row<zram::Error>> {
         (Disksize { bytes: 0, block: 4096 }, Errno::INVAL),
         (Block { bytes: 1 }, Errno::INVAL),
         (Range { offset: 9, len: 1, disksize: 9 }, Errno::INVAL),
-        (TotalLimit { limit: 1, needed: 2 }, Errno::NOMEM),
+        (TotalLimit { limit: 1, needed: 2 }, Errno::INVAL),
         (Untracked, Errno::INVAL),
         (LeftBehind, Errno::NODEV),
         (StoreLeftBehind, Errno::NODEV),

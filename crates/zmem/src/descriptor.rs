@@ -88,7 +88,7 @@ impl Descriptor {
     }
 
     /// Closes it if it names its file still. Nobody uses it. By the system call itself: in the C
-    /// library's `close` a thread may be cancelled, which can't be unwound from what answers a fault.
+    /// library's `close` a thread may be cancelled, which can't unwind from what answers a fault.
     pub(crate) fn close(self) {
         if self.look().is_some() {
             // SAFETY: as the look has just said, and the caller. Where another has closed it since

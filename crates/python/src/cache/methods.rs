@@ -23,8 +23,14 @@ fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny
 #[pymethods]
 impl Cache {
     #[new]
-    #[pyo3(signature = (limit, *, algorithm="zstd", level=None, dictionary=Given(None), pickle=false, on_evict=None),
-           text_signature = "(limit, *, algorithm='zstd', level=None, dictionary=True, pickle=False, on_evict=None)")]
+    #[pyo3(
+        signature = (
+            limit, *, algorithm="zstd", level=None, dictionary=Given(None), pickle=false,
+            on_evict=None
+        ),
+        text_signature = "(limit, *, algorithm='zstd', level=None, dictionary=True, \
+                          pickle=False, on_evict=None)"
+    )]
     fn new(
         limit: usize,
         algorithm: &str,

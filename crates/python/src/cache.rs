@@ -2,7 +2,8 @@
 //!
 //! Keys run Python's code when they are compared, hashed or dropped: it may call the cache again,
 //! and lets other threads in. So nothing of that is done under the cache's lock, and there is no
-//! waiting for the interpreter there. Who holds the lock may be attached or not; who waits for it, too.
+//! waiting for the interpreter there. Who holds the lock may be attached or not; who waits for it,
+//! too.
 
 mod ask;
 mod kept;

@@ -322,7 +322,7 @@ fn a_package_has_all_of_it() {
     let all = end(Command::new("find").arg(files.join("usr")).args(["-type", "f"])).out;
     assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
     assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
-    assert_eq!(shlibs, "libuzram 0 uzram (>= 0.1.0)\n");
+    assert_eq!(shlibs, "libuzram 0.1 uzram (>= 0.1.0)\n");
     // What it packs runs.
     let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
     assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));

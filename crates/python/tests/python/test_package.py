@@ -10,6 +10,7 @@ import unittest
 
 import uzram
 
+README = pathlib.Path(__file__).parents[2] / "README.md"
 STUBS = pathlib.Path(uzram.__file__).with_name("__init__.pyi")
 # What the stubs need not say, as every class has it.
 COMMON = set(dir(object)) | {"__module__", "__weakref__", "__dict__", "__slotnames__"}
@@ -140,3 +141,8 @@ class Package(unittest.TestCase):
         for cls in (uzram.Cache, uzram.Device, uzram.Pool, uzram.Region, uzram.RegionLock):
             with self.assertRaises(TypeError):
                 type("Sub", (cls,), {})
+
+    def test_the_example_of_the_readme_runs(self):
+        blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+        self.assertEqual(len(blocks), 1)
+        exec(compile(blocks[0], str(README), "exec"), {})

@@ -93,7 +93,7 @@ impl Descriptor {
         if self.look().is_some() {
             // SAFETY: as the look has just said, and the caller. Where another has closed it since
             // it fails.
-            unsafe { rustix::io::close(self.number()) };
+            _ = unsafe { libc::syscall(libc::SYS_close, self.number()) };
         }
     }
 }

@@ -20,7 +20,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 use rustix::io::Errno;
 use std::fmt::Display;
-use std::fs::File;
+use std::fs::{File, read_to_string};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;

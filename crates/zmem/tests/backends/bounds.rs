@@ -111,7 +111,7 @@ fn work(bytes: usize, options: Options, threads: usize) {
                 for word in part.iter().step_by(4) {
                     word.store(rng.u64(..) & 0xffff_ffff, Relaxed);
                 }
-                for _ in 0..scaled(5_000, 50_000) {
+                for _ in 0..scaled(2_500, 50_000) {
                     let at = rng.usize(..part.len());
                     part[at].store(rng.u64(..1 << 20), Relaxed);
                 }
@@ -139,7 +139,11 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
         };
         // Each block may be a mapping.
         let is_small = [BackendKind::SignalMappings, BackendKind::SignalRemap].contains(&backend);
-        let (bytes, limit) = if is_small { (48, 20) } else { (160, 64) };
+        let (bytes, limit) = match is_small {
+            true => (48, 20),
+            false if is_long() => (160, 64),
+            false => (96, 40),
+        };
         for &(block, threads) in &all[..most] {
             let limit = (limit * MIB) as u64;
             let options = Options { limit: Some(limit), backend, block, ..Options::default() };

@@ -26,8 +26,8 @@ use crate::threads::together;
 const SHARE: u64 = 2;
 /// Bytes of a call.
 const REQUEST: usize = 64 << 10;
-/// Calls of a turn.
-const TURN: usize = 128;
+/// Calls of a turn: threads take a millisecond to begin, and wait 5 ms for the interpreter's lock.
+const TURN: usize = 1024;
 /// Slots get what lies so many further on when they are written anew.
 const STEP: usize = 49;
 const ONE_MIN: f64 = 0.85;

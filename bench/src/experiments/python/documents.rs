@@ -22,15 +22,15 @@ struct Kind {
     name: &'static str,
     /// The cache has this share of the limit asked for: some take long to make.
     share: u64,
-    /// How many times the cache's limit all of them are, so that it is filled. Where there are
+    /// How many tenths of the cache's limit all of them are, so that it is filled. Where there are
     /// fewer, the limit is lower.
-    times: u64,
+    tenths: u64,
 }
 
 const KINDS: [Kind; 3] = [
-    Kind { name: "sources", share: 1, times: 4 },
-    Kind { name: "packages", share: 1, times: 4 },
-    Kind { name: "syntax", share: 32, times: 6 },
+    Kind { name: "sources", share: 1, tenths: 38 },
+    Kind { name: "packages", share: 1, tenths: 38 },
+    Kind { name: "syntax", share: 32, tenths: 60 },
 ];
 /// Who is asked for documents, and what it is called.
 const SIDES: [(&str, &str); 3] = [
@@ -60,13 +60,13 @@ struct Filled {
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let scale = Scale::of(request)?;
     let place = Place::new(&request.cache)?;
-    for Kind { name, share, times } in KINDS {
+    for Kind { name, share, tenths } in KINDS {
         let (file, most) = (place.file(name), scale.limit / share);
-        let words = [name, &file, &(times * most).to_string(), &scale.seed.to_string()];
+        let words = [name, &file, &(tenths * most / 10).to_string(), &scale.seed.to_string()];
         let made = place.make("documents.py", &words.map(str::to_owned), &scale.folders)?;
         let (count, bytes): (u64, u64) =
             serde_json::from_value(made).map_err(|error| failed(&error))?;
-        let limit = limited(most, times, bytes);
+        let limit = limited(most, tenths, bytes);
         if limit < MIB {
             eprintln!("bench: {name} are left out: {count} documents, {bytes} bytes, are too few");
             continue;
@@ -79,11 +79,11 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// The limit that so many bytes of documents fill: the most, or as many whole MiB as they are so
-/// many times.
-fn limited(most: u64, times: u64, bytes: u64) -> u64 {
+/// many tenths.
+fn limited(most: u64, tenths: u64, bytes: u64) -> u64 {
     // With the last of them it may be a little less.
-    let is_enough = bytes + bytes / 64 >= times * most;
-    if is_enough { most } else { bytes / times / MIB * MIB }
+    let is_enough = bytes + bytes / 64 >= tenths * most / 10;
+    if is_enough { most } else { bytes * 10 / tenths / MIB * MIB }
 }
 
 /// How many documents are kept in the same memory. It is judged where the cache has the limit asked
@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn the_limit_is_what_there_are_documents_for() {
-        assert_eq!(limited(256 * MIB, 4, 1024 * MIB + 700), 256 * MIB);
-        assert_eq!(limited(256 * MIB, 4, 1024 * MIB - 3000), 256 * MIB);
-        assert_eq!(limited(256 * MIB, 4, 51 * MIB), 12 * MIB);
-        assert_eq!(limited(256 * MIB, 4, 0), 0);
+        assert_eq!(limited(256 * MIB, 40, 1024 * MIB + 700), 256 * MIB);
+        assert_eq!(limited(256 * MIB, 40, 1024 * MIB - 3000), 256 * MIB);
+        assert_eq!(limited(256 * MIB, 40, 51 * MIB), 12 * MIB);
+        assert_eq!(limited(256 * MIB, 40, 0), 0);
     }
 
     /// Those that need nothing from the registry.

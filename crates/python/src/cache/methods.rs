@@ -24,10 +24,8 @@ fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny
 impl Cache {
     #[new]
     #[pyo3(
-        signature = (
-            limit, *, algorithm="zstd", level=None, dictionary=Given(None), pickle=false,
-            on_evict=None
-        ),
+        signature = (limit, *, algorithm="zstd", level=None, dictionary=Given(None),
+                     pickle=false, on_evict=None),
         text_signature = "(limit, *, algorithm='zstd', level=None, dictionary=True, \
                           pickle=False, on_evict=None)"
     )]
@@ -41,12 +39,8 @@ impl Cache {
     ) -> Answer<Self> {
         let (codec, dictionary) = (by_name(algorithm)?, training(&dictionary)?);
         let plan = Plan { limit, codec, level, dictionary, wants_evicted: on_evict.is_some() };
-        Ok(Cache {
-            kept: Kept::new(plan)?,
-            pickles: pickle,
-            on_evict: Mutex::new(on_evict),
-            has_containers: AtomicBool::new(false),
-        })
+        let (on_evict, has_containers) = (Mutex::new(on_evict), AtomicBool::new(false));
+        Ok(Cache { kept: Kept::new(plan)?, pickles: pickle, on_evict, has_containers })
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {

@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -13,6 +14,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tempfile::TempDir;
 
 use crate::Error;
 
@@ -131,6 +133,23 @@ fn all(pipe: Option<impl Read>) -> Vec<u8> {
 
 fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a folder, which goes with all in it.
+///
+/// # Errors
+/// It can't be made; `remedy` says what helps.
+pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(PathBuf, Undo), Error> {
+    Undo::of(|| {
+        let dir = TempDir::with_prefix_in(prefix, within);
+        let dir = dir.map_err(Error::file("create in", within, remedy))?;
+        let path = dir.path().to_owned();
+        let end: Action = Box::new(move || {
+            let path = dir.path().to_owned();
+            dir.close().map_err(Error::file("remove", &path, remedy))
+        });
+        Ok((path, end))
+    })
 }
 
 /// Has one thread wait for the signals that end a run, and undo what the run has made.

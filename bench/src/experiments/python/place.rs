@@ -6,12 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use crate::Error;
 use crate::inputs::{Cache, target_dir};
 use crate::tool::Tool;
-use crate::undo::{Action, Undo};
+use crate::undo::{Undo, folder};
 
 const ROOM: &str = "set UZRAM_BENCH_DIR to a directory on a disk with 3 GB free";
 const BUILD: &str = "build the Python package with cargo build --release -p uzram-python";
@@ -65,17 +63,8 @@ impl Place {
     /// A place below `root` with the scripts alone, for this interpreter.
     pub(super) fn with_scripts(root: &Path, python: PathBuf) -> Result<Place, Error> {
         fs::create_dir_all(root).map_err(Error::file("create", root, ROOM))?;
-        let (path, undo) = Undo::of(|| {
-            // Not where there may be no disk: a table is mapped from here.
-            let made = TempDir::with_prefix_in("python-", root);
-            let dir = made.map_err(Error::file("create in", root, ROOM))?;
-            let path = dir.path().to_owned();
-            let end: Action = Box::new(move || {
-                let path = dir.path().to_owned();
-                dir.close().map_err(Error::file("remove", &path, ROOM))
-            });
-            Ok::<_, Error>((path, end))
-        })?;
+        // Not where there may be no disk: a table is mapped from here.
+        let (path, undo) = folder("python-", root, ROOM)?;
         let place = Place { path, python, _undo: undo };
         for (name, text) in SCRIPTS {
             let path = place.script(name);

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::Scale;
 use crate::Error;
 use crate::tool::Tool;
-use crate::undo::{Action, Undo};
+use crate::undo::{Undo, folder};
 
 const BUILD: &str = "build them with cargo build --release -p uzram-cli -p uzram-preload";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
@@ -29,16 +29,7 @@ pub(super) struct Place {
 impl Place {
     /// A place with our command and the library in it, as they were built beside this program.
     pub(super) fn new(scale: Scale) -> Result<Place, Error> {
-        let made = |error| Error::file("create in", &env::temp_dir(), ROOM)(error);
-        let (path, undo) = Undo::of(|| {
-            let dir = TempDir::with_prefix("uzram-bench-run-").map_err(made)?;
-            let path = dir.path().to_owned();
-            let end: Action = Box::new(move || {
-                let path = dir.path().to_owned();
-                dir.close().map_err(Error::file("remove", &path, ROOM))
-            });
-            Ok::<_, Error>((path, end))
-        })?;
+        let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
         place.open_to_all(&place.path, 0o755)?;
         let program = env::current_exe().unwrap_or_default();

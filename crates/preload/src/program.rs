@@ -121,7 +121,7 @@ impl Program {
                 self.report();
                 self.arena.leave_tree();
             }
-            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
+            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
             _ => {}
         }
         local::keep(&self.arena, number, &args);

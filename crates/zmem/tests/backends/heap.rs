@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use testkit::child::{Child, in_child};
+use testkit::scaled;
 use zmem::{BlockOrder, Fork, Options, Region};
 
 struct Watched;
@@ -82,6 +83,7 @@ fn a_fault_that_can_not_be_answered_says_why() {
 
 #[test]
 fn faults_do_without_the_heap() {
+    let (size, limit) = (scaled(10, 16) * MIB, scaled(7, 10) * MIB);
     for_each_backend(|backend| {
         for (codec, block) in [
             ("lz4", BlockOrder::Fixed(0)),
@@ -93,17 +95,17 @@ fn faults_do_without_the_heap() {
                 block,
                 backend,
                 codec: zcomp::by_name(codec).unwrap(),
-                limit: Some(10 * MIB as u64),
+                limit: Some(limit as u64),
                 fork: Fork::Copied,
                 ..Options::default()
             };
-            let mut region = Region::new(16 * MIB, options).unwrap();
+            let mut region = Region::new(size, options).unwrap();
             use_all(&mut region, 3);
             // A child has no thread that evicts: its faults make room themselves.
             in_child(|| {
                 if !is_signal(backend) {
                     // All of it was brought back, so there would be no fault.
-                    region.reclaim(16 * MIB);
+                    region.reclaim(size);
                 }
                 let evicted = region.stats().evicted;
                 use_all(&mut region, 2);

@@ -164,8 +164,8 @@ clients:
 
 # The models compress nothing: the C codecs are not optimised.
 loom:
-	RUSTFLAGS="--cfg loom" CFLAGS=-O0 CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-	  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo test --release --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
+	RUSTFLAGS="--cfg loom" CFLAGS=-O0 CARGO_TARGET_DIR=target/loom \
+	  cargo test --profile loom --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
 # zmem answers faults itself, on stacks of its own. A sanitizer has `mlock` do nothing, takes memory and time that are no region's, and a
 # copy that `clone` makes beside other threads waits for a lock of its.

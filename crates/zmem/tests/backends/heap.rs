@@ -83,7 +83,6 @@ fn a_fault_that_can_not_be_answered_says_why() {
 
 #[test]
 fn faults_do_without_the_heap() {
-    let (size, limit) = (scaled(10, 16) * MIB, scaled(7, 10) * MIB);
     for_each_backend(|backend| {
         for (codec, block) in [
             ("lz4", BlockOrder::Fixed(0)),
@@ -95,17 +94,17 @@ fn faults_do_without_the_heap() {
                 block,
                 backend,
                 codec: zcomp::by_name(codec).unwrap(),
-                limit: Some(limit as u64),
+                limit: Some(10 * MIB as u64),
                 fork: Fork::Copied,
                 ..Options::default()
             };
-            let mut region = Region::new(size, options).unwrap();
-            use_all(&mut region, 3);
+            let mut region = Region::new(16 * MIB, options).unwrap();
+            use_all(&mut region, scaled(2, 3));
             // A child has no thread that evicts: its faults make room themselves.
             in_child(|| {
                 if !is_signal(backend) {
                     // All of it was brought back, so there would be no fault.
-                    region.reclaim(size);
+                    region.reclaim(16 * MIB);
                 }
                 let evicted = region.stats().evicted;
                 use_all(&mut region, 2);

@@ -52,6 +52,9 @@ impl Pager {
         if self.waker.wake() {
             return self.wait_for_room(units);
         }
+        if self.limit.wants_of_others(units) {
+            return;
+        }
         // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
         let waits = self.limit.is_full(units) && !GATE.is_torn();
         let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };

@@ -1,7 +1,7 @@
 //! The limit of several processes: each looks at what all of them hold, and evicts what is its own.
 //!
 //! ```text
-//!   this process: 0 ---- floor ------------- share = limit / large processes --- what it holds
+//!   this process: 0 ---- floor ------------- share ------------------------ what it holds
 //!                        | evicted where there is no room | given up as soon as there is none |
 //! ```
 //! What a process has resident up to its floor stays, so that it can run, whatever others hold: so
@@ -125,7 +125,7 @@ impl Limit {
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
         // What processes held that are gone is free.
-        if member.note_short(is_short, limit / all.large) {
+        if member.note_short(is_short, limit) {
             all = self.sum(member, limit);
         }
         let beyond = all.held.saturating_sub(all.may_go).saturating_sub(limit);
@@ -158,8 +158,16 @@ impl Limit {
     /// Returns whether this process holds more than its share.
     pub(crate) fn is_above_share(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
-        let share = limit / self.sum(member, limit).large;
-        self.is_more_than_floor(limit) && member.held(self.held()) > share
+        self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit).bytes
+    }
+
+    /// Takes note that this process found no room. Returns whether it may have some that is held
+    /// back: others hold more than their share, and give it up.
+    pub(crate) fn wants_of_others(&self, units: usize) -> bool {
+        let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
+        member.note_wanted();
+        let share = member.share(limit);
+        share.is_passed && member.held(self.held()) < share.bytes && !self.is_full(units)
     }
 
     /// Takes note of all anonymous memory that this process has.

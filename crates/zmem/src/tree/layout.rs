@@ -1,9 +1,9 @@
 //! Where what lies in the memory that processes share, and how it is read by who has no part in it.
 //!
 //! ```text
-//!   | head: 8 words | slots: 4 words each | rows: 64 words each |    slot n and row n are of one
+//!   | head: 8 words | slots: 5 words each | rows: 64 words each |    slot n and row n are of one
 //!   head: | magic, most held, used, is short, looked at, space, is told, - |
-//!   slot: | process | held | may go | waits |                        process
+//!   slot: | process | held | may go | waits | wanted |               process
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. Who adds up what is held reads slots alone: they lie
@@ -11,11 +11,11 @@
 
 use crate::figures::{self, Figures};
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr2");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr3");
 pub(super) const HEAD: usize = 8;
-pub(super) const SLOT: usize = 4;
+pub(super) const SLOT: usize = 5;
 pub(super) const ROW: usize = figures::WORDS;
-/// With them the head and the slots are 16 KiB.
+/// With them the head and the slots are 20 KiB.
 const SLOTS: usize = 510;
 /// A slot that becomes free is of this process.
 pub(super) const CLEARED: u64 = u64::MAX;
@@ -49,6 +49,8 @@ pub(super) struct Slot<'a, T> {
     pub(super) held: &'a T,
     pub(super) may_go: &'a T,
     pub(super) waits: &'a T,
+    /// When it last found no room, in milliseconds.
+    pub(super) wanted: &'a T,
 }
 
 impl<'a, T> Parts<'a, T> {
@@ -71,8 +73,8 @@ impl<'a, T> Head<'a, T> {
 }
 
 impl<'a, T> Slot<'a, T> {
-    pub(super) fn of([process, held, may_go, waits]: &'a [T; SLOT]) -> Self {
-        Slot { process, held, may_go, waits }
+    pub(super) fn of([process, held, may_go, waits, wanted]: &'a [T; SLOT]) -> Self {
+        Slot { process, held, may_go, waits, wanted }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::{NONE, POKING, Slot, Sum, Tree};
+use super::{NONE, POKING, Share, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -163,6 +163,18 @@ impl Member {
         sum
     }
 
+    /// Returns what this process may hold if it wants room.
+    pub(crate) fn share(&self, limit: u64) -> Share {
+        self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
+    }
+
+    /// Says that this process found no room.
+    pub(crate) fn note_wanted(&self) {
+        if let Some(slot) = self.slot() {
+            slot.wanted.store(milliseconds(), Relaxed);
+        }
+    }
+
     /// Returns whether it is time for a sample.
     pub(crate) fn is_sample_due(&self) -> bool {
         self.samples.fetch_add(1, Relaxed).is_multiple_of(SAMPLE)
@@ -177,14 +189,14 @@ impl Member {
     /// Says whether there is less than the limit has room for. Where there is, processes that are
     /// gone are looked for, and one that waits with more than its share is poked; whether that was
     /// done.
-    pub(crate) fn note_short(&self, is_short: bool, share: u64) -> bool {
+    pub(crate) fn note_short(&self, is_short: bool, limit: u64) -> bool {
         let word = self.tree.head().is_short;
         if word.load(Relaxed) != u64::from(is_short) {
             word.store(is_short.into(), Relaxed);
         }
         let has_looked = is_short && self.tree.clear_gone_at(milliseconds());
         if has_looked {
-            self.tree.poke_idle(share);
+            self.tree.poke_idle(self.share(limit).bytes);
         }
         has_looked
     }

@@ -88,6 +88,29 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
 }
 
+/// Who holds little keeps that, unless it wants more: then it is one of those who divide the rest.
+#[test]
+fn a_limit_is_divided_among_those_who_want_more() {
+    let (tree, others) = (tree(8), [waiting(), waiting(), waiting()]);
+    let own = Member::new(tree);
+    let members = others.each_ref().map(|process| member(tree, process));
+    members.iter().zip([100, 60, 700]).for_each(|(member, held)| member.publish(held, 0));
+    own.publish(40, 0);
+    let share = |bytes, is_passed| Share { bytes, is_passed };
+    assert_eq!(own.share(1000), share((1000 - 160) / 2, true));
+    assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
+    members[1].note_wanted();
+    assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
+    // One that is in its place wants nothing yet; nor does one whose clock was another.
+    tree.clear(members[1].slot.load(Relaxed), others[1].number());
+    assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
+    tree.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
+    assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
+    // What others hold may be more than there is.
+    assert_eq!(own.share(10), share(10 / 3, true));
+    assert_eq!(own.share(0).bytes, 0);
+}
+
 #[test]
 fn a_process_that_executes_a_program_keeps_its_slot() {
     let tree = tree(4);

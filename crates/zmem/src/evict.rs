@@ -34,6 +34,7 @@ impl Pager {
         buf: &mut [u8],
     ) -> usize {
         if evictor.has_ended {
+            self.limit.set_stuck(true);
             return 0;
         }
         let (mut gone, mut idle, mut vain) = (0, 0, 0);

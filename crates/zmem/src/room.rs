@@ -45,8 +45,12 @@ impl Pager {
         if self.limit.is_lost() {
             self.regain_limit();
         }
-        // Where nothing can go, more is tried as more has come.
-        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
+        if !self.limit.is_wanted(units) {
+            return;
+        }
+        // Where nothing can go, more is tried as more has come, or by and by.
+        let is_again = self.limit.is_stuck();
+        if is_again && (self.waker.watch() || !self.limit.may_try()) {
             return;
         }
         if self.waker.wake() {
@@ -59,7 +63,10 @@ impl Pager {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
             let wanted = least.min(self.units_above_floor()).max(units);
-            self.evict(&mut evictor, wanted, Spares::Recent, buf);
+            let began = Instant::now();
+            if self.evict(&mut evictor, wanted, Spares::Recent, buf) == 0 {
+                self.limit.stuck.postpone(began.elapsed(), is_again);
+            }
             drop(evictor);
             if self.is_heap_own {
                 self.pack_where_tight();

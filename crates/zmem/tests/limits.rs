@@ -5,11 +5,13 @@ use fastrand::Rng;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 use testkit::child::in_child;
 use testkit::load::Stop;
 use testkit::scaled;
 use testkit::wait::until;
-use zmem::{Error, Options, Region};
+use zmem::Advice::Cold;
+use zmem::{BlockOrder, Error, Options, Region};
 
 const MIB: usize = 1 << 20;
 const LIMIT: u64 = 8 * MIB as u64;
@@ -74,6 +76,56 @@ fn what_is_locked_no_more_goes_though_nothing_faults() {
     assert!(region.stats().held > LIMIT);
     drop(locked);
     until_it_is_kept(&region);
+}
+
+/// What a process has spent on a processor, by all its threads.
+fn processor_time() -> Duration {
+    // SAFETY: all zeros is a time, which the call replaces.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: it writes to `time` alone.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Fills a region with what does not get smaller, and has it look in vain for what does.
+fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
+    let options = Options { limit: Some(LIMIT), block, ..Options::default() };
+    let mut region = Region::new(32 * MIB, options).unwrap();
+    let mut rng = Rng::with_seed(testkit::seed(71));
+    region.chunks_mut(8).for_each(|word| word.copy_from_slice(&rng.u64(..).to_le_bytes()));
+    looks(&region);
+    assert!(region.stats().held > 3 * LIMIT, "{:?}", region.stats());
+    region
+}
+
+/// A write to resident memory is no fault, so nothing tells that there is more to evict.
+#[test]
+fn what_gets_smaller_later_goes_though_nothing_faults() {
+    let looks: [fn(&Region); 3] = [
+        |_| (),
+        |region| _ = region.reclaim(MIB),
+        |region| region.advise(0..32 * MIB, Cold).unwrap(),
+    ];
+    for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(4)] {
+        for looks in looks {
+            let mut region = fill_beyond_limit(block, looks);
+            fill(&mut region);
+            until_it_is_kept(&region);
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
+    in_child(|| {
+        let region = fill_beyond_limit(BlockOrder::Fixed(0), |_| ());
+        thread::sleep(Duration::from_secs(2));
+        let (began, before) = (processor_time(), region.stats().incompressible);
+        thread::sleep(Duration::from_secs(2));
+        let spent = processor_time() - began;
+        println!("{spent:?} in 2 s, {} blocks", region.stats().incompressible - before);
+        assert!(spent < Duration::from_millis(500), "{spent:?}");
+    });
 }
 
 /// Threads that go over memory in order have up to 64 blocks brought at a time, and while a fork is

@@ -449,7 +449,10 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 
-/* Evicts the coldest `bytes` bytes, and tells how many went, unless `evicted` is NULL. */
+/*
+ * Evicts the coldest `bytes` bytes, rounded up to whole blocks, and tells how many went (fewer where
+ * no more can go), unless `evicted` is NULL.
+ */
 int uzram_region_reclaim(uzram_region *region, uint64_t bytes, uint64_t *evicted);
 
 /* Sets the limit. What is above it is evicted from then on. -EINVAL: an empty region takes more. */

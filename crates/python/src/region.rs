@@ -105,8 +105,8 @@ impl Region {
         self.0.leave();
     }
 
-    /// Compresses `size` bytes, the coldest first, and returns how many bytes went, which may be
-    /// fewer or twice as many.
+    /// Compresses `size` bytes, rounded up to whole blocks, the coldest first, and returns how many
+    /// bytes went: fewer where no more can go.
     fn reclaim(&self, py: Python<'_>, size: usize) -> Answer<usize> {
         let region = self.get()?;
         Ok(py.detach(|| region.reclaim(size)))

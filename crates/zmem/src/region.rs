@@ -132,8 +132,8 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, the coldest first, up to 64 at once. Returns how many
-    /// bytes went, which may be as much more.
+    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first. Returns
+    /// how many bytes went: fewer where no more can go.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit

@@ -1,6 +1,7 @@
 //! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
 //! no such thread.
 
+use crate::evict::Goal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::recent::Spares;
@@ -62,9 +63,9 @@ impl Pager {
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            let wanted = least.min(self.units_above_floor()).max(units);
+            let goal = Goal::AtLeast(least.min(self.units_above_floor()).max(units));
             let began = Instant::now();
-            if self.evict(&mut evictor, wanted, Spares::Recent, buf) == 0 {
+            if self.evict(&mut evictor, goal, Spares::Recent, buf) == 0 {
                 self.limit.stuck.postpone(began.elapsed(), is_again);
             }
             drop(evictor);

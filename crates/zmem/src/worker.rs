@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
+use crate::evict::Goal;
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
@@ -174,7 +175,7 @@ impl Pager {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
             let wanted = self.step_units().min(self.units_above_floor());
-            self.evict(&mut self.evictor.lock(), wanted, Spares::Nothing, buf)
+            self.evict(&mut self.evictor.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
         });
         self.waker.step();
         gone

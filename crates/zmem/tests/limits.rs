@@ -167,6 +167,32 @@ fn faults_at_once_do_not_pass_the_limit_together() {
 }
 
 #[test]
+fn no_more_is_reclaimed_than_asked_for() {
+    in_child(|| {
+        for (block, bytes) in [(0, 4096), (4, 65536usize)] {
+            let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
+            let mut region = Region::new(8 * MIB, options).unwrap();
+            fill(&mut region);
+            // As long as there is no other thread a block goes without having been in probation.
+            for is_alone in [true, false] {
+                let _other = (!is_alone).then(|| thread::spawn(thread::park));
+                for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {
+                    let before = region.stats().resident;
+                    let rounded = wanted.next_multiple_of(bytes);
+                    assert_eq!(region.reclaim(wanted), rounded);
+                    assert_eq!(region.stats().resident, before - rounded as u64);
+                    region.check();
+                }
+            }
+            assert!(region.stats().marked > 0);
+            assert!(region.reclaim(usize::MAX) > 6 * MIB);
+            assert_eq!(region.reclaim(1), 0);
+            assert!(is_whole(&region));
+        }
+    });
+}
+
+#[test]
 fn a_lock_of_nothing_locks_nothing() {
     let mut region = Region::new(MIB, Options::default()).unwrap();
     region.fill(1);

@@ -445,7 +445,8 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 
 /*
  * Makes zeros of a range, which no one may use meanwhile. -EBUSY: a block that lies there whole is
- * locked; nothing was changed from there on.
+ * locked. Nothing was changed then; but where another thread locked it meanwhile, all before that
+ * block may be zeros.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 

@@ -79,10 +79,12 @@ pub enum Error {
         bytes: usize,
     },
     /// A block of the range is locked, or has as many locks as it can have.
-    #[error("byte {at} is locked; drop the lock first")]
+    #[error("the block of bytes {at} to {end} is locked; end that lock first")]
     Locked {
         /// The first byte of the block.
         at: usize,
+        /// The byte behind its last one.
+        end: usize,
     },
     /// [`BackendKind::SignalMappings`](crate::BackendKind) was asked for, and this process can't
     /// use `/proc/self/mem`.

@@ -202,15 +202,24 @@ fn a_lock_of_nothing_locks_nothing() {
 }
 
 #[test]
-fn dont_need_leaves_what_is_behind_a_lock() {
+fn dont_need_changes_nothing_where_a_block_is_locked() {
     let region = Region::new(MIB, Options::default()).unwrap();
     // SAFETY: so long, and nobody has a reference to its bytes.
     unsafe { region.as_ptr().write_bytes(1, MIB) };
     let locked = region.lock(4 * 4096..5 * 4096).unwrap();
     // SAFETY: as above.
     let refused = unsafe { region.dont_need_shared(100..8 * 4096 + 100) };
-    assert_eq!(refused, Err(Error::Locked { at: 4 * 4096 }));
+    assert_eq!(refused, Err(Error::Locked { at: 4 * 4096, end: 5 * 4096 }));
+    let message = "the block of bytes 16384 to 20480 is locked; end that lock first";
+    assert_eq!(refused.unwrap_err().to_string(), message);
+    assert!(region.iter().all(|&byte| byte == 1));
+    // Blocks that are in the range in part are written, and may be locked.
+    // SAFETY: as above.
+    unsafe { region.dont_need_shared(4 * 4096 + 1..8 * 4096).unwrap() };
     drop(locked);
-    assert!(region[100..4 * 4096].iter().all(|&byte| byte == 0));
-    assert!(region[4 * 4096..].iter().all(|&byte| byte == 1));
+    // SAFETY: as above.
+    unsafe { region.dont_need_shared(100..2 * 4096).unwrap() };
+    let zeros = [100..2 * 4096, 4 * 4096 + 1..8 * 4096];
+    let is_zero = |at: &usize| zeros.iter().any(|zeros| zeros.contains(at));
+    assert!((0..MIB).all(|at| (region[at] == 0) == is_zero(&at)));
 }

@@ -32,6 +32,10 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 /// `advise` compress anything). `algorithm` is one of `algorithms()`, with its `level` (None: its
 /// default). `block_size` is how many bytes go and come as one: 4096, 8192, 16384, 32768 or 65536.
 ///
+/// What can't go passes the limit: data that do not get smaller, compressed data that do not fit,
+/// and what is locked. A limit that is lowered, and an unlock, take effect within half a second or
+/// so; data that get smaller only later, within some seconds.
+///
 /// System calls on parts that are compressed fail with EFAULT: `lock` what you pass to
 /// `file.readinto`, `socket.send` and the like. A touch raises SIGSEGV, which uzram answers: don't
 /// block that signal, and enable `faulthandler` before the first region is made.

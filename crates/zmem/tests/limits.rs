@@ -167,6 +167,22 @@ fn faults_at_once_do_not_pass_the_limit_together() {
 }
 
 #[test]
+fn who_is_refused_a_size_is_told_which_there_are() {
+    let told = |bytes, order| {
+        let options = Options { block: BlockOrder::Fixed(order), ..Options::default() };
+        Region::new(bytes, options).map(drop).unwrap_err().to_string()
+    };
+    let needs =
+        "a region can't have 0 bytes: it needs whole blocks of 4096 bytes, at a multiple of";
+    assert_eq!(told(0, 0), format!("{needs} that"));
+    let most = "a region can't have 17592186044416 bytes: less than 16 TiB are possible";
+    assert!(told(1 << 44, 0).starts_with(most), "{}", told(1 << 44, 0));
+    let order = "blocks of order 5 (131072 bytes) are not possible here; take an order from 0 to 4";
+    assert_eq!(told(MIB, 5), format!("{order} (4096 to 65536 bytes)"));
+    assert!(told(MIB, u32::MAX).contains("order 4294967295 (4096 << 4294967295 bytes)"));
+}
+
+#[test]
 fn no_more_is_reclaimed_than_asked_for() {
     in_child(|| {
         for (block, bytes) in [(0, 4096), (4, 65536usize)] {

@@ -144,8 +144,8 @@ impl Region {
         RegionLock::new(py, &self.0, range(offset, length)?)
     }
 
-    /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then. Where one
-    /// of those is locked nothing is changed, and OSError (EBUSY) is raised.
+    /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then. Where
+    /// one of those is locked nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         // SAFETY: see the head of this file.

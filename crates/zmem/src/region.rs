@@ -132,8 +132,8 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first. Returns
-    /// how many bytes went: fewer where no more can go.
+    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first.
+    /// Returns how many bytes went: fewer where no more can go.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -158,8 +158,8 @@ impl Region {
     /// Zeroes a range. Whole blocks take no memory then; others are written, locked or not.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is. Nothing was changed
-    /// then; but where another thread locked it meanwhile, all before that block may be zeros.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is. Nothing was
+    /// changed then; but where another thread locked it meanwhile, all before it may be zeros.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }

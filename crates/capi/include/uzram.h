@@ -403,13 +403,16 @@ struct uzram_region_stat {
 
 /*
  * Makes a region, all zero. It is memory as any other for the program's own loads and stores, on
- * all threads. Two things are to be known:
+ * all threads. Three things are to be known:
  *
  * - A system call on parts that are not resident fails with EFAULT: lock what you pass to one.
  * - A touch of what is not resident raises SIGSEGV, which the library answers. So no thread may
  * block that signal, nor a handler's sa_mask contain it, while it touches a region; and a handler
  * of the program's for SIGSEGV has to be installed before the first region is made. In a program
  * that forks, a handler of any signal touches only what is locked.
+ * - What can't go passes the limit: data that do not get smaller, compressed data that do not fit,
+ * and what is locked. A limit that is lowered, and an unlock, take effect within half a second or
+ * so; data that get smaller only later, within some seconds.
  */
 int uzram_region_new(const struct uzram_region_options *options, uzram_region **region);
 
@@ -445,11 +448,15 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 
 /*
  * Makes zeros of a range, which no one may use meanwhile. -EBUSY: a block that lies there whole is
- * locked; nothing was changed from there on.
+ * locked. Nothing was changed then; but where another thread locked it meanwhile, all before that
+ * block may be zeros.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 
-/* Evicts the coldest `bytes` bytes, and tells how many went, unless `evicted` is NULL. */
+/*
+ * Evicts the coldest `bytes` bytes, rounded up to whole blocks, and tells how many went (fewer where
+ * no more can go), unless `evicted` is NULL.
+ */
 int uzram_region_reclaim(uzram_region *region, uint64_t bytes, uint64_t *evicted);
 
 /* Sets the limit. What is above it is evicted from then on. -EINVAL: an empty region takes more. */

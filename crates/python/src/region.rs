@@ -32,6 +32,10 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 /// `advise` compress anything). `algorithm` is one of `algorithms()`, with its `level` (None: its
 /// default). `block_size` is how many bytes go and come as one: 4096, 8192, 16384, 32768 or 65536.
 ///
+/// What can't go passes the limit: data that do not get smaller, compressed data that do not fit,
+/// and what is locked. A limit that is lowered, and an unlock, take effect within half a second or
+/// so; data that get smaller only later, within some seconds.
+///
 /// System calls on parts that are compressed fail with EFAULT: `lock` what you pass to
 /// `file.readinto`, `socket.send` and the like. A touch raises SIGSEGV, which uzram answers: don't
 /// block that signal, and enable `faulthandler` before the first region is made.
@@ -105,8 +109,8 @@ impl Region {
         self.0.leave();
     }
 
-    /// Compresses `size` bytes, the coldest first, and returns how many bytes went, which may be
-    /// fewer or twice as many.
+    /// Compresses `size` bytes, rounded up to whole blocks, the coldest first, and returns how many
+    /// bytes went: fewer where no more can go.
     fn reclaim(&self, py: Python<'_>, size: usize) -> Answer<usize> {
         let region = self.get()?;
         Ok(py.detach(|| region.reclaim(size)))
@@ -140,7 +144,8 @@ impl Region {
         RegionLock::new(py, &self.0, range(offset, length)?)
     }
 
-    /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then.
+    /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then. Where
+    /// one of those is locked nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         // SAFETY: see the head of this file.

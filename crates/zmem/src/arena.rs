@@ -152,7 +152,8 @@ impl Arena {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, the coldest first. Returns how many bytes went.
+    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first.
+    /// Returns how many bytes went: fewer where no more can go.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
     }

@@ -2,6 +2,7 @@
 //! for its end.
 
 use crate::backend::Heir;
+use crate::evict::Goal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::policy::HEAT_KEPT_MAX;
@@ -115,10 +116,10 @@ impl Calls {
         Ok(())
     }
 
-    /// Evicts up to `units` blocks in one step, and returns how many.
-    pub(crate) fn evict(&self, units: usize) -> usize {
+    /// Evicts blocks in one step, and returns how many.
+    pub(crate) fn evict(&self, goal: Goal) -> usize {
         let gone = self.with_seat(|pager, seat| {
-            pager.evict(&mut pager.evictor.lock(), units, Spares::Nothing, seat)
+            pager.evict(&mut pager.evictor.lock(), goal, Spares::Nothing, seat)
         });
         gone.unwrap_or(0)
     }
@@ -131,7 +132,7 @@ impl Calls {
         // vain does not mean that nothing can go.
         while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_units().min(wanted - gone);
-            let more = self.evict(step);
+            let more = self.evict(Goal::Exactly(step));
             gone += more;
             vain += u32::from(more == 0);
         }
@@ -175,7 +176,7 @@ impl Calls {
     /// Makes room, after the limit was lowered or blocks were unpinned.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_ok() {
-            self.pager.seek_room(|units| self.evict(units));
+            self.pager.seek_room(|units| self.evict(Goal::AtLeast(units)));
         }
     }
 

@@ -61,6 +61,13 @@ impl Evictor {
         Some(piece as usize)
     }
 
+    /// Puts a piece back that was the oldest, as there is something left in it.
+    pub(crate) fn push_back(&mut self, piece: usize) {
+        self.first = (self.first + self.queue.len() - 1) % self.queue.len();
+        self.queue[self.first] = piece as u32;
+        self.queued += 1;
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queued == 0
     }

@@ -7,10 +7,7 @@ use rustix::io::Errno;
 #[non_exhaustive]
 pub enum Error {
     /// A region can't have this size.
-    #[error(
-        "a region can't have {bytes} bytes there: it needs a whole block of {block} at a multiple \
-         of that, and ends where addresses do; take more memory, or less"
-    )]
+    #[error("a region can't have {bytes} bytes: {}", size_hint(*bytes, *block))]
     Size {
         /// The size asked for, in bytes.
         bytes: usize,
@@ -37,7 +34,11 @@ pub enum Error {
         needed: u64,
     },
     /// Blocks can't have this order on this system.
-    #[error("blocks of order {order} are not possible here; take an order from {min} to {max}")]
+    #[error(
+        "blocks of order {order} ({} bytes) are not possible here; take an order from {min} to \
+         {max} ({} to {} bytes)",
+        bytes_of(*order), bytes_of(*min), bytes_of(*max)
+    )]
     Order {
         /// The order asked for.
         order: u32,
@@ -79,10 +80,12 @@ pub enum Error {
         bytes: usize,
     },
     /// A block of the range is locked, or has as many locks as it can have.
-    #[error("byte {at} is locked; drop the lock first")]
+    #[error("the block of bytes {at} to {end} is locked; end that lock first")]
     Locked {
         /// The first byte of the block.
         at: usize,
+        /// The byte behind its last one.
+        end: usize,
     },
     /// [`BackendKind::SignalMappings`](crate::BackendKind) was asked for, and this process can't
     /// use `/proc/self/mem`.
@@ -119,6 +122,26 @@ pub enum Error {
     /// The device could not be made.
     #[error("{0}")]
     Device(#[from] zram::Error),
+}
+
+/// Bytes from which on it is not too few of them that are refused.
+const MANY: usize = 1 << 40;
+
+/// What a region's size has to be.
+fn size_hint(bytes: usize, block: usize) -> String {
+    if bytes < MANY {
+        return format!("it needs whole blocks of {block} bytes, at a multiple of that");
+    }
+    "less than 16 TiB are possible, or 10 TiB where blocks have more than 4096 bytes; take less"
+        .into()
+}
+
+/// Returns the bytes of a block, in words where no number has them.
+fn bytes_of(order: u32) -> String {
+    match (zram::SLOT_BYTES as u64).checked_mul(1u64.checked_shl(order).unwrap_or(u64::MAX)) {
+        Some(bytes) => bytes.to_string(),
+        None => format!("{} << {order}", zram::SLOT_BYTES),
+    }
 }
 
 /// What makes a userfaultfd possible.

@@ -15,6 +15,7 @@ use crate::recent::Spares;
 use crate::state::State;
 use crate::stats::count;
 use crate::threads;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,19 +24,33 @@ const VAIN_MAX: usize = 4;
 /// Eviction ends once the hand has gone round this often in vain: touched blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
+/// How many blocks are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// As many, and the rest of the last piece, so that neighbours go together.
+    AtLeast(usize),
+    /// As many, and no more.
+    Exactly(usize),
+}
+
 impl Pager {
-    /// Evicts `wanted` blocks, or fewer if no more can go, and returns how many. `buf` has room for
-    /// a batch.
+    /// Evicts as many blocks as `goal` says, or fewer if no more can go, and returns how many.
+    /// `buf` has room for a batch.
     pub(crate) fn evict(
         &self,
         evictor: &mut Evictor,
-        wanted: usize,
+        goal: Goal,
         spares: Spares,
         buf: &mut [u8],
     ) -> usize {
         if evictor.has_ended {
+            self.limit.set_stuck(true);
             return 0;
         }
+        let (wanted, most) = match goal {
+            Goal::AtLeast(units) => (units, usize::MAX),
+            Goal::Exactly(units) => (units, units),
+        };
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
         let alone = if self.backend.opens_first() { threads::alone() } else { None };
@@ -44,12 +59,22 @@ impl Pager {
             let more = if let Some(alone) = alone.as_ref().filter(|_| evictor.is_empty()) {
                 let step = self.step(evictor);
                 idle += step.passed;
-                step.piece.map_or(0, |piece| self.evict_open(piece, spares, alone, buf))
+                let evict = |piece| self.evict_open(piece, most - gone, spares, alone, buf);
+                step.piece.map_or(0, evict)
             } else if self.wants_marks(evictor, idle) {
                 idle += self.advance(evictor, spares);
                 continue;
             } else {
-                evictor.pop().map_or(0, |piece| self.evict_marked(self.units_of(piece), buf))
+                let oldest = evictor.pop();
+                let evict = |piece| self.evict_marked(self.units_of(piece), most - gone, buf);
+                let (more, is_done) = oldest.map_or((0, true), evict);
+                if let Some(piece) = oldest.filter(|_| !is_done) {
+                    evictor.push_back(piece);
+                    gone += more;
+                    // Where those of it that were tried were refused, the others are next.
+                    continue;
+                }
+                more
             };
             let is_vain = more == 0 && self.counters.refused.load(Relaxed) > refused;
             vain = if is_vain { vain + 1 } else { 0 };
@@ -113,7 +138,7 @@ impl Pager {
         for start in units.clone().step_by(PIECE) {
             let part = start..units.end.min(start + PIECE);
             self.mark(part.clone(), cools);
-            self.evict_marked(part, buf);
+            self.evict_marked(part, usize::MAX, buf);
         }
         self.weigh();
         drop(evictor);
@@ -179,11 +204,20 @@ impl Pager {
         }
     }
 
-    /// Evicts those of the blocks that are in probation. Returns how many.
-    fn evict_marked(&self, units: Range<usize>, buf: &mut [u8]) -> usize {
+    /// Evicts those of the blocks that are in probation, up to `most`. Returns how many went, and
+    /// whether there were no more.
+    fn evict_marked(&self, units: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
+        let (left, is_done) = (Cell::new(most), Cell::new(true));
         let begins = |unit: usize| {
             let seen = self.words[unit].load();
-            seen.state() == State::Probation && self.words[unit].try_begin_evicting(seen)
+            let is_marked = seen.state() == State::Probation;
+            if is_marked && left.get() == 0 {
+                is_done.set(false);
+                return false;
+            }
+            let begins = is_marked && self.words[unit].try_begin_evicting(seen);
+            left.set(left.get() - usize::from(begins));
+            begins
         };
         let mut gone = 0;
         self.for_runs(units.clone(), self.batch(), begins, |run| {
@@ -193,6 +227,6 @@ impl Pager {
         if self.limit.has_many_tables() {
             self.close_chunks(units);
         }
-        gone
+        (gone, is_done.get())
     }
 }

@@ -32,16 +32,17 @@ struct Going<'p> {
 }
 
 impl Pager {
-    /// Evicts the cold blocks of a piece. Returns how many.
+    /// Evicts the cold blocks of a piece, up to `most`. Returns how many.
     pub(crate) fn evict_open(
         &self,
         piece: usize,
+        most: usize,
         spares: Spares,
         alone: &Alone,
         buf: &mut [u8],
     ) -> usize {
         let units = self.units_of(piece);
-        let (first, left) = (units.start, Cell::new(self.batch()));
+        let (first, left) = (units.start, Cell::new(self.batch().min(most)));
         let takes = |unit: usize| {
             let is_taken = left.get() > 0 && self.may_be_marked(unit, spares);
             left.set(left.get() - usize::from(is_taken));

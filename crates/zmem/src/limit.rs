@@ -13,12 +13,13 @@
 
 mod in_tree;
 mod peak;
+mod stuck;
 
 use crate::Error;
-use crate::policy::PIECE;
 use crate::tree::{Member, Tree};
 use peak::Peak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use stuck::Stuck;
 
 /// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
 const GROWTH_BYTES: u64 = 256 << 10;
@@ -44,8 +45,8 @@ pub(crate) struct Limit {
     other: AtomicU64,
     tables: AtomicU64,
     pub(crate) peak: Peak,
-    /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
-    stuck: AtomicUsize,
+    /// Whether nothing more could be evicted, and when that is tried again.
+    pub(crate) stuck: Stuck,
     /// By how much a tree's is passed by what can't go, for each of its large processes.
     beyond: AtomicU64,
     /// The processes that it is the limit of, if it is not this one's alone.
@@ -64,7 +65,7 @@ impl Limit {
             other: AtomicU64::new(own),
             tables: AtomicU64::new(0),
             peak: Peak::default(),
-            stuck: AtomicUsize::new(usize::MAX),
+            stuck: Stuck::new(),
             beyond: AtomicU64::new(0),
             member: None,
         }
@@ -233,16 +234,5 @@ impl Limit {
             self.is_above(0, limit.saturating_sub(2 * self.reserve_of(limit)))
                 && self.is_more_than_floor(limit)
         })
-    }
-
-    /// Takes note of whether anything could be evicted.
-    pub(crate) fn set_stuck(&self, is_stuck: bool) {
-        self.stuck.store(if is_stuck { self.resident() } else { usize::MAX }, Relaxed);
-    }
-
-    /// Whether nothing could be evicted, and little has come since.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let stuck = self.stuck.load(Relaxed);
-        stuck != usize::MAX && self.resident() <= stuck + PIECE
     }
 }

@@ -87,6 +87,11 @@ pub struct Options {
     /// Linux 6.14, on x86_64; else they stay, as do those of memory that is taken over.) All of it
     /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
     /// pass: allow a 500th of what is touched, and more for what is compressed.
+    ///
+    /// What can't go passes the limit: data that do not get smaller, compressed data that do not
+    /// fit, and what is locked. A limit that is lowered and a lock that is dropped take effect
+    /// within half a second or so; data that get smaller only later, after some seconds at most,
+    /// unless it takes long to try them.
     pub limit: Option<u64>,
     /// The processes that keep the limit together, by shared memory: it is of what all of them
     /// hold, all other anonymous memory of each included, as far as /proc tells. Where no place is

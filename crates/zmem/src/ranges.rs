@@ -42,7 +42,7 @@ impl Pager {
                 match seen.state() {
                     _ if seen.pins() == crate::state::PINS_MAX => {
                         self.unpin(units.start..unit);
-                        return Err(Error::Locked { at: self.bytes_of(unit..unit).start });
+                        return Err(self.locked(unit));
                     }
                     State::Resident | State::Free | State::Plain
                         if self.words[unit].try_pin(seen) =>
@@ -82,6 +82,31 @@ impl Pager {
         self.words[units].iter().for_each(|word| word.unpin());
     }
 
+    fn locked(&self, unit: usize) -> Error {
+        let Range { start, end } = self.bytes_of(unit..unit + 1);
+        Error::Locked { at: start, end }
+    }
+
+    /// Sees to it that no block is pinned.
+    pub(crate) fn check_unpinned(&self, units: Range<usize>) -> Result<(), Error> {
+        if self.heir() == Heir::Plain {
+            return Ok(());
+        }
+        let is_pinned = |unit: &usize| {
+            let seen = self.words[*unit].load();
+            seen.state() == State::Resident && seen.pins() > 0
+        };
+        let mut next = units.start;
+        while next < units.end {
+            // What is pinned is resident, so its chunk is open (zm-C2).
+            let Some(piece) = self.next_open_piece(next / PIECE) else { break };
+            let part = next.max(piece * PIECE)..units.end.min((piece + 1) * PIECE);
+            next = (piece + 1) * PIECE;
+            part.into_iter().find(is_pinned).map_or(Ok(()), |unit| Err(self.locked(unit)))?;
+        }
+        Ok(())
+    }
+
     /// Makes blocks zeros that take no memory. After an error some of them may be.
     pub(crate) fn dont_need(&self, units: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
@@ -95,7 +120,7 @@ impl Pager {
                 State::Untouched | State::Free | State::Plain => next += 1,
                 State::Busy => self.wait_for_block(next, seen),
                 State::Resident if seen.pins() > 0 => {
-                    return Err(Error::Locked { at: self.bytes_of(next..next).start });
+                    return Err(self.locked(next));
                 }
                 state => {
                     // The store's lock: the evictor may be reading these blocks (zm-S3).

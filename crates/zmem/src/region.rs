@@ -132,8 +132,8 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, the coldest first, up to 64 at once. Returns how many
-    /// bytes went, which may be as much more.
+    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first.
+    /// Returns how many bytes went: fewer where no more can go.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -158,8 +158,8 @@ impl Region {
     /// Zeroes a range. Whole blocks take no memory then; others are written, locked or not.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is, and nothing was
-    /// changed from that byte on.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is. Nothing was
+    /// changed then; but where another thread locked it meanwhile, all before it may be zeros.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -173,17 +173,17 @@ impl Region {
     /// # Errors
     /// As [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
-        self.units(&range)?;
-        self.calls.inside(|_| ())?;
+        self.units(&range).and_then(|_| self.calls.inside(|_| ()))?;
         let unit = self.calls.pager.blocks.unit;
         let first = range.start.next_multiple_of(unit).min(range.end);
         let last = (range.end / unit * unit).max(first);
+        let whole = first / unit..last / unit;
+        self.calls.pager.check_unpinned(whole.clone())?;
         let zero = |part: Range<usize>| {
             // SAFETY: within the region, as `units` saw; the caller vouches that they may change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
-        let whole = first / unit..last / unit;
         self.calls.in_steps(whole, |part| self.calls.inside(|pager| pager.dont_need(part))?)?;
         zero(last..range.end);
         Ok(())

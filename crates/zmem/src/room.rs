@@ -1,6 +1,7 @@
 //! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
 //! no such thread.
 
+use crate::evict::Goal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::recent::Spares;
@@ -45,8 +46,12 @@ impl Pager {
         if self.limit.is_lost() {
             self.regain_limit();
         }
-        // Where nothing can go, more is tried as more has come.
-        if !self.limit.is_wanted(units) || self.limit.is_stuck() {
+        if !self.limit.is_wanted(units) {
+            return;
+        }
+        // Where nothing can go, more is tried as more has come, or by and by.
+        let is_again = self.limit.is_stuck();
+        if is_again && (self.waker.watch() || !self.limit.may_try()) {
             return;
         }
         if self.waker.wake() {
@@ -61,8 +66,11 @@ impl Pager {
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            let wanted = least.min(self.units_above_floor()).max(units);
-            self.evict(&mut evictor, wanted, Spares::Recent, buf);
+            let goal = Goal::AtLeast(least.min(self.units_above_floor()).max(units));
+            let began = Instant::now();
+            if self.evict(&mut evictor, goal, Spares::Recent, buf) == 0 {
+                self.limit.stuck.postpone(began.elapsed(), is_again);
+            }
             drop(evictor);
             if self.is_heap_own {
                 self.pack_where_tight();

@@ -43,9 +43,17 @@ pub(crate) fn device(
         // Other devices may be amid a request whose bytes lie in a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
-        ..Config::new(bytes as u64)?
+        ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, blocks))?
     };
-    Ok(Device::new(config)?)
+    Device::new(config).map_err(|error| refused(error, bytes, blocks))
+}
+
+/// Of the region's size the device's error would say that it is a device's.
+fn refused(error: zram::Error, bytes: usize, blocks: Blocks) -> Error {
+    match error {
+        zram::Error::Disksize { .. } => Error::Size { bytes, block: blocks.unit },
+        error => Error::Device(error),
+    }
 }
 
 /// Returns whether all bytes are zero.

@@ -161,7 +161,7 @@ impl Pager {
     /// Makes managed blocks zeros, pinned ones too: those stay resident.
     pub(crate) fn zero_all(&self, units: Range<usize>) {
         let mut from = units.start;
-        while let Err(Error::Locked { at }) = self.dont_need(from..units.end) {
+        while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
             let unit = at / self.blocks.unit;
             let (word, seen) = (&self.words[unit], self.words[unit].load());
             from = unit;

@@ -5,12 +5,14 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
+use crate::evict::Goal;
 use crate::fatal::fatal;
 use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::process::generation;
 use crate::recent::Spares;
 use crate::signals;
+use crate::state::HEAT_MAX;
 use crate::sync::{wait, wake};
 use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
@@ -19,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Objects are moved together if that frees this share of the device's pages.
 const FREEABLE_SHARE: u64 = 8;
@@ -30,6 +33,8 @@ const COMPACTED_STEPS: usize = 16;
 const STEP_SHARE: u64 = 256;
 /// Bytes that go before a fork that waits is let in, and others may make room.
 const STEP_BYTES: usize = 1 << 20;
+/// So long the thread looks for something that can go by now, each time that it tries again.
+const AGAIN_TIME: Duration = Duration::from_millis(10);
 
 /// The thread, where it was started.
 #[derive(Debug)]
@@ -124,17 +129,13 @@ impl Pager {
         let mut evicted = 0;
         loop {
             match self.waker.word.load(Acquire) {
-                0 => wait(&self.waker.word, 0),
+                0 if !self.limit.is_wanted(0) => wait(&self.waker.word, 0),
+                0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
                 seen if seen & STOPPED != 0 => return,
                 _ => {
                     // Before the limit is looked at: who sets it then wakes anew.
                     self.waker.word.fetch_and(!WANTED, AcqRel);
-                    let mut goes_on = self.limit.is_wanted(self.batch());
-                    while goes_on {
-                        goes_on = self.run_step(&mut buf);
-                        self.compact_by(|| self.pack_where_tight());
-                        evicted += 1;
-                    }
+                    evicted += self.run_steps(&mut buf);
                     if self.limit.is_lost() {
                         self.compact_by(|| self.pack_where_tight());
                     }
@@ -147,16 +148,37 @@ impl Pager {
         }
     }
 
-    /// Evicts some blocks; whether to go on.
-    fn run_step(&self, buf: &mut [u8]) -> bool {
+    /// Evicts until enough is free, or nothing can go. Returns how many steps that took.
+    fn run_steps(&self, buf: &mut [u8]) -> usize {
+        let (is_again, began) = (self.limit.is_stuck(), Instant::now());
+        let mut goes_on = self.limit.is_wanted(self.batch()) && self.limit.may_try();
+        let first_round = self.round.load(Relaxed);
+        let mut steps = 0;
+        while goes_on {
+            let gone = self.run_step(buf);
+            self.compact_by(|| self.pack_where_tight());
+            steps += 1;
+            // A round for each that the hottest blocks are passed over, and one in which they go.
+            let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
+            let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
+            if gone == 0 && !looks_on {
+                self.limit.stuck.postpone(began.elapsed(), is_again);
+            }
+            let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
+            goes_on = (gone > 0 || looks_on) && !is_stopped && self.limit.is_above_enough();
+        }
+        steps
+    }
+
+    /// Evicts some blocks, and returns how many.
+    fn run_step(&self, buf: &mut [u8]) -> usize {
         let gone = signals::without_signals(|| {
             let _inside = GATE.enter();
             let wanted = self.step_units().min(self.units_above_floor());
-            self.evict(&mut self.evictor.lock(), wanted, Spares::Nothing, buf)
+            self.evict(&mut self.evictor.lock(), Goal::AtLeast(wanted), Spares::Nothing, buf)
         });
         self.waker.step();
-        let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
-        gone > 0 && !is_stopped && self.limit.is_above_enough()
+        gone
     }
 
     /// Blocks that a step is of.

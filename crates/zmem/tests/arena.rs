@@ -13,6 +13,7 @@ use std::sync::{Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use testkit::child::{Child, in_child};
+use testkit::wait::until;
 use zmem::answer_fault;
 use zmem::{Advice, Arena, BackendKind, BlockOrder, Options, Seen, StartThread, Tree, Use};
 
@@ -348,6 +349,35 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
         arena.check();
         let stats = arena.stats();
         assert!(stats.incompressible > 100 && stats.filled == 0, "{stats:?}");
+    });
+}
+
+/// Nothing tells of writes to what is resident; the next faults look again, and not each of them.
+#[test]
+fn what_gets_smaller_later_goes_with_the_next_faults() {
+    in_child(|| {
+        install();
+        let limit = 8 * MIB as u64;
+        let options = Options { limit: Some(limit), ..options(BackendKind::Signal, 0) };
+        let arena = Arena::new(0, 64 * MIB, &options).unwrap();
+        let at = arena.addresses().start;
+        // SAFETY: as above.
+        unsafe { arena.set_use(at..at + 64 * MIB, Use::Managed).unwrap() };
+        fill(at, 0..6000, false);
+        let tried = arena.stats().incompressible;
+        fill(at, 8000..8010, true);
+        let tried = arena.stats().incompressible - tried;
+        assert!(arena.stats().held > 2 * limit && tried < 1000, "{tried}: {:?}", arena.stats());
+        fill(at, 0..6000, true);
+        let page = at + 8000 * 4096..at + 8001 * 4096;
+        until("no more is held than the limit allows", || {
+            // SAFETY: as above.
+            unsafe { arena.dont_need(page.clone()).unwrap() };
+            fill(at, 8000..8001, true);
+            arena.stats().held <= limit
+        });
+        assert_filled(at, 0..6000, true);
+        arena.check();
     });
 }
 

@@ -5,11 +5,13 @@ use fastrand::Rng;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 use testkit::child::in_child;
 use testkit::load::Stop;
 use testkit::scaled;
 use testkit::wait::until;
-use zmem::{Error, Options, Region};
+use zmem::Advice::Cold;
+use zmem::{BlockOrder, Error, Options, Region};
 
 const MIB: usize = 1 << 20;
 const LIMIT: u64 = 8 * MIB as u64;
@@ -76,6 +78,56 @@ fn what_is_locked_no_more_goes_though_nothing_faults() {
     until_it_is_kept(&region);
 }
 
+/// What a process has spent on a processor, by all its threads.
+fn processor_time() -> Duration {
+    // SAFETY: all zeros is a time, which the call replaces.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: it writes to `time` alone.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Fills a region with what does not get smaller, and has it look in vain for what does.
+fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
+    let options = Options { limit: Some(LIMIT), block, ..Options::default() };
+    let mut region = Region::new(32 * MIB, options).unwrap();
+    let mut rng = Rng::with_seed(testkit::seed(71));
+    region.chunks_mut(8).for_each(|word| word.copy_from_slice(&rng.u64(..).to_le_bytes()));
+    looks(&region);
+    assert!(region.stats().held > 3 * LIMIT, "{:?}", region.stats());
+    region
+}
+
+/// A write to resident memory is no fault, so nothing tells that there is more to evict.
+#[test]
+fn what_gets_smaller_later_goes_though_nothing_faults() {
+    let looks: [fn(&Region); 3] = [
+        |_| (),
+        |region| _ = region.reclaim(MIB),
+        |region| region.advise(0..32 * MIB, Cold).unwrap(),
+    ];
+    for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(4)] {
+        for looks in looks {
+            let mut region = fill_beyond_limit(block, looks);
+            fill(&mut region);
+            until_it_is_kept(&region);
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
+    in_child(|| {
+        let region = fill_beyond_limit(BlockOrder::Fixed(0), |_| ());
+        thread::sleep(Duration::from_secs(2));
+        let (began, before) = (processor_time(), region.stats().incompressible);
+        thread::sleep(Duration::from_secs(2));
+        let spent = processor_time() - began;
+        println!("{spent:?} in 2 s, {} blocks", region.stats().incompressible - before);
+        assert!(spent < Duration::from_millis(500), "{spent:?}");
+    });
+}
+
 /// Threads that go over memory in order have up to 64 blocks brought at a time, and while a fork is
 /// under way nobody else makes room.
 #[test]
@@ -115,6 +167,48 @@ fn faults_at_once_do_not_pass_the_limit_together() {
 }
 
 #[test]
+fn who_is_refused_a_size_is_told_which_there_are() {
+    let told = |bytes, order| {
+        let options = Options { block: BlockOrder::Fixed(order), ..Options::default() };
+        Region::new(bytes, options).map(drop).unwrap_err().to_string()
+    };
+    let needs =
+        "a region can't have 0 bytes: it needs whole blocks of 4096 bytes, at a multiple of";
+    assert_eq!(told(0, 0), format!("{needs} that"));
+    let most = "a region can't have 17592186044416 bytes: less than 16 TiB are possible";
+    assert!(told(1 << 44, 0).starts_with(most), "{}", told(1 << 44, 0));
+    let order = "blocks of order 5 (131072 bytes) are not possible here; take an order from 0 to 4";
+    assert_eq!(told(MIB, 5), format!("{order} (4096 to 65536 bytes)"));
+    assert!(told(MIB, u32::MAX).contains("order 4294967295 (4096 << 4294967295 bytes)"));
+}
+
+#[test]
+fn no_more_is_reclaimed_than_asked_for() {
+    in_child(|| {
+        for (block, bytes) in [(0, 4096), (4, 65536usize)] {
+            let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
+            let mut region = Region::new(8 * MIB, options).unwrap();
+            fill(&mut region);
+            // As long as there is no other thread a block goes without having been in probation.
+            for is_alone in [true, false] {
+                let _other = (!is_alone).then(|| thread::spawn(thread::park));
+                for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {
+                    let before = region.stats().resident;
+                    let rounded = wanted.next_multiple_of(bytes);
+                    assert_eq!(region.reclaim(wanted), rounded);
+                    assert_eq!(region.stats().resident, before - rounded as u64);
+                    region.check();
+                }
+            }
+            assert!(region.stats().marked > 0);
+            assert!(region.reclaim(usize::MAX) > 6 * MIB);
+            assert_eq!(region.reclaim(1), 0);
+            assert!(is_whole(&region));
+        }
+    });
+}
+
+#[test]
 fn a_lock_of_nothing_locks_nothing() {
     let mut region = Region::new(MIB, Options::default()).unwrap();
     region.fill(1);
@@ -124,15 +218,24 @@ fn a_lock_of_nothing_locks_nothing() {
 }
 
 #[test]
-fn dont_need_leaves_what_is_behind_a_lock() {
+fn dont_need_changes_nothing_where_a_block_is_locked() {
     let region = Region::new(MIB, Options::default()).unwrap();
     // SAFETY: so long, and nobody has a reference to its bytes.
     unsafe { region.as_ptr().write_bytes(1, MIB) };
     let locked = region.lock(4 * 4096..5 * 4096).unwrap();
     // SAFETY: as above.
     let refused = unsafe { region.dont_need_shared(100..8 * 4096 + 100) };
-    assert_eq!(refused, Err(Error::Locked { at: 4 * 4096 }));
+    assert_eq!(refused, Err(Error::Locked { at: 4 * 4096, end: 5 * 4096 }));
+    let message = "the block of bytes 16384 to 20480 is locked; end that lock first";
+    assert_eq!(refused.unwrap_err().to_string(), message);
+    assert!(region.iter().all(|&byte| byte == 1));
+    // Blocks that are in the range in part are written, and may be locked.
+    // SAFETY: as above.
+    unsafe { region.dont_need_shared(4 * 4096 + 1..8 * 4096).unwrap() };
     drop(locked);
-    assert!(region[100..4 * 4096].iter().all(|&byte| byte == 0));
-    assert!(region[4 * 4096..].iter().all(|&byte| byte == 1));
+    // SAFETY: as above.
+    unsafe { region.dont_need_shared(100..2 * 4096).unwrap() };
+    let zeros = [100..2 * 4096, 4 * 4096 + 1..8 * 4096];
+    let is_zero = |at: &usize| zeros.iter().any(|zeros| zeros.contains(at));
+    assert!((0..MIB).all(|at| (region[at] == 0) == is_zero(&at)));
 }

@@ -1,6 +1,7 @@
 //! An arena's process among others: what they are told of it, and what it does for them.
 
 use super::Arena;
+use crate::evict::Goal;
 use crate::figures::Figures;
 use crate::process::shares_memory;
 use crate::tree::Member;
@@ -14,7 +15,8 @@ impl Arena {
             true => limit.is_above_share(),
             false => limit.is_above_share_and_short(),
         };
-        while is_more() && self.calls.evict(self.calls.pager.step_units()) > 0 {}
+        let goal = Goal::AtLeast(self.calls.pager.step_units());
+        while is_more() && self.calls.evict(goal) > 0 {}
     }
 
     /// Takes note of memory of this process's that is not the arena's.

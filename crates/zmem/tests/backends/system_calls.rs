@@ -26,7 +26,7 @@ fn what_is_locked_stays_and_can_be_given_to_the_kernel() {
         zeros.read_exact(bytes).unwrap();
         // SAFETY: as above.
         let locked_range = unsafe { region.dont_need_shared(0..MIB) };
-        assert_eq!(locked_range, Err(Error::Locked { at: 4096 }));
+        assert_eq!(locked_range, Err(Error::Locked { at: 4096, end: 8192 }));
         drop(locked);
         region.reclaim(usize::MAX >> 1);
         assert_eq!(region.stats().resident, 0);

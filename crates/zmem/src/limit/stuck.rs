@@ -1,0 +1,101 @@
+//! When eviction is tried again after it was in vain. What could not go may be able to later, and
+//! nothing tells: the program writes to memory that is resident, and no fault comes of it.
+
+use super::Limit;
+use crate::policy::PIECE;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The pause after the first try in vain; each next one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest, where a try takes little.
+const PAUSE_MAX: Duration = Duration::from_millis(3200);
+/// Where a try takes long, the first pause is this many times as long.
+const WEIGHT_MIN: u32 = 8;
+/// And the longest pause this many times.
+const WEIGHT_MAX: u32 = 128;
+/// Pauses grow this often: from the shortest to the longest.
+const GROWTHS: u32 = 5;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Stuck {
+    /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
+    resident: AtomicUsize,
+    /// How often the pause has grown.
+    growths: AtomicU32,
+    /// When the next try is due, in milliseconds of `now`.
+    due: AtomicU64,
+}
+
+/// Returns milliseconds since this was first asked.
+fn now() -> u64 {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    BEGAN.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
+impl Stuck {
+    pub(super) fn new() -> Self {
+        now();
+        let resident = AtomicUsize::new(usize::MAX);
+        Stuck { resident, growths: AtomicU32::new(0), due: AtomicU64::new(0) }
+    }
+
+    /// Returns how long it is until the next try.
+    pub(crate) fn left(&self) -> Duration {
+        Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
+    }
+
+    /// Takes note that a try that took so long was in vain; whether it was one of several in a row,
+    /// with nothing new between them.
+    pub(crate) fn postpone(&self, took: Duration, is_again: bool) {
+        let growths = if is_again { self.growths.load(Relaxed) + 1 } else { 0 };
+        let growths = growths.min(GROWTHS);
+        self.growths.store(growths, Relaxed);
+        let first = PAUSE_MIN.max(took * WEIGHT_MIN);
+        let pause = (first * (1 << growths)).min(PAUSE_MAX.max(took * WEIGHT_MAX));
+        self.due.store(now() + pause.as_millis() as u64, Relaxed);
+    }
+}
+
+impl Limit {
+    /// Takes note of whether anything could be evicted.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        let resident = if is_stuck { self.resident() } else { usize::MAX };
+        self.stuck.resident.store(resident, Relaxed);
+    }
+
+    /// Whether nothing could be evicted, and little has come since.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let stuck = self.stuck.resident.load(Relaxed);
+        stuck != usize::MAX && self.resident() <= stuck + PIECE
+    }
+
+    /// Whether an eviction is worth its time: something could go, or more has come, or what could
+    /// not go may do so by now.
+    pub(crate) fn may_try(&self) -> bool {
+        !self.is_stuck() || self.stuck.left().is_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
+    use std::time::Duration;
+
+    #[test]
+    fn pauses_grow_and_begin_anew() {
+        let (stuck, near) = (Stuck::new(), Duration::from_millis(50));
+        let is = |pause: Duration| stuck.left() <= pause && stuck.left() + near >= pause;
+        assert!(stuck.left().is_zero());
+        stuck.postpone(Duration::ZERO, false);
+        assert!(is(PAUSE_MIN));
+        (0..10).for_each(|_| stuck.postpone(Duration::ZERO, true));
+        assert!(is(PAUSE_MAX));
+        stuck.postpone(PAUSE_MIN, true);
+        assert!(is(PAUSE_MIN * WEIGHT_MAX), "what costs much is seldom done");
+        stuck.postpone(PAUSE_MIN, false);
+        assert!(is(PAUSE_MIN * WEIGHT_MIN));
+    }
+}

@@ -8,6 +8,7 @@
 mod ask;
 mod kept;
 mod methods;
+mod same;
 
 use crate::buffer::with_bytes;
 use crate::error::{Answer, Error, Failure, value_error};

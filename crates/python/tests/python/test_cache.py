@@ -43,6 +43,36 @@ print(highest, cache.stats().held)
 """
 
 
+# A comparison at the limit of recursion, where Python raises, and collects cycles as it does.
+RECURSION = """
+import faulthandler, gc, uzram
+faulthandler.dump_traceback_later(30, exit=True)
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        cache.get("x")
+def look(depth):
+    if depth == 1:
+        gc.enable()
+    try:
+        return look(depth - 1) if depth else cache[key]
+    finally:
+        gc.disable()
+gc.disable()
+gc.set_threshold(1)
+for kept, key in (("ab" * 50, "".join(["ab"] * 50)), (1 << 80, (1 << 79) * 2), (2.5, float("2.5")), (10**9, int("1" + "0" * 9))):
+    cache = uzram.Cache(1 << 20)
+    cache[kept] = b"value"
+    for depth in range(900, 1000):
+        Cycle()
+        try:
+            look(depth)
+        except RecursionError:
+            pass
+"""
+
+
 def document(rng):
     lines = [
         {"sku": "%012x" % rng.randrange(1 << 48), "title": rng.choice(["mug", "lamp", "shelf"]), "count": rng.randrange(9)}
@@ -403,6 +433,19 @@ class Keys(unittest.TestCase):
                 left = 0
                 self.assertEqual(len({key.name for key in cache}), len(cache))
             cache._check()
+
+    def test_no_comparison_raises_under_the_lock(self):
+        out = subprocess.run([sys.executable, "-c", RECURSION], capture_output=True, text=True, timeout=60)
+        self.assertEqual((out.returncode, out.stderr), (0, ""))
+
+    def test_plain_keys_that_are_alike(self):
+        kinds = [0, -1, 1 << 63, -(1 << 63), (1 << 63) - 1, 1 << 64, -(1 << 64), 2.0**64, 0.5, "", "a", b"", b"a", "\ud800", "ä€😀"]
+        cache, model = uzram.Cache(LIMIT), {}
+        for n, key in enumerate(kinds):
+            cache[key] = model[key] = b"%d" % n
+        copies = pickle.loads(pickle.dumps(kinds))
+        self.assertEqual([cache[key] for key in copies], [model[key] for key in copies])
+        self.assertEqual(set(map(repr, cache)), set(map(repr, model)))
 
     def test_a_key_that_calls_the_cache_as_it_goes(self):
         class Last(Key):

@@ -17,6 +17,7 @@ use ask::{Asked, Given, judge, key_bytes};
 use kept::{
     Departed, Found, Kept, NoCache, Offer, Packed, Probe, Put, Refusal, Training, Verdicts,
 };
+use pyo3::exceptions::PyMemoryError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
@@ -82,6 +83,20 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
     }
 }
 
+/// Returns the error of what there is no memory for, in the system.
+fn no_memory(what: impl std::fmt::Display) -> Failure {
+    let message = format!("the system has no memory for a copy of a value: {what}");
+    Failure::Python(PyMemoryError::new_err(message))
+}
+
+/// Returns a copy, as what may change meanwhile is not packed.
+fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 impl Cache {
     /// Asks until the key has been compared with all that have its hash.
     fn ask<T>(
@@ -120,7 +135,22 @@ impl Cache {
     ) -> Answer<Option<Bound<'py, PyAny>>> {
         let found =
             Self::ask(key, |hash, probe, verdicts| self.kept.get(hash, probe, verdicts, touches))?;
-        found.map(|packed| self.value(key.py(), &packed)).transpose()
+        found.map(|(_, packed)| self.value(key.py(), &packed.map_err(no_memory)?)).transpose()
+    }
+
+    /// Removes the value of a key once it has been returned as it was given.
+    fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
+        loop {
+            let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
+                self.kept.get(hash, probe, verdicts, false)
+            };
+            let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
+            let value = self.value(key.py(), &packed.map_err(no_memory)?)?;
+            // Another thread may have been here meanwhile.
+            if self.kept.remove_same(id, &mut Departed::default()) {
+                return Ok(Some(value));
+            }
+        }
     }
 
     fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
@@ -135,7 +165,7 @@ impl Cache {
         // Bytes never change. What may change is copied first.
         match value.cast_exact::<PyBytes>() {
             Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes()),
-            Err(_) => self.put_bytes(&asked, &with_bytes(&value, <[u8]>::to_vec)?),
+            Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??),
         }
     }
 
@@ -177,7 +207,7 @@ impl Cache {
             true => self.kept.pack(bytes),
             false => py.detach(|| self.kept.pack(bytes)),
         };
-        packed.map_err(Failure::Uzram)
+        packed.map_err(|refusal| self.refused(refusal, bytes.len()))
     }
 
     fn put_offer(
@@ -202,13 +232,17 @@ impl Cache {
                     }
                 }
                 Ok(Put::Ask(unknown)) => judge(asked.key, unknown, &mut verdicts)?,
-                Err(Refusal::Failed(error)) => return Err(Failure::Uzram(error)),
-                Err(Refusal::NoRoom) => return Err(self.no_room(bytes.len())),
+                Err(refusal) => return Err(self.refused(refusal, bytes.len())),
             }
         }
     }
 
-    fn no_room(&self, bytes: usize) -> Failure {
+    fn refused(&self, refusal: Refusal, bytes: usize) -> Failure {
+        match refusal {
+            Refusal::Failed(error) => return Failure::Uzram(error),
+            Refusal::NoMemory => return no_memory(bytes),
+            Refusal::NoRoom => {}
+        }
         let limit = self.kept.figures().limit;
         let message = format!(
             "a value of {bytes} bytes finds no room in a cache of {limit}; raise the limit, or \

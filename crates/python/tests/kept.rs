@@ -59,14 +59,23 @@ impl Cache {
 
     fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let packed = self.ask(key, |probe, verdicts| self.kept.get(key.0, probe, verdicts, true));
-        packed.map(|packed| packed.value().unwrap())
+        packed.map(|(_, packed)| packed.unwrap().value().unwrap())
     }
 
     fn remove(&self, key: &Key) -> Option<Vec<u8>> {
-        let packed = self.ask(key, |probe, verdicts| {
-            self.kept.remove(key.0, probe, verdicts, true, &mut Departed::default())
+        let value = self.get(key);
+        let removed = self.ask(key, |probe, verdicts| {
+            self.kept.remove(key.0, probe, verdicts, &mut Departed::default())
         });
-        packed.map(|packed| packed.unwrap().value().unwrap())
+        assert_eq!(removed.is_some(), value.is_some());
+        value
+    }
+
+    fn remove_oldest(&self) -> Option<(Key, Vec<u8>)> {
+        let (key, (id, packed)) = self.kept.oldest(Key::clone)?;
+        assert!(self.kept.remove_same(id, &mut Departed::default()));
+        assert!(!self.kept.remove_same(id, &mut Departed::default()));
+        Some((key, packed.unwrap().value().unwrap()))
     }
 
     /// Returns what had to make room, and whether the value is kept.
@@ -75,7 +84,7 @@ impl Cache {
         let is_kept = match self.try_put(key, value, &mut out) {
             Ok(()) => true,
             Err(Refusal::NoRoom) => false,
-            Err(Refusal::Failed(error)) => panic!("{error}"),
+            Err(refusal) => panic!("{refusal:?}"),
         };
         let unpacked = |(key, packed): (Key, kept::Packed)| (key, packed.value().unwrap());
         (out.evicted.into_iter().map(unpacked).collect(), is_kept)
@@ -176,9 +185,7 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
                 assert_eq!(cache.remove(&key), found.map(|(_, value)| value));
             }
             _ => {
-                let oldest = cache.kept.remove_oldest();
-                let oldest = oldest.map(|(key, packed)| (key, packed.value().unwrap()));
-                assert_eq!(oldest, model.pop_front());
+                assert_eq!(cache.remove_oldest(), model.pop_front());
             }
         }
         let figures = cache.kept.figures();

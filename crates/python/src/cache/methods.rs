@@ -2,7 +2,7 @@
 
 use super::ask::Given;
 use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
-use super::{Cache, Key, training};
+use super::{Cache, Key, no_memory, training};
 use crate::error::Answer;
 use crate::shared::lock;
 use crate::stats;
@@ -55,7 +55,7 @@ impl Cache {
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
         let mut out = Departed::default();
         let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, false, &mut out)
+            self.kept.remove(hash, probe, verdicts, &mut out)
         })?;
         found.map(drop).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
     }
@@ -98,22 +98,19 @@ impl Cache {
     /// Removes a key and returns its value, or `default` if one is given and the key is not there.
     #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
-        let mut out = Departed::default();
-        let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, true, &mut out)
-        })?;
-        match found.flatten() {
-            Some(packed) => self.value(key.py(), &packed),
-            None => default.0.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into()),
-        }
+        let missing = || PyKeyError::new_err(key.clone().unbind()).into();
+        self.take(key)?.or(default.0).ok_or_else(missing)
     }
 
     /// Removes the oldest value, and returns it behind its key.
     fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
-        let Some((key, packed)) = self.kept.remove_oldest() else {
-            return Err(PyKeyError::new_err("popitem(): the cache is empty").into());
-        };
-        Ok((key, self.value(py, &packed)?).into_pyobject(py)?)
+        while let Some((key, (id, packed))) = self.kept.oldest(|key| key.clone_ref(py)) {
+            let value = self.value(py, &packed.map_err(no_memory)?)?;
+            if self.kept.remove_same(id, &mut Departed::default()) {
+                return Ok((key, value).into_pyobject(py)?);
+            }
+        }
+        Err(PyKeyError::new_err("popitem(): the cache is empty").into())
     }
 
     /// Returns the value of a key; if it is not there, stores `default` and returns that.

@@ -73,6 +73,35 @@ for kept, key in (("ab" * 50, "".join(["ab"] * 50)), (1 << 80, (1 << 79) * 2), (
 """
 
 
+# A value for which there is no memory is an exception, and leaves all as it was.
+NO_MEMORY = """
+import resource, uzram
+def within(bytes):
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (used + bytes, resource.RLIM_INFINITY))
+def fails(error, call, *arguments):
+    try:
+        call(*arguments)
+    except error:
+        return
+    raise AssertionError(arguments)
+cache = uzram.Cache(1 << 30, algorithm="lz4", dictionary=False)
+value = bytearray(200 << 20)
+cache["key"] = value
+within(100 << 20)
+fails(MemoryError, cache.__setitem__, "key", value)
+for call in (cache.get, cache.pop):
+    fails(MemoryError, call, "key")
+fails(MemoryError, cache.popitem)
+within(1 << 30)
+assert cache.pop("key") == value
+cache = uzram.Cache(1 << 20)
+value = __import__("os").urandom(200 << 20)
+within(50 << 20)
+fails(uzram.Error, cache.__setitem__, "key", value)
+"""
+
+
 def document(rng):
     lines = [
         {"sku": "%012x" % rng.randrange(1 << 48), "title": rng.choice(["mug", "lamp", "shelf"]), "count": rng.randrange(9)}
@@ -109,6 +138,16 @@ class Key:
     def __eq__(self, other):
         self.told()
         return isinstance(other, Key) and self.name == other.name
+
+
+class Passing:
+    """An object that is pickled."""
+
+    def __getstate__(self):
+        return 1
+
+    def __setstate__(self, state):
+        pass
 
 
 class Mappings(unittest.TestCase):
@@ -274,6 +313,19 @@ class Values(unittest.TestCase):
         with self.assertRaises(Exception):
             cache[0] = lambda: None
         self.assertIsNone(cache[0])
+
+    def test_a_value_that_finds_no_memory(self):
+        out = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True, timeout=120)
+        self.assertEqual((out.returncode, out.stderr), (0, ""))
+
+    def test_what_cannot_be_returned_stays(self):
+        cache = uzram.Cache(LIMIT, pickle=True)
+        cache["key"] = Passing()
+        with mock.patch.object(Passing, "__setstate__", side_effect=ZeroDivisionError):
+            self.assertRaises(ZeroDivisionError, cache.pop, "key")
+            self.assertRaises(ZeroDivisionError, cache.popitem)
+        self.assertEqual(list(cache), ["key"])
+        self.assertIsInstance(cache.pop("key"), Passing)
 
     def test_a_value_that_finds_no_room_leaves_the_old_one(self):
         cache = uzram.Cache(LIMIT)

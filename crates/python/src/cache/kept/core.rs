@@ -10,9 +10,10 @@ mod repack;
 
 use super::coder::{Coder, Coders, Form, Packed, Piece};
 use super::samples::Samples;
-use super::slots::{NONE, Slots};
-use super::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+use super::slots::{Id, NONE, Slots};
+use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 use hashbrown::HashTable;
+use std::collections::TryReserveError;
 use std::sync::Arc;
 use uzram::zsmalloc::{Content, EntryPool};
 
@@ -169,8 +170,21 @@ impl<K> Core<K> {
         self.slots.by_age().filter_map(|first| self.key(first))
     }
 
+    /// Returns a value for as long as it is there.
+    pub fn by_id(&self, id: Id) -> Option<u32> {
+        self.slots.by_id(id)
+    }
+
+    /// Returns a copy of a value, and how it can be told from others.
+    pub fn copied(&self, first: u32) -> Copied {
+        (self.slots.id(first), self.packed(first))
+    }
+
     /// Returns a copy of a value, packed.
-    pub fn packed(&self, first: u32) -> Packed {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
         let mut packed =
             Packed { len, pieces: Vec::new(), bytes: Vec::new(), coders: [None, None] };
@@ -179,7 +193,9 @@ impl<K> Core<K> {
             let guard = self.pool.read(piece);
             if let Content::Object { bytes, flags } = guard.content() {
                 let form = Form::of_flags(flags);
+                packed.bytes.try_reserve(bytes.len())?;
                 packed.bytes.extend_from_slice(bytes);
+                packed.pieces.try_reserve(1)?;
                 packed.pieces.push(Piece { form, end: packed.bytes.len() });
                 if form != Form::Raw && packed.coders[form as usize - 1].is_none() {
                     packed.coders[form as usize - 1] = self.coders[form as usize - 1].clone();
@@ -187,6 +203,6 @@ impl<K> Core<K> {
             }
             piece = self.slots.get(piece).next;
         }
-        packed
+        Ok(packed)
     }
 }

@@ -18,14 +18,14 @@ pub use self::coder::{Coder, Method, Packed};
 pub use self::plan::{NoCache, Plan, Training};
 pub use self::samples::Samples;
 pub use self::slots::Id;
-pub use self::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 
 use self::coder::Form;
 use self::core::Core;
 use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
-use uzram::{Error, PoolConfig};
+use uzram::PoolConfig;
 
 /// Streams beyond the first take this part of the limit at most, ...
 const LANES_SHARE: usize = 128;
@@ -101,11 +101,13 @@ impl<K: Send + 'static> Kept<K> {
     /// Returns a value packed as values are kept at the moment.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
-        let coder = self.core.lock().coder();
+    /// It would not be within the limit, or there is no memory.
+    pub fn pack(&self, value: &[u8]) -> Result<Packed, Refusal> {
+        let core = self.core.lock();
+        let (coder, limit) = (core.coder(), core.figures().limit);
+        drop(core);
         match coder {
-            Some(coder) => coder.pack(value),
+            Some(coder) => coder.pack(value, limit),
             None => unreachable!("a cache without a coder"),
         }
     }
@@ -135,14 +137,14 @@ impl<K: Send + 'static> Kept<K> {
         Ok(Put::Done(core.sample(value, out)))
     }
 
-    /// Returns a value; `touches` makes it the youngest and counts that it was asked for.
+    /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts that it was asked for.
     pub fn get(
         &self,
         hash: u32,
         probe: &dyn Probe<K>,
         verdicts: &Verdicts,
         touches: bool,
-    ) -> Found<Packed, K> {
+    ) -> Found<Copied, K> {
         let mut core = self.core.lock();
         let found = core.find(hash, probe, verdicts);
         if touches && !matches!(found, Found::Ask(_)) {
@@ -153,7 +155,7 @@ impl<K: Send + 'static> Kept<K> {
                 if touches {
                     core.touch(first);
                 }
-                Found::Yes(core.packed(first))
+                Found::Yes(core.copied(first))
             }
             Found::No => Found::No,
             Found::Ask(unknown) => Found::Ask(unknown),
@@ -169,33 +171,38 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Removes a value, and returns it, if it is asked for.
+    /// Removes a value.
     pub fn remove(
         &self,
         hash: u32,
         probe: &dyn Probe<K>,
         verdicts: &Verdicts,
-        wants_value: bool,
         out: &mut Departed<K>,
-    ) -> Found<Option<Packed>, K> {
+    ) -> Found<(), K> {
         let mut core = self.core.lock();
         match core.find(hash, probe, verdicts) {
             Found::Yes(first) => {
-                let packed = wants_value.then(|| core.packed(first));
                 out.keys.extend(core.remove(first));
-                Found::Yes(packed)
+                Found::Yes(())
             }
             Found::No => Found::No,
             Found::Ask(unknown) => Found::Ask(unknown),
         }
     }
 
-    /// Removes the oldest value, and returns it with its key.
-    pub fn remove_oldest(&self) -> Option<(K, Packed)> {
+    /// Removes a value, if it is there and no other took its place, and returns whether it was.
+    pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
         let mut core = self.core.lock();
+        let first = core.by_id(id);
+        out.keys.extend(first.and_then(|first| core.remove(first)));
+        first.is_some()
+    }
+
+    /// Returns the oldest value, as `get` does, behind a copy of its key.
+    pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
+        let core = self.core.lock();
         let first = core.oldest()?;
-        let packed = core.packed(first);
-        Some((core.remove(first)?, packed))
+        Some((copy(core.key(first)?), core.copied(first)))
     }
 
     /// Trains a dictionary with the samples that [`put`](Self::put) handed out, and packs all

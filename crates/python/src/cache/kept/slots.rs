@@ -110,6 +110,14 @@ impl<K> Slots<K> {
         Id { index, generation: self.get(index).generation }
     }
 
+    /// Returns the first slot of a value that is still there.
+    pub fn by_id(&self, id: Id) -> Option<u32> {
+        let is_there = id.index < self.count()
+            && self.get(id.index).used_as == Use::First
+            && self.id(id.index) == id;
+        is_there.then_some(id.index)
+    }
+
     /// Returns how many slots there are, in use or not.
     pub fn count(&self) -> u32 {
         (self.chunks.len() * CHUNK) as u32

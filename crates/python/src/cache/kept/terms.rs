@@ -2,6 +2,7 @@
 
 use super::coder::Packed;
 use super::slots::Id;
+use std::collections::TryReserveError;
 use uzram::Error;
 
 /// How a key that is looked for is compared with those that are kept, under the lock.
@@ -21,6 +22,9 @@ pub struct Verdicts {
     /// Those whose keys are others.
     pub others: Vec<Id>,
 }
+
+/// A copy of a value, if there is memory for one, and how the value can be told from others.
+pub type Copied = (Id, Result<Packed, TryReserveError>);
 
 /// What came of a call that looks for a key.
 #[derive(Debug)]
@@ -87,8 +91,16 @@ pub struct Figures {
 pub enum Refusal {
     /// There is no room, even without all others.
     NoRoom,
+    /// The system has no memory for a copy of the value.
+    NoMemory,
     /// The pool, or a codec, failed.
     Failed(Error),
+}
+
+impl From<TryReserveError> for Refusal {
+    fn from(_: TryReserveError) -> Self {
+        Refusal::NoMemory
+    }
 }
 
 impl From<Error> for Refusal {

@@ -14,7 +14,7 @@ impl<K> Core<K> {
             let slot = self.slots.get(first);
             let found = self.table.find(spread(slot.hash), |&index| index == first);
             assert_eq!(found, Some(&first), "the table lacks a value");
-            let packed = self.packed(first);
+            let packed = self.packed(first).expect("memory for a copy");
             assert_eq!(packed.value().expect("a value is whole").len(), slot.len as usize);
             stored += u64::from(slot.len);
             compressed += packed.bytes.len() as u64;

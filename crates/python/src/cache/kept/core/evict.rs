@@ -62,7 +62,8 @@ impl<K> Core<K> {
             first => first,
         };
         let Some(first) = first else { return false };
-        let packed = self.wants_evicted.then(|| self.packed(first));
+        // Where there is no memory for a copy, it goes without being told of.
+        let packed = self.wants_evicted.then(|| self.packed(first).ok()).flatten();
         if let Some(key) = self.remove(first) {
             match packed {
                 Some(packed) => out.evicted.push((key, packed)),

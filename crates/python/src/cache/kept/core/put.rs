@@ -73,7 +73,7 @@ impl<K> Core<K> {
         out: &mut Departed<K>,
     ) -> Result<(), Refusal> {
         let Some(old) = old else { return Err(Refusal::NoRoom) };
-        let before = self.packed(old);
+        let before = self.packed(old)?;
         let key_bytes = self.slots.get(old).key_bytes;
         let Some(key) = self.remove(old) else { return Err(Refusal::NoRoom) };
         self.pool.trim();

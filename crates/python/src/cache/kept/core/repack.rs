@@ -3,9 +3,9 @@
 use super::super::coder::{Coder, Form};
 use super::super::samples::Samples;
 use super::super::slots::Use;
+use super::super::terms::Refusal;
 use super::{Core, Departed};
 use std::sync::Arc;
-use uzram::Error;
 use uzram::zsmalloc::Content;
 
 impl<K> Core<K> {
@@ -42,8 +42,8 @@ impl<K> Core<K> {
     /// trained coder, and returns where to go on, if there are more.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn repack(&mut self, from: u32, count: u32) -> Result<Option<u32>, Error> {
+    /// There is no memory.
+    pub fn repack(&mut self, from: u32, count: u32) -> Result<Option<u32>, Refusal> {
         let end = self.slots.count().min(from.saturating_add(count));
         let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
         self.limit_pages(0);
@@ -68,7 +68,7 @@ impl<K> Core<K> {
         len: usize,
         first: &Coder,
         trained: &Coder,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Refusal> {
         let Some(entry) = self.pool.lock_existing(piece) else { return Ok(()) };
         let Content::Object { bytes, flags } = entry.content() else { return Ok(()) };
         let (old, form) = (bytes.len(), Form::of_flags(flags));

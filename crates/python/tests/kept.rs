@@ -167,11 +167,21 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
             0..5 => {
                 let value = value(&mut rng);
                 let old = place.and_then(|place| model.remove(place));
+                let all = model.len();
                 let (evicted, is_kept) = cache.put(&key, &value);
                 // What made room was the oldest, and as it was put.
                 for evicted in evicted {
                     assert_eq!(model.pop_front(), Some(evicted));
                 }
+                assert!(
+                    is_kept || all == model.len(),
+                    "seed {seed}: {} of {} went for nothing, value {} old {:?} {:?}",
+                    all - model.len(),
+                    all,
+                    value.len(),
+                    old.as_ref().map(|o| o.1.len()),
+                    cache.kept.figures()
+                );
                 assert!(is_kept || value.len() > 100_000, "seed {seed}: {}", value.len());
                 model.extend(if is_kept { Some((key, value)) } else { old });
             }
@@ -216,6 +226,59 @@ fn it_keeps_what_a_model_keeps() {
     let given = Training::Given(Dictionary::new(&b"ceramic mug, desk lamp"[..]).unwrap());
     run(seed(5), &mut Cache::new(1 << 20, "zstd", given), 2000);
     run(seed(6), &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
+}
+
+/// A cache that was full of small values has room for large ones, as a new one has.
+#[test]
+fn what_small_values_leave_behind_is_given_back() {
+    let mut rng = fastrand::Rng::with_seed(seed(10));
+    for (limit, codec) in [(1 << 20, "lz4"), (1 << 20, "zstd"), (8 << 20, "lz4")] {
+        for percent in (20..95).step_by(5) {
+            let noise: Vec<u8> = (0..limit * percent / 100).map(|_| rng.u8(..)).collect();
+            let (large, new) =
+                (Key(7, "large".into()), Cache::new(limit, codec, Training::Without));
+            let is_kept_in_new = new.put(&large, &noise).1;
+            let mut out = Departed::default();
+            let cache = Cache::new(limit, codec, Training::Without);
+            let mut nth = 0;
+            while cache.kept.figures().evictions < 100 {
+                nth += 1;
+                cache.try_put(&Key(nth, nth.to_string()), b"x", &mut out).unwrap();
+            }
+            let before = cache.kept.len();
+            assert_eq!(cache.put(&large, &noise).1, is_kept_in_new, "{limit} {codec} {percent}");
+            cache.kept.check();
+            let left = cache.kept.len();
+            assert!(is_kept_in_new || left == before);
+            // Small ones are left as far as there is room.
+            assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_cache_is_as_a_new_one() {
+    let cache = Cache::new(8 << 20, "lz4", Training::Without);
+    let new = cache.kept.figures().held;
+    let fill = || {
+        let mut out = Departed::default();
+        for nth in 0..50_000 {
+            cache.try_put(&Key(nth, nth.to_string()), b"x", &mut out).unwrap();
+        }
+    };
+    fill();
+    while cache.remove_oldest().is_some() {}
+    assert!(cache.kept.figures().held < new + (8 << 20) / 50);
+    fill();
+    // A part is given back as it goes.
+    let full = cache.kept.figures().held;
+    while cache.kept.len() > 3000 {
+        cache.remove_oldest();
+    }
+    cache.kept.check();
+    assert!(cache.kept.figures().held < new + full / 3, "{:?}", cache.kept.figures());
+    cache.kept.clear(&mut Departed::default());
+    assert_eq!(cache.kept.figures().held, new);
 }
 
 /// Documents that have much in common get a dictionary, and take less memory with it.

@@ -7,6 +7,11 @@ mod check;
 mod evict;
 mod put;
 mod repack;
+mod shrink;
+
+pub use shrink::new_pool;
+
+use shrink::begun_bytes;
 
 use super::coder::{Coder, Coders, Form, Packed, Piece};
 use super::samples::Samples;
@@ -29,6 +34,10 @@ pub struct Core<K> {
     /// The first slots of values, by the hashes of their keys.
     table: HashTable<u32>,
     limit: usize,
+    /// The order of the pool's objects, and the bytes of memory of a new one, and with an object.
+    order: u32,
+    new_pool_bytes: usize,
+    begun_bytes: usize,
     coders: Coders,
     /// Pieces that each coder has compressed.
     pieces_of: [u64; 2],
@@ -38,6 +47,8 @@ pub struct Core<K> {
     figures: Figures,
     /// Whether values that have to make room are asked for.
     pub wants_evicted: bool,
+    /// Whether values are being packed anew, slot after slot.
+    pub repacks: bool,
     refusals: u32,
 }
 
@@ -48,8 +59,15 @@ fn spread(hash: u32) -> u64 {
 
 impl<K> Core<K> {
     /// Returns an empty one, which may take `limit` bytes of memory.
-    pub fn new(pool: Arc<EntryPool>, coder: Arc<Coder>, limit: usize) -> Self {
-        Core {
+    pub fn new(
+        (pool, order): (Arc<EntryPool>, u32),
+        coder: Arc<Coder>,
+        limit: usize,
+    ) -> Result<Self, uzram::zsmalloc::Error> {
+        Ok(Core {
+            order,
+            new_pool_bytes: pool.bytes(),
+            begun_bytes: begun_bytes(order)?,
             pool,
             slots: Slots::new(),
             table: HashTable::new(),
@@ -60,8 +78,9 @@ impl<K> Core<K> {
             key_bytes: 0,
             figures: Figures::default(),
             wants_evicted: false,
+            repacks: false,
             refusals: 0,
-        }
+        })
     }
 
     /// Returns what values are to be packed with.
@@ -82,6 +101,11 @@ impl<K> Core<K> {
             || trained.as_ref().is_some_and(|coder| !is_ours(coder))
     }
 
+    /// Returns the pool, which another may replace once the lock is released.
+    pub fn pool(&self) -> &Arc<EntryPool> {
+        &self.pool
+    }
+
     /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -96,11 +120,16 @@ impl<K> Core<K> {
 
     /// Returns the bytes of memory taken, everything counted.
     pub fn held(&self) -> usize {
-        size_of::<Self>()
+        self.fixed_bytes()
             + self.pool.bytes()
             + self.slots.bytes()
             + self.table.allocation_size()
             + self.key_bytes
+    }
+
+    /// Returns those that are taken for no value.
+    fn fixed_bytes(&self) -> usize {
+        size_of::<Self>()
             + self.coders().map(|coder| coder.bytes()).sum::<usize>()
             + self.samples.as_ref().map_or(0, Samples::memory)
     }

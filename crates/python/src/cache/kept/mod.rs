@@ -21,11 +21,10 @@ pub use self::slots::Id;
 pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 
 use self::coder::Form;
-use self::core::Core;
+use self::core::{Core, new_pool};
+use self::fork::Held;
 use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
-use uzram::zsmalloc::EntryPool;
-use uzram::PoolConfig;
 
 /// Streams beyond the first take this part of the limit at most, ...
 const LANES_SHARE: usize = 128;
@@ -53,10 +52,9 @@ pub enum Put<K> {
 #[derive(Debug)]
 pub struct Kept<K: Send + 'static> {
     core: Mutex<Core<K>>,
-    pool: Arc<EntryPool>,
     method: Method,
-    /// The coders whose streams are held over the fork under way.
-    held_for_fork: Mutex<Vec<Arc<Coder>>>,
+    /// What is held over the fork under way.
+    held_for_fork: Mutex<Held>,
 }
 
 impl<K: Send + 'static> Kept<K> {
@@ -67,9 +65,7 @@ impl<K: Send + 'static> Kept<K> {
     pub fn new(plan: Plan) -> Result<Arc<Self>, NoCache> {
         let Plan { limit, codec, level, dictionary, wants_evicted } = plan;
         let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
-        let mut config = PoolConfig::default();
-        config.geometry = config.geometry.with_order(order);
-        let pool = Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?);
+        let pool = new_pool(order)?;
         let (given, trains) = match dictionary {
             Training::Itself => (None, true),
             Training::Given(given) => (Some(given), false),
@@ -80,19 +76,15 @@ impl<K: Send + 'static> Kept<K> {
         let coder = Coder::new(&method, given.clone(), Form::First)?;
         method.lanes += (limit / LANES_SHARE / coder.stream_bytes()).min(LANES_MAX - 1);
         let coder = Arc::new(Coder::new(&method, given, Form::First)?);
-        let mut core = Core::new(pool.clone(), coder, limit);
+        let mut core = Core::new((pool, order), coder, limit)?;
         core.samples = trains.then(|| Samples::new(limit));
         core.wants_evicted = wants_evicted;
-        let least = core.held() + ROOM_MIN;
+        let least = core.empty_bytes() + ROOM_MIN;
         if limit < least {
             return Err(NoCache::Limit(least));
         }
-        let kept = Arc::new(Kept {
-            core: Mutex::new(core),
-            pool,
-            method,
-            held_for_fork: Mutex::default(),
-        });
+        let kept =
+            Arc::new(Kept { core: Mutex::new(core), method, held_for_fork: Mutex::default() });
         let weak: Weak<Self> = Arc::downgrade(&kept);
         uzram::page::fork::register(weak, Turn::First);
         Ok(kept)
@@ -133,8 +125,10 @@ impl<K: Send + 'static> Kept<K> {
             Found::No => None,
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
         };
-        core.put(hash, old, offer, out)?;
-        Ok(Put::Done(core.sample(value, out)))
+        let put = core.put(hash, old, offer, out);
+        let samples = put.is_ok().then(|| core.sample(value, out)).flatten();
+        core.tend(out);
+        put.map(|()| Put::Done(samples))
     }
 
     /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts that it was asked for.
@@ -183,6 +177,7 @@ impl<K: Send + 'static> Kept<K> {
         match core.find(hash, probe, verdicts) {
             Found::Yes(first) => {
                 out.keys.extend(core.remove(first));
+                core.tend(out);
                 Found::Yes(())
             }
             Found::No => Found::No,
@@ -195,6 +190,7 @@ impl<K: Send + 'static> Kept<K> {
         let mut core = self.core.lock();
         let first = core.by_id(id);
         out.keys.extend(first.and_then(|first| core.remove(first)));
+        core.tend(out);
         first.is_some()
     }
 
@@ -221,6 +217,7 @@ impl<K: Send + 'static> Kept<K> {
             // What was not packed anew can be read all the same.
             next = self.core.lock().repack(from, REPACKED_AT_ONCE).unwrap_or(None);
         }
+        self.core.lock().repacks = false;
     }
 
     /// Returns the number of values.

@@ -7,6 +7,7 @@
 //! A slot has the number of the pool's entry that holds its piece.
 
 mod check;
+mod shrink;
 
 /// No slot.
 pub const NONE: u32 = u32::MAX;
@@ -49,8 +50,25 @@ pub struct Slot<K> {
     /// What the slot is used for.
     pub used_as: Use,
     generation: u32,
+    /// The value that was used before this one; the piece before this one; the free slot before.
     older: u32,
     younger: u32,
+}
+
+impl<K> Slot<K> {
+    fn free(before: u32, next: u32) -> Self {
+        Slot {
+            key: None,
+            hash: 0,
+            key_bytes: 0,
+            len: 0,
+            next,
+            used_as: Use::Free,
+            generation: 0,
+            older: before,
+            younger: NONE,
+        }
+    }
 }
 
 /// All slots.
@@ -76,6 +94,12 @@ impl<K> Slots<K> {
     pub fn bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Box<[Slot<K>]>>()
             + self.chunks.len() * CHUNK * size_of::<Slot<K>>()
+    }
+
+    /// Returns the bytes of memory of so many slots, if there are no others.
+    pub fn bytes_of(count: usize) -> usize {
+        let chunks = count.div_ceil(CHUNK);
+        chunks * CHUNK * size_of::<Slot<K>>() + (4 + 2 * chunks) * size_of::<Box<[Slot<K>]>>()
     }
 
     /// Returns how many bytes [`take`](Self::take) would allocate for `count` slots.
@@ -131,10 +155,9 @@ impl<K> Slots<K> {
         let index = self.free;
         self.taken = self.taken.wrapping_add(1);
         let generation = self.taken;
+        self.take_from_free(index);
         let slot = self.get_mut(index);
         (slot.used_as, slot.generation) = (used_as, generation);
-        let next = std::mem::replace(&mut slot.next, NONE);
-        self.free = next;
         self.used += 1;
         Some(index)
     }
@@ -143,20 +166,19 @@ impl<K> Slots<K> {
         let first = self.count();
         // One number is no slot's.
         let last = first.checked_add(CHUNK as u32).filter(|&last| last < NONE)?;
-        let free = |index| Slot {
-            key: None,
-            hash: 0,
-            key_bytes: 0,
-            len: 0,
-            next: if index + 1 < last { index + 1 } else { NONE },
-            used_as: Use::Free,
-            generation: 0,
-            older: NONE,
-            younger: NONE,
+        let free = |index| {
+            let before = if index > first { index - 1 } else { NONE };
+            Slot::free(before, if index + 1 < last { index + 1 } else { NONE })
         };
         self.chunks.push((first..last).map(free).collect());
         self.free = first;
         Some(())
+    }
+
+    /// Has the piece in `slot` follow that in `before`.
+    pub fn chain(&mut self, before: u32, slot: u32) {
+        self.get_mut(before).next = slot;
+        self.get_mut(slot).older = before;
     }
 
     /// Gives a slot back that is in no order, and returns its key and the slot of the next piece.
@@ -164,9 +186,12 @@ impl<K> Slots<K> {
         let free = self.free;
         let slot = self.get_mut(index);
         debug_assert!(slot.used_as != Use::Free, "slot {index} is given back twice");
-        slot.used_as = Use::Free;
+        (slot.used_as, slot.older) = (Use::Free, NONE);
         let next = std::mem::replace(&mut slot.next, free);
         let key = slot.key.take();
+        if free != NONE {
+            self.get_mut(free).older = index;
+        }
         self.free = index;
         self.used -= 1;
         (key, next)

@@ -1,7 +1,7 @@
 //! Values are stored, and others make room for them.
 
-use super::super::coder::{Form, Packed};
-use super::super::slots::{NONE, Slot, Use};
+use super::super::coder::{Form, Packed, Piece};
+use super::super::slots::{NONE, Slots, Use};
 use super::{Core, Departed, Offer, Refusal, spread};
 
 /// So many times a value has to make room before the pool is asked to move objects together.
@@ -10,15 +10,19 @@ const REFUSALS: u32 = 32;
 const FREEABLE_SHARE: usize = 32;
 /// ... and frees no more than this at once, in bytes, as others wait.
 const SHRINK_BYTES: usize = 1 << 20;
-/// What the pool takes for an object beside its bytes, at worst: this part of them.
+/// What the pool takes beside the bytes of a value: this part of those that were compressed, and so
+/// have all lengths, ...
 const WASTE_SHARE: usize = 8;
+/// ... so many bytes for each piece, and for all.
+const PIECE_BYTES: usize = 160;
+const POOL_GROWTH: usize = 16 << 10;
 
 impl<K> Core<K> {
     /// Keeps a value, in place of that in slot `old` if there is one, as the youngest.
     ///
     /// # Errors
-    /// It is not kept, and `old` stays, as the youngest. The offer is left where it was; others may
-    /// be gone.
+    /// It is not kept, and `old` stays, as the youngest. Others are gone only where the pool needed
+    /// more room than could be foreseen.
     pub fn put(
         &mut self,
         hash: u32,
@@ -27,13 +31,14 @@ impl<K> Core<K> {
         out: &mut Departed<K>,
     ) -> Result<(), Refusal> {
         let Some(Offer { packed, key_bytes, .. }) = &*offer else { return Ok(()) };
-        let key_bytes = if old.is_some() { 0 } else { *key_bytes };
+        let mut key_bytes = *key_bytes;
         if let Some(old) = old {
             self.slots.touch(old);
+            key_bytes = self.slots.get(old).key_bytes;
         }
         self.expect_room(packed, key_bytes as usize)?;
         let mut old = old;
-        let first = match self.store(packed, key_bytes, old, out) {
+        let first = match self.store_or_shrink(packed, key_bytes, &mut old, out) {
             Err(Refusal::NoRoom) if old.is_some() => {
                 return self.put_instead(hash, old.take(), offer, out);
             }
@@ -47,18 +52,34 @@ impl<K> Core<K> {
                 out.keys.push(offer.key);
             }
         }
-        self.make_room(0, Some(first), out);
-        Ok(())
+        self.settle(first, out)
+    }
+
+    /// Makes room for what a value has taken that was stored.
+    fn settle(&mut self, first: u32, out: &mut Departed<K>) -> Result<(), Refusal> {
+        let mut first = Some(first);
+        if self.make_room(0, &mut first, out) {
+            return Ok(());
+        }
+        // It is alone, and too large all the same.
+        out.keys.extend(first.and_then(|first| self.remove(first)));
+        self.renew();
+        Err(Refusal::NoRoom)
     }
 
     /// Fails if a value would find no room in an empty cache.
     fn expect_room(&self, packed: &Packed, key_bytes: usize) -> Result<(), Refusal> {
-        let of_entries = self.slots.bytes() + self.table.allocation_size();
-        let fixed = self.beside_pages() - of_entries - self.key_bytes + self.margin();
-        let slots = packed.pieces.len().max(1) * size_of::<Slot<K>>();
-        let bytes = packed.bytes.len();
-        let needed = bytes + bytes / WASTE_SHARE + slots + key_bytes;
-        if packed.len >= NONE as usize || fixed + needed > self.limit {
+        let count = packed.pieces.len().max(1);
+        let of_raw = |(piece, start): (&Piece, usize)| match piece.form {
+            Form::Raw => piece.end - start,
+            _ => 0,
+        };
+        let starts = std::iter::once(0).chain(packed.pieces.iter().map(|piece| piece.end));
+        let raw: usize = packed.pieces.iter().zip(starts).map(of_raw).sum();
+        let waste = (packed.bytes.len() - raw) / WASTE_SHARE + count * PIECE_BYTES + POOL_GROWTH;
+        let slots = Slots::<K>::bytes_of(count);
+        let needed = packed.bytes.len() + waste + slots + key_bytes + self.margin();
+        if packed.len >= NONE as usize || self.empty_bytes() + needed > self.limit {
             return Err(Refusal::NoRoom);
         }
         Ok(())
@@ -78,19 +99,49 @@ impl<K> Core<K> {
         let Some(key) = self.remove(old) else { return Err(Refusal::NoRoom) };
         self.pool.trim();
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
-        let (result, first) = match self.store(packed, key_bytes, None, out) {
+        let (result, first) = match self.store_or_shrink(packed, key_bytes, &mut None, out) {
             Ok(first) => {
                 out.keys.extend(offer.take().map(|offer| offer.key));
                 (Ok(()), Ok(first))
             }
-            Err(refusal) => (Err(refusal), self.store(&before, key_bytes, None, out)),
+            Err(refusal) => {
+                (Err(refusal), self.store_or_shrink(&before, key_bytes, &mut None, out))
+            }
         };
         match first {
-            Ok(first) => self.enter(first, hash, key, key_bytes),
+            Ok(first) => {
+                self.enter(first, hash, key, key_bytes);
+                result.and(self.settle(first, out))
+            }
             // It was there with less room, so this is the system's refusal.
-            Err(_) => out.keys.push(key),
+            Err(_) => {
+                out.keys.push(key);
+                result
+            }
         }
-        result
+    }
+
+    /// Stores the pieces of a value, and gives back for it what others left that had to go. It is
+    /// not kept yet.
+    fn store_or_shrink(
+        &mut self,
+        packed: &Packed,
+        key_bytes: u32,
+        old: &mut Option<u32>,
+        out: &mut Departed<K>,
+    ) -> Result<u32, Refusal> {
+        let mut before = usize::MAX;
+        loop {
+            match self.store(packed, key_bytes, *old, out) {
+                // Each time with fewer values.
+                Err(Refusal::NoRoom) if self.len() < before => before = self.len(),
+                stored => return stored,
+            }
+            match self.table.is_empty() {
+                true => self.renew(),
+                false => self.shrink(old, out),
+            }
+        }
     }
 
     /// Gives a stored value its key, and its places in table and order.
@@ -139,7 +190,7 @@ impl<K> Core<K> {
             if nth == 0 {
                 first = slot;
             } else {
-                self.slots.get_mut(last).next = slot;
+                self.slots.chain(last, slot);
             }
             last = slot;
             let Some(&piece) = packed.pieces.get(nth) else { continue };
@@ -184,6 +235,10 @@ impl<K> Core<K> {
                 }
                 Err(error) if error.is_limit() => {
                     self.refusals = self.refusals.wrapping_add(1);
+                    if self.slots.is_sparse() {
+                        // Slots of values that went are to go first.
+                        return Err(Refusal::NoRoom);
+                    }
                     let compacts = self.refusals.is_multiple_of(REFUSALS) && self.compact();
                     if !compacts && !self.evict(spared, out) && self.pool.compact() == 0 {
                         return Err(Refusal::NoRoom);

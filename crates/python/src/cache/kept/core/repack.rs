@@ -13,7 +13,7 @@ impl<K> Core<K> {
     /// enough.
     pub fn sample(&mut self, value: &[u8], out: &mut Departed<K>) -> Option<Samples> {
         let growth = self.samples.as_ref()?.growth(value);
-        if !self.make_room(growth, self.slots.youngest(), out) {
+        if !self.make_room(growth, &mut self.slots.youngest(), out) {
             return None;
         }
         let is_full = self.samples.as_mut()?.add(value);
@@ -22,10 +22,11 @@ impl<K> Core<K> {
 
     /// Takes a coder that was trained, for all values from now on, if there is room for it.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
-        let youngest = self.slots.youngest();
-        let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), youngest, out);
+        let mut youngest = self.slots.youngest();
+        let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), &mut youngest, out);
         if adopts {
             self.coders[1] = Some(coder);
+            self.repacks = true;
             self.drop_unused();
         }
         adopts

@@ -326,6 +326,28 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     cache.kept.check();
 }
 
+/// What takes the place of one as large drives nobody out.
+#[test]
+fn a_value_in_the_place_of_another_needs_no_more_room() {
+    let mut rng = fastrand::Rng::with_seed(seed(11));
+    let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
+    for len in [1 << 20, 40_000, 5000] {
+        let cache = Cache::new(4 << 20, "lz4", Training::Without);
+        let key = Key(0, "large".into());
+        assert!(cache.put(&key, &noise(len)).1);
+        let mut nth = 0;
+        while cache.kept.figures().held < (4 << 20) * 15 / 16 {
+            nth += 1;
+            assert!(cache.put(&Key(nth, nth.to_string()), &noise(4000)).1);
+        }
+        for _ in 0..20 {
+            assert!(cache.put(&key, &noise(len)).1);
+        }
+        assert_eq!(cache.kept.figures().evictions, 0, "{len}");
+        cache.kept.check();
+    }
+}
+
 #[test]
 fn a_limit_that_leaves_no_room_is_refused() {
     let plan = |limit| Plan {

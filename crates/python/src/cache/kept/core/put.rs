@@ -37,6 +37,10 @@ impl<K> Core<K> {
             key_bytes = self.slots.get(old).key_bytes;
         }
         self.expect_room(packed, key_bytes as usize)?;
+        if old.is_some() && self.held() + packed.bytes.len() > self.limit {
+            // With the one in its place gone, others may stay.
+            return self.put_instead(hash, old, offer, out);
+        }
         let mut old = old;
         let first = match self.store_or_shrink(packed, key_bytes, &mut old, out) {
             Err(Refusal::NoRoom) if old.is_some() => {
@@ -85,7 +89,7 @@ impl<K> Core<K> {
         Ok(())
     }
 
-    /// Stores a value where there is no room for it and the one in its place, with all others gone.
+    /// Stores a value where there is no room for it beside the one in its place.
     fn put_instead(
         &mut self,
         hash: u32,
@@ -113,7 +117,7 @@ impl<K> Core<K> {
                 self.enter(first, hash, key, key_bytes);
                 result.and(self.settle(first, out))
             }
-            // It was there with less room, so this is the system's refusal.
+            // It was there, so this is the system's refusal.
             Err(_) => {
                 out.keys.push(key);
                 result

@@ -393,3 +393,38 @@ fn a_child_has_a_copy() {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     cache.kept.check();
 }
+
+/// Values that left the cache are unpacked in a child too, by a coder that was replaced since.
+#[test]
+fn a_child_unpacks_with_a_coder_that_was_replaced() {
+    let cache = Cache::new(4 << 20, "zstd", Training::Itself);
+    let large = Key(1 << 20, "large".into());
+    let text: Vec<u8> = (0..900_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+    assert!(cache.put(&large, &text).1);
+    let (_, packed) = cache
+        .ask(&large, |probe, verdicts| cache.kept.get(large.0, probe, verdicts, false))
+        .unwrap();
+    let packed = packed.unwrap();
+    let mut rng = fastrand::Rng::with_seed(seed(12));
+    let mut nth = 0;
+    while cache.kept.figures().dictionary == 0 {
+        nth += 1;
+        cache.put(&Key(nth, nth.to_string()), document(&mut rng).as_bytes());
+    }
+    while cache.remove_oldest().is_some() {}
+    let stops = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let unpack = || {
+            while !stops.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(packed.value().unwrap(), text);
+            }
+        };
+        for _ in 0..2 {
+            scope.spawn(unpack);
+        }
+        for _ in 0..20 {
+            in_child(|| assert_eq!(packed.value().unwrap(), text));
+        }
+        stops.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

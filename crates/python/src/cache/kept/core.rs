@@ -19,7 +19,7 @@ use super::slots::{Id, NONE, Slots};
 use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
 use hashbrown::HashTable;
 use std::collections::TryReserveError;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use uzram::zsmalloc::{Content, EntryPool};
 
 /// Memory that the pool may not take, for what grows beside it within one call: this part of the
@@ -39,6 +39,8 @@ pub struct Core<K> {
     new_pool_bytes: usize,
     begun_bytes: usize,
     coders: Coders,
+    /// All that there were: what was packed with one may be unpacked after it was replaced.
+    all_coders: Vec<Weak<Coder>>,
     /// Pieces that each coder has compressed.
     pieces_of: [u64; 2],
     /// Samples, as long as there are not enough.
@@ -72,6 +74,7 @@ impl<K> Core<K> {
             slots: Slots::new(),
             table: HashTable::new(),
             limit,
+            all_coders: vec![Arc::downgrade(&coder)],
             coders: [Some(coder), None],
             pieces_of: [0; 2],
             samples: None,
@@ -91,6 +94,11 @@ impl<K> Core<K> {
     /// Returns the coders that are in use.
     pub fn coders(&self) -> impl Iterator<Item = &Arc<Coder>> {
         self.coders.iter().flatten()
+    }
+
+    /// Returns all whose streams may be in use.
+    pub fn live_coders(&self) -> Vec<Arc<Coder>> {
+        self.all_coders.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns whether a value was packed with another coder than values are packed with now.

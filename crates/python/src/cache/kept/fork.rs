@@ -27,7 +27,7 @@ impl<K: Send + 'static> Kept<K> {
 impl<K: Send + 'static> AtFork for Kept<K> {
     fn prepare(&self) {
         self.core.lock_for_fork_with(|core| {
-            let coders: Vec<_> = core.coders().cloned().collect();
+            let coders = core.live_coders();
             coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
             let pool = core.pool().clone();
             pool.prepare();

@@ -25,6 +25,7 @@ impl<K> Core<K> {
         let mut youngest = self.slots.youngest();
         let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), &mut youngest, out);
         if adopts {
+            self.all_coders.push(Arc::downgrade(&coder));
             self.coders[1] = Some(coder);
             self.repacks = true;
             self.drop_unused();
@@ -33,7 +34,7 @@ impl<K> Core<K> {
     }
 
     /// Drops the first coder if it is of no use any more.
-    fn drop_unused(&mut self) {
+    pub(super) fn drop_unused(&mut self) {
         if self.coders[1].is_some() && self.pieces_of[0] == 0 {
             self.coders[0] = None;
         }

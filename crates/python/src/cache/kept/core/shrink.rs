@@ -34,6 +34,7 @@ pub fn begun_bytes(order: u32) -> Result<usize, Error> {
 impl<K> Core<K> {
     /// Gives back some of what was left behind. Slots may get other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
+        self.drop_unused();
         if self.table.is_empty() {
             let left = self.held() - self.empty_bytes().min(self.held());
             if left > self.limit / LEFT_SHARE {

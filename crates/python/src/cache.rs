@@ -8,20 +8,19 @@
 mod ask;
 mod kept;
 mod methods;
+mod put;
 mod same;
 
 use crate::buffer::with_bytes;
-use crate::error::{Answer, Error, Failure, value_error};
+use crate::error::{Answer, Failure, value_error};
 use crate::shared::lock;
-use ask::{Asked, Given, judge, key_bytes};
-use kept::{
-    Departed, Found, Kept, NoCache, Offer, Packed, Probe, Put, Refusal, Training, Verdicts,
-};
+use ask::{Asked, Given, judge};
+use kept::{Departed, Found, Kept, NoCache, Packed, Probe, Training, Verdicts};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use uzram::Dictionary;
 
@@ -89,14 +88,6 @@ fn no_memory(what: impl std::fmt::Display) -> Failure {
     Failure::Python(PyMemoryError::new_err(message))
 }
 
-/// Returns a copy, as what may change meanwhile is not packed.
-fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
-}
-
 impl Cache {
     /// Asks until the key has been compared with all that have its hash.
     fn ask<T>(
@@ -151,104 +142,6 @@ impl Cache {
                 return Ok(Some(value));
             }
         }
-    }
-
-    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        let py = key.py();
-        let asked = Asked::new(key)?;
-        let value = if self.pickles {
-            // -1 is the highest protocol.
-            py.import(intern!(py, "pickle"))?.call_method1(intern!(py, "dumps"), (value, -1))?
-        } else {
-            value.clone()
-        };
-        // Bytes never change. What may change is copied first.
-        match value.cast_exact::<PyBytes>() {
-            Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes()),
-            Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??),
-        }
-    }
-
-    /// Stores what a mapping says, or what pairs do.
-    fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
-        let py = other.py();
-        if other.hasattr(intern!(py, "keys"))? {
-            for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
-                let key = key?;
-                self.put(&key, &other.get_item(&key)?)?;
-            }
-        } else {
-            for pair in other.try_iter()? {
-                let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-                self.put(&key, &value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put_bytes(&self, asked: &Asked<'_, '_>, bytes: &[u8]) -> Answer<()> {
-        let key = asked.key;
-        let mut offer = Some(Offer {
-            key: key.clone().unbind(),
-            key_bytes: key_bytes(key),
-            packed: self.pack(key.py(), bytes)?,
-        });
-        if !asked.is_plain {
-            self.has_containers.store(true, Relaxed);
-        }
-        let mut out = Departed::default();
-        let put = self.put_offer(asked, bytes, &mut offer, &mut out);
-        self.depart(key.py(), out);
-        put
-    }
-
-    fn pack(&self, py: Python<'_>, bytes: &[u8]) -> Answer<Packed> {
-        let packed = match bytes.len() < DETACHED_FROM {
-            true => self.kept.pack(bytes),
-            false => py.detach(|| self.kept.pack(bytes)),
-        };
-        packed.map_err(|refusal| self.refused(refusal, bytes.len()))
-    }
-
-    fn put_offer(
-        &self,
-        asked: &Asked<'_, '_>,
-        bytes: &[u8],
-        offer: &mut Option<Offer<Key>>,
-        out: &mut Departed<Key>,
-    ) -> Answer<()> {
-        let (py, mut verdicts) = (asked.key.py(), Verdicts::default());
-        loop {
-            match self.kept.put(asked.hash, asked, &verdicts, (bytes, offer), out) {
-                Ok(Put::Done(None)) => return Ok(()),
-                Ok(Put::Done(Some(samples))) => {
-                    py.detach(|| self.kept.learn(samples, out));
-                    return Ok(());
-                }
-                Ok(Put::Stale) => {
-                    let packed = self.pack(py, bytes)?;
-                    if let Some(offer) = offer {
-                        offer.packed = packed;
-                    }
-                }
-                Ok(Put::Ask(unknown)) => judge(asked.key, unknown, &mut verdicts)?,
-                Err(refusal) => return Err(self.refused(refusal, bytes.len())),
-            }
-        }
-    }
-
-    fn refused(&self, refusal: Refusal, bytes: usize) -> Failure {
-        match refusal {
-            Refusal::Failed(error) => return Failure::Uzram(error),
-            Refusal::NoMemory => return no_memory(bytes),
-            Refusal::NoRoom => {}
-        }
-        let limit = self.kept.figures().limit;
-        let message = format!(
-            "a value of {bytes} bytes finds no room in a cache of {limit}; raise the limit, or \
-             store it in parts"
-        );
-        Failure::Python(Error::new_err((ENOSPC, message)))
     }
 
     /// Tells of values that had to make room, and drops what left.

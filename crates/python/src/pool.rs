@@ -106,7 +106,8 @@ impl Pool {
             ("freeable_bytes", pool.freeable() as u64),
             ("object_bytes_max", pool.largest() as u64),
         ];
-        let limit = pool.pages().limit().map(|pages| pages as u64 * page_size() as u64);
+        let limit =
+            pool.pages().limit().map(|pages| (pages as u64).saturating_mul(page_size() as u64));
         Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
     }
 

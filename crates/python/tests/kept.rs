@@ -8,6 +8,8 @@ mod kept;
 use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use testkit::child::in_child;
 use testkit::{seed, seed_of};
 use uzram::Dictionary;
@@ -97,7 +99,7 @@ impl Cache {
         loop {
             let probe = Wanted(key, self.compares_inside);
             match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), out)? {
-                Put::Done(None) => return Ok(()),
+                Put::Done(None) | Put::There => return Ok(()),
                 Put::Done(Some(samples)) => {
                     self.kept.learn(samples, out);
                     return Ok(());
@@ -394,6 +396,45 @@ fn a_child_has_a_copy() {
     cache.kept.check();
 }
 
+/// Nobody waits for all that is packed anew, however slow that is.
+#[test]
+fn packing_anew_lets_others_in() {
+    let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
+    let plan = Plan { limit: 8 << 20, codec, level: Some(22), dictionary, wants_evicted: false };
+    let cache = Cache { kept: Kept::new(plan).unwrap(), compares_inside: true };
+    let mut rng = fastrand::Rng::with_seed(seed(13));
+    let mut documents = |len: usize| -> Vec<u8> {
+        let more = std::iter::repeat_with(|| document(&mut rng)).flat_map(String::into_bytes);
+        more.take(len).collect()
+    };
+    assert!(cache.put(&Key(0, "large".into()), &documents(1 << 20)).1);
+    let (mut nth, mut longest_put) = (0, Duration::ZERO);
+    let is_done = AtomicBool::new(false);
+    let longest_wait = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !is_done.load(Relaxed) {
+                let start = Instant::now();
+                cache.kept.len();
+                longest = longest.max(start.elapsed());
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            longest
+        });
+        while cache.kept.figures().dictionary == 0 {
+            nth += 1;
+            let (key, value) = (Key(nth, nth.to_string()), documents(8 << 10));
+            let start = Instant::now();
+            assert!(cache.put(&key, &value).1);
+            longest_put = longest_put.max(start.elapsed());
+        }
+        is_done.store(true, Relaxed);
+        waits.join().unwrap()
+    });
+    assert!(longest_wait * 3 < longest_put, "{longest_wait:?} of {longest_put:?}");
+    cache.kept.check();
+}
+
 /// Values that left the cache are unpacked in a child too, by a coder that was replaced since.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
@@ -412,10 +453,10 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
         cache.put(&Key(nth, nth.to_string()), document(&mut rng).as_bytes());
     }
     while cache.remove_oldest().is_some() {}
-    let stops = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stops = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let unpack = || {
-            while !stops.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stops.load(Relaxed) {
                 assert_eq!(packed.value().unwrap(), text);
             }
         };
@@ -425,6 +466,6 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
         for _ in 0..20 {
             in_child(|| assert_eq!(packed.value().unwrap(), text));
         }
-        stops.store(true, std::sync::atomic::Ordering::Relaxed);
+        stops.store(true, Relaxed);
     });
 }

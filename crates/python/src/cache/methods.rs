@@ -3,7 +3,7 @@
 use super::ask::Given;
 use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
 use super::{Cache, Key, no_memory, training};
-use crate::error::Answer;
+use crate::error::{Answer, Failure};
 use crate::shared::lock;
 use crate::stats;
 use pyo3::exceptions::PyKeyError;
@@ -18,6 +18,11 @@ use uzram::by_name;
 /// Returns what a class of `uzram._views` makes of the cache.
 fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     cache.py().import(intern!(cache.py(), "uzram._views"))?.getattr(name)?.call1((cache,))
+}
+
+/// Returns the error of a key that is not there: a tuple would be taken for all its arguments.
+fn missing(key: &Bound<'_, PyAny>) -> Failure {
+    PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
 #[pymethods]
@@ -45,11 +50,11 @@ impl Cache {
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {
         let found = self.find(key, true)?;
-        found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
+        found.ok_or_else(|| missing(key))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        self.put(key, value)
+        self.put(key, value, true).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
@@ -57,7 +62,7 @@ impl Cache {
         let found = Self::ask(key, |hash, probe, verdicts| {
             self.kept.remove(hash, probe, verdicts, &mut out)
         })?;
-        found.map(drop).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
+        found.map(drop).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> Answer<bool> {
@@ -98,8 +103,7 @@ impl Cache {
     /// Removes a key and returns its value, or `default` if one is given and the key is not there.
     #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
-        let missing = || PyKeyError::new_err(key.clone().unbind()).into();
-        self.take(key)?.or(default.0).ok_or_else(missing)
+        self.take(key)?.or(default.0).ok_or_else(|| missing(key))
     }
 
     /// Removes the oldest value, and returns it behind its key.
@@ -120,12 +124,16 @@ impl Cache {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> Answer<Bound<'py, PyAny>> {
-        if let Some(value) = self.find(key, true)? {
-            return Ok(value);
-        }
         let default = default.unwrap_or_else(|| key.py().None().into_bound(key.py()));
-        self.put(key, &default)?;
-        Ok(default)
+        loop {
+            if let Some(value) = self.find(key, true)? {
+                return Ok(value);
+            }
+            // Another thread may store one meanwhile, which may go again.
+            if self.put(key, &default, false)? {
+                return Ok(default);
+            }
+        }
     }
 
     /// Stores what a mapping, or pairs of keys and values, and keywords say.
@@ -139,7 +147,7 @@ impl Cache {
             self.put_all(other)?;
         }
         for (key, value) in keywords.into_iter().flatten() {
-            self.put(&key, &value)?;
+            self.put(&key, &value, true)?;
         }
         Ok(())
     }

@@ -238,6 +238,14 @@ class Mappings(unittest.TestCase):
             with self.assertRaises(KeyError) as raised:
                 missing()
             self.assertEqual(raised.exception.args, ("a",))
+        for key in ((1, 2), (), None):
+            for call in (cache.__getitem__, cache.pop, cache.__delitem__):
+                with self.assertRaises(KeyError) as raised:
+                    call(key)
+                self.assertEqual(raised.exception.args, (key,))
+        cache.update([["e", b"5"]])
+        del cache["e"]
+        self.assertNotIn(("absent", mock.ANY), cache.items())
         other = uzram.Cache(LIMIT, algorithm="lz4")
         other["d"] = b"4"
         self.assertTrue(cache == other and cache == {"d": b"4"} and not cache != other)
@@ -529,6 +537,22 @@ class Threads(unittest.TestCase):
             self.assertEqual(failures, [])
             cache._check()
             self.assertLessEqual(cache.stats().held, 2 * MIB)
+
+    def test_all_get_the_default_that_was_set(self):
+        cache = uzram.Cache(64 * MIB, dictionary=False)
+        for key in range(50):
+            barrier, got = threading.Barrier(4), []
+
+            def sets(n):
+                barrier.wait()
+                got.append(cache.setdefault(key, bytes([n]) * 200_000))
+
+            threads = [threading.Thread(target=sets, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(set(got), {cache[key]})
 
     def work(self, cache, seed, failures):
         import random

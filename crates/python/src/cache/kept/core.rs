@@ -38,6 +38,8 @@ pub struct Core<K> {
     order: u32,
     new_pool_bytes: usize,
     begun_bytes: usize,
+    /// Most bytes of a piece.
+    block: usize,
     coders: Coders,
     /// All that there were: what was packed with one may be unpacked after it was replaced.
     all_coders: Vec<Weak<Coder>>,
@@ -74,6 +76,7 @@ impl<K> Core<K> {
             slots: Slots::new(),
             table: HashTable::new(),
             limit,
+            block: coder.block(),
             all_coders: vec![Arc::downgrade(&coder)],
             coders: [Some(coder), None],
             pieces_of: [0; 2],

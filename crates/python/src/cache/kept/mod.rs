@@ -34,14 +34,16 @@ const LANES_MAX: usize = 4;
 const ROOM_MIN: usize = 64 << 10;
 /// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
-/// Slots whose values are packed anew before the lock is released.
-const REPACKED_AT_ONCE: u32 = 32;
+/// Bytes that are packed anew before the lock is released.
+const REPACKED_AT_ONCE: usize = 16 << 10;
 
 /// What came of an offer.
 #[derive(Debug)]
 pub enum Put<K> {
     /// It is kept; samples, if there are enough by now to [`learn`](Kept::learn) from.
     Done(Option<Samples>),
+    /// There is another, which it does not replace.
+    There,
     /// It was packed with a coder that has been replaced: pack it anew.
     Stale,
     /// The key has to be compared with these.
@@ -121,6 +123,7 @@ impl<K: Send + 'static> Kept<K> {
             return Ok(Put::Stale);
         }
         let old = match core.find(hash, probe, verdicts) {
+            Found::Yes(_) if !verdicts.replaces => return Ok(Put::There),
             Found::Yes(first) => Some(first),
             Found::No => None,
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),

@@ -43,7 +43,7 @@ pub struct Slot<K> {
     pub hash: u32,
     /// Bytes of memory that the key takes.
     pub key_bytes: u32,
-    /// Bytes of the value before compression.
+    /// Bytes before compression: of the value in its first slot, and of the piece in another.
     pub len: u32,
     /// The slot of the next piece.
     pub next: u32,

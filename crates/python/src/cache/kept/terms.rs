@@ -14,13 +14,21 @@ pub trait Probe<K> {
     fn copy(&self, kept: &K) -> K;
 }
 
-/// What comparisons without the lock have said.
-#[derive(Debug, Default)]
+/// What is asked for beside the key, and what comparisons without the lock have said.
+#[derive(Debug)]
 pub struct Verdicts {
+    /// Whether a value takes the place of another.
+    pub replaces: bool,
     /// The value whose key is the same.
     pub same: Option<Id>,
     /// Those whose keys are others.
     pub others: Vec<Id>,
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Verdicts { replaces: true, same: None, others: Vec::new() }
+    }
 }
 
 /// A copy of a value, if there is memory for one, and how the value can be told from others.

@@ -198,6 +198,10 @@ impl<K> Core<K> {
             }
             last = slot;
             let Some(&piece) = packed.pieces.get(nth) else { continue };
+            if nth > 0 {
+                let before = nth * self.block;
+                self.slots.get_mut(slot).len = (packed.len - before).min(self.block) as u32;
+            }
             let bytes = &packed.bytes[start..piece.end];
             start = piece.end;
             let stored = self.store_piece(slot, bytes, piece.form, key_bytes, spared, out);

@@ -40,28 +40,26 @@ impl<K> Core<K> {
         }
     }
 
-    /// Packs the values whose first slots are from `from` on, `count` slots of them, with the
-    /// trained coder, and returns where to go on, if there are more.
+    /// Packs pieces anew with the trained coder, from slot `from` on, until that was done to `most`
+    /// bytes, and returns where to go on, if there are more.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn repack(&mut self, from: u32, count: u32) -> Result<Option<u32>, Refusal> {
-        let end = self.slots.count().min(from.saturating_add(count));
+    pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Refusal> {
         let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
         self.limit_pages(0);
-        let is_first = |index: &u32| self.slots.get(*index).used_as == Use::First;
-        let firsts: Vec<u32> = (from..end).filter(is_first).collect();
-        for index in firsts {
-            let (mut piece, mut left) = (index, self.slots.get(index).len as usize);
-            while left > 0 {
-                let len = left.min(trained.block());
+        let (mut done, mut piece) = (0, from);
+        while piece < self.slots.count() && done < most {
+            let slot = self.slots.get(piece);
+            let len = (slot.len as usize).min(trained.block());
+            if slot.used_as != Use::Free && len > 0 {
                 self.repack_piece(piece, len, &first, &trained)?;
-                left -= len;
-                piece = self.slots.get(piece).next;
+                done += len;
             }
+            piece += 1;
         }
         self.drop_unused();
-        Ok((end < self.slots.count()).then_some(end))
+        Ok((piece < self.slots.count()).then_some(piece))
     }
 
     fn repack_piece(

@@ -3,6 +3,11 @@
 use super::{NONE, Slots, Use};
 
 impl<K> Slots<K> {
+    /// Returns the slot of the piece after this one.
+    pub fn next_of(&self, index: u32) -> Option<u32> {
+        Some(self.get(index).next).filter(|&next| next != NONE)
+    }
+
     /// Asserts that order, pieces and free slots are each slot once.
     pub fn check(&self) {
         let mut uses = vec![Use::Free; self.count() as usize];

@@ -16,7 +16,7 @@ use crate::error::{Answer, Failure, value_error};
 use crate::shared::lock;
 use ask::{Asked, Given, judge};
 use kept::{Departed, Found, Kept, NoCache, Packed, Probe, Training, Verdicts};
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyKeyError, PyMemoryError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
@@ -38,8 +38,12 @@ type Key = Py<PyAny>;
 /// `limit` is the most bytes of memory that it takes, everything counted: compressed values, keys,
 /// tables, dictionary, and what the compression works with. To make room, those values go that were
 /// not used for the longest time; `on_evict(key, value)` is then called, and what it raises is
-/// reported as unraisable. A value that finds no room at all is refused with ENOSPC. A key counts
-/// with what `sys.getsizeof` says of it.
+/// reported as unraisable, `KeyboardInterrupt` too. A value that can't be unpickled any more, or that
+/// there is no memory for, goes without that call.
+///
+/// A value that finds no room at all is refused with ENOSPC; the one in its place stays, and is the
+/// youngest. A key counts with what `sys.getsizeof` says of it. While a value is stored, it is there
+/// packed, and as a copy if it is not `bytes`, beside the limit.
 ///
 /// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
 /// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
@@ -51,7 +55,8 @@ type Key = Py<PyAny>;
 ///
 /// `cache[key]` and `get` make a value the youngest; `peek`, `in` and the views do not. Iteration
 /// goes over the keys that there are when it begins, the oldest first. All calls may come from any
-/// thread. After a fork parent and child have a copy each.
+/// thread. After a fork parent and child have a copy each. To iterate takes a list of the keys for
+/// that time. Many keys with one hash make a cache slower than a dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache {
     kept: Arc<Kept<Key>>,
@@ -80,6 +85,11 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
         Ok(_) => Ok(Training::Without),
         Err(_) => Ok(Training::Given(with_bytes(dictionary, |bytes| Dictionary::new(bytes))??)),
     }
+}
+
+/// Returns the error of a key that is not there: a tuple would be taken for all its arguments.
+fn missing(key: &Bound<'_, PyAny>) -> Failure {
+    PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
 /// Returns the error of what there is no memory for, in the system.

@@ -2,8 +2,8 @@
 
 use super::ask::Given;
 use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
-use super::{Cache, Key, no_memory, training};
-use crate::error::{Answer, Failure};
+use super::{Cache, Key, missing, no_memory, training};
+use crate::error::Answer;
 use crate::shared::lock;
 use crate::stats;
 use pyo3::exceptions::PyKeyError;
@@ -18,11 +18,6 @@ use uzram::by_name;
 /// Returns what a class of `uzram._views` makes of the cache.
 fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     cache.py().import(intern!(cache.py(), "uzram._views"))?.getattr(name)?.call1((cache,))
-}
-
-/// Returns the error of a key that is not there: a tuple would be taken for all its arguments.
-fn missing(key: &Bound<'_, PyAny>) -> Failure {
-    PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
 #[pymethods]

@@ -44,7 +44,15 @@ impl Cache {
     /// Stores what a mapping says, or what pairs do.
     pub(super) fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
         let py = other.py();
-        if other.hasattr(intern!(py, "keys"))? {
+        if let Ok(cache) = other.cast::<Cache>() {
+            let cache = cache.get();
+            for key in cache.all_keys(py)? {
+                // It may have gone meanwhile, to make room.
+                if let Some(value) = cache.find(&key, false)? {
+                    self.put(&key, &value, true)?;
+                }
+            }
+        } else if other.hasattr(intern!(py, "keys"))? {
             for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
                 let key = key?;
                 self.put(&key, &other.get_item(&key)?, true)?;
@@ -123,7 +131,7 @@ impl Cache {
         }
         let limit = self.kept.figures().limit;
         let message = format!(
-            "a value of {bytes} bytes finds no room in a cache of {limit}; raise the limit, or \
+            "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise the limit, or \
              store it in parts"
         );
         Failure::Python(Error::new_err((ENOSPC, message)))

@@ -259,6 +259,13 @@ class Mappings(unittest.TestCase):
         self.assertGreaterEqual(sys.getsizeof(cache), cache.stats().held)
         self.assertEqual(uzram.Cache[str, bytes].__args__, (str, bytes))
 
+    def test_a_full_cache_updates_itself(self):
+        cache = uzram.Cache(LIMIT, dictionary=False)
+        while cache.stats().evictions < 50:
+            cache[cache.stats().entries, cache.stats().evictions] = os.urandom(3000)
+        cache.update(cache)
+        cache._check()
+
     def test_iteration_goes_over_the_keys_of_its_beginning(self):
         cache = uzram.Cache(LIMIT)
         cache.update((n, b"%d" % n) for n in range(9))

@@ -8,6 +8,7 @@ mod evict;
 mod put;
 mod repack;
 mod shrink;
+mod store;
 
 pub use shrink::new_pool;
 

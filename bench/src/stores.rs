@@ -34,8 +34,15 @@ use zram::{Compaction, CompactionStat};
 
 use crate::Error;
 
-/// How long memory is waited for after work that freed some: compaction has as long.
-pub const SETTLE: Duration = Duration::from_secs(1);
+/// How long memory is waited for after work that freed some, unless `UZRAM_BENCH_SETTLE` says how
+/// many milliseconds: tests, which only see that figures come out, wait less.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Waits for memory after work that freed some: compaction has as long.
+pub fn settle() {
+    let asked = std::env::var("UZRAM_BENCH_SETTLE").ok().and_then(|text| text.parse().ok());
+    std::thread::sleep(asked.map_or(SETTLE, Duration::from_millis));
+}
 
 /// Keeps byte strings by slot.
 pub trait Store {

@@ -15,6 +15,7 @@ fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
         .args([experiment, "--json", "--input", "system", "--limit", limit])
         .args(["--operations", operations])
         .env("UZRAM_BENCH_DIR", dir.path())
+        .env("UZRAM_BENCH_SETTLE", "50")
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -80,7 +81,7 @@ fn grow() {
 
 #[test]
 fn malloc() {
-    let figures = figures("malloc", "8M", "1000");
+    let figures = figures("malloc", "4M", "500");
     for figure in [
         "store and free/our pool",
         "store and free/glibc malloc",
@@ -119,7 +120,7 @@ fn pause() {
 
 #[test]
 fn slab() {
-    let figures = figures("slab", "1M", "100");
+    let figures = figures("slab", "1M", "20");
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, linked-bufctl"), 112.0);
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, stack-u32"), 113.0);
     for what in ["one thread/64 bytes", "freed by another thread/512 bytes"] {

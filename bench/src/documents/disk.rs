@@ -2,14 +2,13 @@
 //! kernel's.
 
 use std::path::PathBuf;
-use std::thread::sleep;
 
 use crate::Error;
 use crate::disk::{Looped, Mounted, make_ext4};
 use crate::experiments::serve::held::{Holds, PoolKind};
 use crate::experiments::serve::host::{Disk, Host};
 use crate::kernel::{KernelZram, Rival};
-use crate::stores::SETTLE;
+use crate::stores::settle;
 
 /// See the head of this file. What is first goes first.
 pub(super) struct Mount {
@@ -54,7 +53,7 @@ impl Mount {
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
         // Ours moves objects in the background.
-        sleep(SETTLE);
+        settle();
         match &self.device {
             Device::Ours { host, .. } => host.holds(),
             Device::Kernels(device) => {

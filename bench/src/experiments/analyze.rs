@@ -1,8 +1,6 @@
 //! What `uzram analyze` forecasts from a sample of an input, against what a device takes that has
 //! all of it.
 
-use std::thread::sleep;
-
 use measure::analyze::{Expected, forecast};
 use zcomp::{Codec, Params};
 use zram::{Config, Device};
@@ -12,7 +10,7 @@ use crate::Error;
 use crate::filled::{verify, write};
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
-use crate::stores::SETTLE;
+use crate::stores::settle;
 
 const NAME: &str = "analyze";
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
@@ -51,7 +49,7 @@ fn one(
     let config = Config::new(pages.len() as u64)?;
     let device = Device::new(Config { algorithm, params, block: expected.block, ..config })?;
     write(&device, pages)?;
-    sleep(SETTLE);
+    settle();
     let taken = device.mem_total() as f64;
     verify(&device, pages)?;
     let what =

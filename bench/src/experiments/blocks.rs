@@ -9,7 +9,6 @@ pub(super) mod partial;
 pub(super) mod ratio;
 
 use std::fmt;
-use std::thread::sleep;
 
 use measure::codec::RawCodec;
 use zcomp::Params;
@@ -18,7 +17,7 @@ use zram::{Config, Device};
 use super::Request;
 use crate::Error;
 use crate::report::Report;
-use crate::stores::SETTLE;
+use crate::stores::settle;
 use crate::summary::Summary;
 
 /// Bytes of the blocks that most of it is about.
@@ -81,7 +80,7 @@ fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();
     for _ in 0..LOOKS_MAX {
-        sleep(SETTLE);
+        settle();
         let now = used();
         if std::mem::replace(&mut before, now) == now {
             break;

@@ -3,7 +3,6 @@
 //! writes? On the device, which compresses, and on the pool with blobs that are compressed already;
 //! the pool's memory beside that of the allocators.
 
-use std::thread::sleep;
 use std::time::Instant;
 
 use fastrand::Rng;
@@ -17,7 +16,7 @@ use crate::inputs::Input;
 use crate::pairing::paired;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
-use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, SETTLE, Work, draw};
+use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, Work, draw, settle};
 
 const NAME: &str = "churn";
 /// Operations, where nothing else is asked for.
@@ -128,7 +127,7 @@ impl<'b> Churn<'b> {
         );
         let overhead = overhead.must(Bound::at_most(OVERHEAD_MAX));
         report.add(overhead.rival("without compaction", over(off.store().used())))?;
-        sleep(SETTLE);
+        settle();
         let settled = self.named("overhead over C a second later");
         report.add(Figure::new(NAME, settled, over(on.store().used()), "%"))?;
         let all = on.store().counted().map_or(f64::NAN, over);

@@ -3,7 +3,7 @@
 //! And did any read wait for a mover?
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, sleep};
+use std::thread;
 use std::time::Instant;
 
 use fastrand::Rng;
@@ -16,7 +16,7 @@ use crate::contents::{Blobs, Contents};
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
-use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, SETTLE};
+use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, settle};
 use crate::summary::{Summary, quantile};
 
 const NAME: &str = "pause";
@@ -80,7 +80,7 @@ impl Pause {
             let rng = Rng::with_seed(self.seed.wrapping_add(pair));
             let mut with = on.turn(rng.clone(), self.reads)?;
             // What that left to compaction is done before the other's turn.
-            sleep(SETTLE);
+            settle();
             let mut without = off.turn(rng, self.reads)?;
             let slow = (quantile(&mut with, SHARE), quantile(&mut without, SHARE));
             if let ((Some(with), Some(without)), true) = (slow, pair > 0) {

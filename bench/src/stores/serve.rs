@@ -2,13 +2,12 @@
 //! out after each piece of work, and says what memory the store takes.
 
 use std::io::{self, Read, Write};
-use std::thread::sleep;
 
 use fastrand::Rng;
 use measure::memory::{HeldMemory, MachineMemory};
 
 use super::holder::refused;
-use super::{Allocator, Glibc, Kept, SETTLE, Store, StoreKind, Taken, Work};
+use super::{Allocator, Glibc, Kept, Store, StoreKind, Taken, Work, settle};
 use crate::Error;
 use crate::contents::Blobs;
 
@@ -58,7 +57,7 @@ fn taken(
     before: &(HeldMemory, MachineMemory),
     kept: &mut Kept<'_, Box<dyn Store>, Blobs>,
 ) -> Result<Taken, Error> {
-    sleep(SETTLE);
+    settle();
     kept.store_mut().purge()?;
     let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
     Ok(Taken {

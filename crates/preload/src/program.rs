@@ -7,14 +7,12 @@
 use crate::cost::Cost;
 use crate::ends::{Ends, ends_for};
 use crate::heap::HEAP;
-use crate::held;
-use crate::local;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
-use crate::pins;
 use crate::settings::Settings;
 use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
+use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -24,6 +22,8 @@ use zmem::Arena;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
+/// The flag of a send whose memory the network keeps: it is pinned for good.
+const KEPT: usize = libc::MSG_ZEROCOPY as usize;
 
 /// A program whose memory is managed.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Program {
                 self.report();
                 self.arena.leave_tree();
             }
-            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(),
+            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
             _ => {}
         }
         local::keep(&self.arena, number, &args);
@@ -175,7 +175,7 @@ impl Hook for Program {
             libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => {
                 (args[1], args[2])
             }
-            libc::SYS_recvfrom | libc::SYS_sendto if args[4] == 0 && args[5] == 0 => {
+            libc::SYS_recvfrom | libc::SYS_sendto if args[3] & KEPT | args[4] | args[5] == 0 => {
                 (args[1], args[2])
             }
             libc::SYS_poll => (args[0], args[1].saturating_mul(size_of::<libc::pollfd>())),

@@ -22,10 +22,10 @@ impl Program {
         }
     }
 
-    /// Returns what this process has done.
-    fn figures(&self) -> Figures {
+    /// Returns what this process has done, by the programs too that it ran before this one.
+    pub(crate) fn figures(&self) -> Figures {
         let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
-        Figures {
+        let own = Figures {
             process: system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64,
             tree_held_max: self.tree.as_ref().map_or(0, |file| file.tree.held_max()),
             heap: heap::mapped() as u64,
@@ -34,7 +34,8 @@ impl Program {
             calls_timed_ns: nanoseconds,
             signal_ns: signal,
             ..self.arena.figures()
-        }
+        };
+        self.arena.with_before(own)
     }
 
     /// Writes down what this process has done, if that was asked for. What a child of `vfork` does

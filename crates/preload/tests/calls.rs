@@ -27,6 +27,7 @@ const VARYING: &[&str] = &[
     "getrusage",
     "ioctl TIOCGPTN",
     "ptrace",
+    "rseq",
     "statfs",
     "sysinfo",
     "times",

@@ -101,6 +101,17 @@ fn calls_of_several_threads_are_whole() {
 }
 
 #[test]
+fn what_outlives_a_call_stays() {
+    let place = place();
+    let program = place.compile(&sources(), "lasting");
+    for block in [4096, 16384] {
+        let settings = format!("block={block}");
+        let stats = same(&place, &settings, &[program.to_str().unwrap()]);
+        assert!(stats.sum("evicted") > 4, "{}", stats.sum("evicted"));
+    }
+}
+
+#[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
         // Mappings take memory, and by default there may be as many as address space needs.

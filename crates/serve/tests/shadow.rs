@@ -240,7 +240,7 @@ impl Shadow {
 }
 
 fn seconds() -> u64 {
-    testkit::scaled(8, 180) as u64
+    testkit::scaled(5, 180) as u64
 }
 
 /// Sends until no more is given to it. What it could not send, as its connection has ended, is

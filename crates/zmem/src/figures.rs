@@ -9,8 +9,13 @@ use std::fmt::Write;
 pub(crate) const WORDS: usize = 64;
 const TIMES_AT: usize = WORDS - (BUCKETS + 1);
 
+/// Of a figure that the next program has for itself, when a process executes one.
+fn own(own: u64, _before: u64) -> u64 {
+    own
+}
+
 macro_rules! figures {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident: $join:path,)*) => {
         /// Figures of a process whose memory is an arena.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
@@ -26,6 +31,12 @@ macro_rules! figures {
                 [$(self.$name),*]
             }
 
+            /// Adds what a process did before it executed its program, and had at most then.
+            pub(crate) fn after(&self, before: &Self) -> Self {
+                let faults = self.faults.plus(&before.faults);
+                Figures { $($name: $join(self.$name, before.$name),)* faults }
+            }
+
             fn of_values([$($name),*]: [u64; NAMES.len()], faults: Histogram) -> Self {
                 Figures { $($name,)* faults }
             }
@@ -35,59 +46,59 @@ macro_rules! figures {
 
 figures! {
     /// The process.
-    process,
+    process: own,
     /// Most bytes that may be held; 0: there is no limit.
-    limit,
+    limit: own,
     /// Bytes that go and come as one.
-    block,
+    block: own,
     /// Bytes held: see [`Stats`], as for all that is not explained here.
-    held,
+    held: own,
     /// The most.
-    held_max,
+    held_max: u64::max,
     /// 1: the limit is kept together with other processes.
-    in_tree,
+    in_tree: own,
     /// Bytes that the process holds as its tree counts: all its anonymous memory.
-    tree_held,
+    tree_held: own,
     /// The most that all processes of the tree held together.
-    tree_held_max,
+    tree_held_max: own,
     /// Bytes of resident blocks.
-    resident,
+    resident: own,
     /// The most.
-    resident_max,
+    resident_max: u64::max,
     /// Bytes that the device stores, before compression.
-    stored,
+    stored: own,
     /// The same when it took most after compression.
-    stored_max,
+    stored_max: u64::max,
     /// Bytes that the device stores, after compression.
-    compressed,
+    compressed: own,
     /// The most.
-    compressed_max,
+    compressed_max: u64::max,
     /// Bytes of the device's pool.
-    pool,
+    pool: own,
     /// Bytes of the library's own heap.
-    heap,
+    heap: own,
     /// Blocks that were touched for the first time.
-    first_touches,
+    first_touches: u64::saturating_add,
     /// Blocks that were touched in probation.
-    kept,
+    kept: u64::saturating_add,
     /// Blocks that were brought back from the device.
-    filled,
+    filled: u64::saturating_add,
     /// Blocks that were evicted.
-    evicted,
+    evicted: u64::saturating_add,
     /// Of those, the blocks that a thread of the library's own stored.
-    aside,
+    aside: u64::saturating_add,
     /// Blocks that could not be.
-    refused,
+    refused: u64::saturating_add,
     /// System calls that were dispatched.
-    calls,
+    calls: u64::saturating_add,
     /// Those of them whose cost was measured.
-    calls_timed,
+    calls_timed: u64::saturating_add,
     /// The nanoseconds that the library took for these.
-    calls_timed_ns,
+    calls_timed_ns: u64::saturating_add,
     /// Nanoseconds to the library and back, which each call takes besides.
-    signal_ns,
+    signal_ns: own,
     /// The backend, as the number of its description.
-    backend,
+    backend: own,
 }
 
 const _: () = assert!(NAMES.len() <= TIMES_AT);
@@ -213,6 +224,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_done_before_is_added_and_what_was_held_is_not() {
+        // Each figure is a power of two of its own; those of `before` are twice as large.
+        let of = |by: u64| {
+            Figures::of_values(std::array::from_fn(|nth| by << nth), Histogram::default())
+        };
+        let (own, before) = (of(1), of(2));
+        let (sum, most) = (own.after(&before), |now: u64| 2 * now);
+        assert_eq!((sum.evicted, sum.calls_timed_ns), (3 * own.evicted, 3 * own.calls_timed_ns));
+        assert_eq!((sum.held_max, sum.stored_max), (most(own.held_max), most(own.stored_max)));
+        assert_eq!((sum.held, sum.process, sum.signal_ns), (own.held, own.process, own.signal_ns));
+        // One that has done nothing yet.
+        let first = Figures::default().after(&before);
+        assert_eq!((first.held, first.heap, first.tree_held), (0, 0, 0));
+        assert_eq!((first.held_max, first.filled), (before.held_max, before.filled));
+        // Whatever a row says.
+        let most = Figures::of_words(&[u64::MAX; WORDS]);
+        assert_eq!(most.after(&most).evicted, u64::MAX);
+    }
+
+    #[test]
     fn times_of_faults_are_added_up() {
         let times = crate::times::Times::default();
         times.add(Duration::from_micros(3));
@@ -223,5 +254,6 @@ mod tests {
             assert!(line.contains(part), "{part}: {line}");
         }
         assert_eq!(Figures::of_words(&figures.words()), figures);
+        assert_eq!(figures.after(&figures).faults.count(), 4);
     }
 }

@@ -60,6 +60,12 @@ impl Histogram {
         std::array::from_fn(|word| self.counts.get(word).copied().unwrap_or(self.total))
     }
 
+    /// Returns the times of both.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let (own, more) = (self.words(), other.words());
+        Histogram::of_words(&std::array::from_fn(|nth| own[nth].saturating_add(more[nth])))
+    }
+
     /// Returns the number of all times.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))

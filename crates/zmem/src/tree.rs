@@ -89,6 +89,11 @@ impl Tree {
         row[0].store(figures.process, Release);
     }
 
+    /// Returns what the process of a slot has done, as it, or nobody, has said.
+    fn said(&self, nth: usize) -> Figures {
+        Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
+    }
+
     fn in_use(&self) -> Range<usize> {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
@@ -129,15 +134,15 @@ impl Tree {
         // Not at once: who comes late must not clear what the next process says there.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
+            self.rows[nth][0].store(0, Relaxed);
             slot.process.store(0, Release);
         }
     }
 
-    /// Says that the process of a slot holds nothing, does not wait, and has done nothing.
+    /// Says that the process of a slot holds nothing, and does not wait.
     fn hush(&self, nth: usize) {
         let Slot { held, may_go, waits, .. } = self.slot(nth);
-        let words = [held, may_go, waits, &self.rows[nth][0]];
-        words.iter().for_each(|word| word.store(0, Relaxed));
+        [held, may_go, waits].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that are gone.

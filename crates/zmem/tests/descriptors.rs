@@ -237,7 +237,7 @@ fn touches_find_data_where_memory_is_read_by_its_protection() {
             write(&mut region, 1);
             reclaim_all(&region);
             refuse_memory();
-            touch_while_reclaimed(&region, scaled(300, 10_000));
+            touch_while_reclaimed(&region, scaled(150, 10_000));
             verify(&region, 1);
             region.check();
         });

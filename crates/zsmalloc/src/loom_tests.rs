@@ -112,7 +112,7 @@ fn depth() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
 }
 
-/// For a model that takes 20 seconds or more with two preemptions: one of them in `make test`.
+/// For a model that takes 10 seconds or more with two preemptions: one of them in `make test`.
 pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }

@@ -124,5 +124,6 @@ pub const CASES: &[Case] = &[
         let Ok(group) = usize::try_from(answer) else { return t.leave_out() };
         vec![group, FAN_MARK_ADD as usize, FAN_OPEN as usize, 0, t.text("/")]
     }),
+    ("uselib", |t| vec![t.text("/no such file")]),
     ("truncate", |t| vec![t.text("/no such file"), 0]),
 ];

@@ -36,6 +36,11 @@ pub const CASES: &[Case] = &[
     ("newfstatat", |t| vec![HERE, t.text("/"), t.output(144), 0]),
     ("statx", |t| vec![HERE, t.text("/"), 0, 0x7ff, t.output(256)]),
     ("statfs", |t| vec![t.text("/"), t.output(120)]),
+    ("ustat", |t| {
+        let mut facts = [0_usize; 18];
+        must(SYS_stat, &[c"/proc".as_ptr() as usize, facts.as_mut_ptr() as usize]);
+        vec![facts[0], t.output(32)]
+    }),
     ("fstatfs", |t| vec![file(b""), t.output(120)]),
     ("access", |t| vec![t.text("/"), 0]),
     ("faccessat", |t| vec![HERE, t.text("/"), 0]),
@@ -114,6 +119,14 @@ pub const CASES: &[Case] = &[
     ("lremovexattr", |t| vec![t.text(NONE), t.text("user.a")]),
     ("fremovexattr", |t| vec![file(b""), t.text("user.a")]),
     ("removexattrat", |t| vec![HERE, t.text(NONE), 0, t.text("user.a")]),
+    ("file_getattr", |t| {
+        let path = path_of(file(b""));
+        vec![HERE, t.text(&path), t.output(24), 24, 0]
+    }),
+    ("file_setattr", |t| {
+        let path = path_of(file(b""));
+        vec![HERE, t.text(&path), t.zeros(24), 24, 0]
+    }),
     ("name_to_handle_at", |t| vec![HERE, t.text("/"), t.zeros(8), t.output(4), 0]),
     ("name_to_handle_at unique", |t| vec![HERE, t.text("/"), t.zeros(8), t.output(8), 1]),
     ("open_by_handle_at", |t| {
@@ -127,6 +140,7 @@ pub const CASES: &[Case] = &[
     ("umount2", |t| vec![t.text(NONE), 0]),
     ("pivot_root", |t| vec![t.text("/"), t.text(NONE)]),
     ("open_tree", |t| vec![HERE, t.text(NONE), 0]),
+    ("open_tree_attr", |t| vec![HERE, t.text("/"), 0, t.zeros(32), 32]),
     ("move_mount", |t| vec![HERE, t.text(NONE), HERE, t.text("/"), 0]),
     ("mount_setattr", |t| {
         let attributes = t.words(&[1, 0, 0, 0]);
@@ -142,6 +156,12 @@ pub const CASES: &[Case] = &[
     ("statmount", |t| vec![request(t, 0), t.room(512, Need::Part), 512, 0]),
     ("listmount", |t| vec![request(t, usize::MAX), t.output(8), 1, 0]),
     ("quotactl", |t| vec![0x8000_0400, t.text("/no such device"), 0, t.room(4, Need::Maybe)]),
+    ("quotactl_fd", |t| {
+        // Q_SETINFO, of a field that there is not: it is read, and refused.
+        let mut limits = [0_i32; 6];
+        limits[5] = i32::MIN;
+        vec![open(c"/", O_RDONLY), 0x8000_0600, 0, t.ints(&limits)]
+    }),
     ("acct", |t| vec![t.text(NONE)]),
     ("swapon", |t| vec![t.text(NONE), 0]),
     ("swapoff", |t| vec![t.text(NONE)]),

@@ -38,6 +38,27 @@ fn capabilities() -> [u8; 24] {
 
 const VERSION: [i32; 2] = [0x2008_0522, 0];
 const CURRENT: [u8; 4] = [0; 4];
+/// LSM_ATTR_CURRENT.
+const LSM_CURRENT: usize = 100;
+/// What the C library begins `rseq` with: bytes, a signature. RSEQ_FLAG_UNREGISTER ends it.
+const RSEQ: usize = 32;
+const RSEQ_SIGNATURE: usize = 0x5305_3053;
+const RSEQ_END: usize = 1;
+
+/// Takes the C library's `rseq` from this thread; whether there is none now.
+fn end_rseq() -> bool {
+    // SAFETY: the name is a string; what has it is a number, at any time.
+    let offset = unsafe {
+        let offset: *const isize = dlsym(RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast();
+        offset.as_ref().copied()
+    };
+    let (Some(offset), mut thread) = (offset, 0_usize) else { return true };
+    // ARCH_GET_FS.
+    must(SYS_arch_prctl, &[0x1003, &raw mut thread as usize]);
+    let area = thread.wrapping_add_signed(offset);
+    raw(SYS_rseq, &[area, RSEQ, RSEQ_END, RSEQ_SIGNATURE]) == 0
+}
+
 const PIDFD: usize = CLONE_PIDFD as usize;
 
 /// A filter that allows all, of one instruction.
@@ -83,6 +104,15 @@ pub const CASES: &[Case] = &[
     ("set_tid_address", |t| vec![t.room(4, Need::Maybe)]),
     ("set_robust_list", |t| vec![t.room(24, Need::Maybe), 24]),
     ("get_robust_list", |t| vec![0, t.output(8), t.output(8)]),
+    ("rseq", |t| {
+        if !end_rseq() {
+            return t.leave_out();
+        }
+        // The kernel writes to it whenever the thread goes on.
+        let area = t.room(RSEQ, Need::Maybe);
+        t.after(move || _ = must(SYS_rseq, &[area, RSEQ, RSEQ_END, RSEQ_SIGNATURE]));
+        vec![area, RSEQ, 0, RSEQ_SIGNATURE]
+    }),
     ("prctl PR_SET_NAME", |t| vec![PR_SET_NAME as usize, t.text("name")]),
     ("prctl PR_GET_NAME", |t| vec![PR_GET_NAME as usize, t.output(16)]),
     ("prctl PR_GET_PDEATHSIG", |t| vec![PR_GET_PDEATHSIG as usize, t.output(4)]),
@@ -133,5 +163,10 @@ pub const CASES: &[Case] = &[
     ("sched_setaffinity", |t| vec![0, 8, t.input(&[0xff; 8])]),
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
+    ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
+    // LSM_FLAG_SINGLE, and none is named.
+    ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
+    // A module's attribute that says to be shorter than its head.
+    ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),
     ("lsm_list_modules", |t| vec![t.room(256, Need::Maybe), t.ints(&[256]), 0]),
 ];

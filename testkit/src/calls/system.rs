@@ -1,5 +1,6 @@
 //! The system as a whole, and memory.
 
+use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
@@ -15,6 +16,11 @@ fn page() -> usize {
         SYS_mmap,
         &[0, 4096, PROT_READ as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX],
     )
+}
+
+/// What is said to a kernel or a module that begins.
+fn said(trial: &mut Trial) -> usize {
+    trial.place(b"a=b\0", Need::Maybe)
 }
 
 /// MPOL_BIND, of node 0.
@@ -37,6 +43,12 @@ pub const CASES: &[Case] = &[
         own_names(t);
         vec![t.input(b"abc"), 3]
     }),
+    // A segment that begins and ends amid pages.
+    ("kexec_load", |t| vec![0, 1, t.words(&[0, 0, 1, 1]), 0]),
+    // Neither a kernel nor modules: what is said to them is not read then.
+    ("kexec_file_load", |t| vec![file(&[0; 64]), usize::MAX, 4, said(t), 0]),
+    ("init_module", |t| vec![t.zeros(64), 64, said(t)]),
+    ("finit_module", |t| vec![file(&[0; 64]), said(t), 0]),
     ("delete_module", |t| vec![t.text("no such module"), 0]),
     ("sysfs", |t| vec![1, t.text("proc")]),
     ("bpf", |t| {

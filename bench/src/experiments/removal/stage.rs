@@ -1,6 +1,5 @@
 //! Our device and the kernel's, filled with the same pages, of which some are dropped.
 
-use std::thread::sleep;
 use std::time::Instant;
 
 use measure::census::Census;
@@ -14,7 +13,7 @@ use crate::aligned::AlignedBuf;
 use crate::kernel::{KernelZram, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
-use crate::stores::{Compacted, DeviceStore, Kept, SETTLE};
+use crate::stores::{Compacted, DeviceStore, Kept, settle};
 
 /// Percent over C after any removal.
 const OVERHEAD_MAX: f64 = 2.5;
@@ -74,7 +73,7 @@ impl<'a> Stage<'a> {
         all_max: impl Fn(u64) -> f64,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        sleep(SETTLE);
+        settle();
         let census = self.census();
         let over = |used: u64| census.overhead_percent(used).unwrap_or(f64::NAN);
         let named = |figure: &str| format!("{step}/{figure}");
@@ -116,7 +115,7 @@ impl<'a> Stage<'a> {
     /// Memory that the machine and the process really have less, beside what is counted. The
     /// kernel's device is left out for it, since its memory is the machine's too.
     pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
-        sleep(SETTLE);
+        settle();
         let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
         let counted = mebibytes(self.ours.store().device().mem_total());
         for (figure, more, less) in [

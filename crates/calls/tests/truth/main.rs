@@ -11,7 +11,7 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use attempt::{Answer, attempt};
-use calls::row;
+use calls::{Argument, row, rows};
 use std::collections::BTreeSet;
 use testkit::calls::trial::{Case, EFAULT, Need, Spoil};
 use testkit::calls::{all, row_of};
@@ -21,6 +21,12 @@ mod told;
 
 /// Calls that are tried at least, wherever this runs.
 const CALLS_LEAST: usize = 100;
+
+/// Rows that name memory and have no case, with the reason.
+const WITHOUT: &[(&str, &str)] = &[
+    ("lookup_dcookie", "a number of a profiler's is looked up before; since Linux 6.7 it is gone"),
+    ("reboot", "its text is read by whom nothing keeps from restarting the system any more"),
+];
 
 /// What a system answers that hasn't got a call, or doesn't let us: there is nothing to be seen.
 fn is_refusal(answer: i64) -> bool {
@@ -86,6 +92,15 @@ fn the_kernel_touches_what_rows_tell() {
     println!("{} cases, {} calls tried", cases.len(), tried.len());
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
     assert!(tried.len() >= CALLS_LEAST, "only {tried:?}");
+}
+
+#[test]
+fn every_row_that_names_memory_has_a_case() {
+    let tried: BTreeSet<_> = all().map(|case| row_of(case).name).collect();
+    let names_memory = |row: &&calls::Row| row.arguments.iter().any(|of| *of != Argument::Plain);
+    let without = rows().filter(names_memory).map(|row| row.name);
+    let without: BTreeSet<_> = without.filter(|name| !tried.contains(name)).collect();
+    assert_eq!(without, WITHOUT.iter().map(|(name, _)| *name).collect());
 }
 
 /// The test of the test: a row that says too little, or too much, is found.

@@ -177,6 +177,15 @@ int main(int count, char **args) {
 			CHECK(processes() == 1);
 			execl(program, program, "exec", text, NULL);
 		}
+	} else if (!strcmp(mode, "leave")) {
+		hold(mib, 2);
+		execl("/no/such/program", "x", NULL);
+		execl(program, program, "left", NULL);
+	} else if (!strcmp(mode, "left")) {
+		pid_t child = fork();
+		if (child == 0)
+			_exit(0);
+		wait_for(child, 0);
 	} else if (!strcmp(mode, "children")) {
 		for (int nth = 0; nth < 20; nth++) {
 			wait_for(start(program, "hold", "1"), 0);

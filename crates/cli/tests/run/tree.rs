@@ -204,6 +204,25 @@ fn a_process_has_one_place_whatever_it_executes() {
 }
 
 #[test]
+fn what_a_process_did_before_it_executed_a_program_is_told() {
+    let told = Tree::new().told("32M", &["leave", "48"]);
+    let same = Tree::new().told("32M", &["hold", "48"]);
+    let [child, process] = &told.processes[..] else { panic!("{:?}", told.processes) };
+    let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
+    // Once, though it was refused to execute a program before.
+    for name in ["evicted", "filled", "faults", "first_touches"] {
+        let (first, alone) = (of(process, name), same.sum(name));
+        assert!(first > 500 && first.abs_diff(alone) < alone / 2, "{name}: {process}, {alone}");
+        assert!(of(child, name) < 100, "{name}: {child}");
+    }
+    for name in ["held_max", "resident_max", "stored_max"] {
+        assert!(of(process, name) > 16 * MIB, "{name}: {process}");
+    }
+    assert!(of(process, "held") < 8 * MIB && of(process, "resident") < 8 * MIB, "{process}");
+    assert!(process["ratio"].as_f64().unwrap() > 1.0, "{process}");
+}
+
+#[test]
 fn a_limit_that_can_not_be_kept_is_told_once() {
     let told = Tree::new().told("4M", &["hold", "60"]);
     let lines: Vec<&str> = told.ended.err.lines().filter(|line| line.contains("--limit")).collect();

@@ -44,14 +44,15 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::waited);
     }
 
-    /// Has this process hold nothing, for its tree, as it is about to execute a program.
-    pub fn hush(&self) {
-        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(true));
+    /// Has this process hold nothing, for its tree, as it is about to execute a program, which goes
+    /// on from what its figures tell that it did.
+    pub fn hush(&self, figures: &Figures) {
+        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(Some(figures)));
     }
 
     /// Has it hold what it does, as it was refused to execute one.
     pub fn unhush(&self) {
-        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(false));
+        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(None));
         self.weigh_process();
     }
 
@@ -67,6 +68,12 @@ impl Arena {
         let member = self.calls.pager.limit.member.as_ref();
         let tree_held = member.map_or(0, |member| member.held(stats.held));
         Figures { tree_held, ..Figures::of(&stats) }
+    }
+
+    /// Returns this process's figures with what it did before it executed its program.
+    pub fn with_before(&self, figures: Figures) -> Figures {
+        let before = self.calls.pager.limit.member.as_ref().and_then(Member::before);
+        before.map(|before| figures.after(before)).unwrap_or(figures)
     }
 
     /// Returns whether [`show`](Self::show) is worth its time: there is a tree, and the system's

@@ -131,9 +131,14 @@ impl Scene {
     }
 }
 
+/// Preemptions at most: three, or two in `make test` for three threads, which take longest.
+fn depth(threads: usize) -> usize {
+    if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
+}
+
 fn model(scene: impl Fn() -> Arc<Scene> + Sync + Send + 'static, actors: &'static [fn(&Scene)]) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(depth(actors.len()));
     builder.check(move || {
         let scene = scene();
         let others: Vec<_> = actors[1..]

@@ -85,7 +85,8 @@ pub struct Seen {
     pub held_max: u64,
     /// Whether more is held than the limit has room for.
     pub is_short: bool,
-    /// Those that have a slot. One that has just begun, or executed a program, has no figures yet.
+    /// Those that have a slot. One that has just begun has no figures yet; one that has executed a
+    /// program has those of what it did before.
     pub processes: Vec<Figures>,
 }
 

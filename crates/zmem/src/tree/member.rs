@@ -25,6 +25,8 @@ pub(crate) struct Member {
     shown: AtomicU64,
     /// Whether it is about to execute a program.
     is_hushed: AtomicBool,
+    /// What this process did before it executed its program.
+    before: Figures,
     /// Whether it is in another space of numbers than the tree.
     is_foreign: AtomicBool,
     /// Whether it is to be told that the limit can't be kept.
@@ -33,8 +35,11 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn new(tree: Tree) -> Self {
-        let member = Member::without_slot(tree);
+        let mut member = Member::without_slot(tree);
         member.begin();
+        if member.is_in() {
+            member.before = tree.said(member.slot.load(Relaxed));
+        }
         member
     }
 
@@ -47,6 +52,7 @@ impl Member {
             samples: 0.into(),
             shown: 0.into(),
             is_hushed: false.into(),
+            before: Figures::default(),
             is_foreign: false.into(),
             is_told: false.into(),
         }
@@ -83,12 +89,20 @@ impl Member {
     }
 
     /// Says that this process holds nothing, as it is about to execute a program of which nothing
-    /// is known yet, though other threads may go on until it does; or that it does so no more.
-    pub(crate) fn set_hushed(&self, is_hushed: bool) {
+    /// is known yet, though other threads may go on until it does; what it did by then is told
+    /// that program. `None`: it does so no more.
+    pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
-            self.is_hushed.store(is_hushed, Relaxed);
+            self.is_hushed.store(done.is_some(), Relaxed);
             self.tree.hush(self.slot.load(Relaxed));
+            done.inspect(|done| self.show(&Figures::default().after(done)));
         }
+    }
+
+    /// Returns what this process did before it executed its program; a child did nothing.
+    pub(crate) fn before(&self) -> Option<&Figures> {
+        let is_own = self.is_in() && self.before.process == self.process.load(Relaxed);
+        is_own.then_some(&self.before)
     }
 
     fn slot(&self) -> Option<Slot<'_>> {

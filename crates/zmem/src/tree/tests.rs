@@ -84,7 +84,7 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(own.sum(3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
     assert_eq!(own.sum(3000, 0, 0).held, 810);
-    own.set_hushed(true);
+    own.set_hushed(Some(&Figures::default()));
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
 }
 
@@ -97,6 +97,26 @@ fn a_process_that_executes_a_program_keeps_its_slot() {
     after.publish(30, 0);
     assert_eq!(before.slot.load(Relaxed), after.slot.load(Relaxed));
     assert_eq!(after.sum(30, 0, 0), Sum { held: 30, may_go: 0, large: 1 });
+}
+
+#[test]
+fn a_program_goes_on_from_what_its_process_did_before() {
+    let tree = tree(4);
+    let first = Member::new(tree);
+    assert_eq!(first.before(), None);
+    first.set_hushed(Some(&Figures { evicted: 5, held: 7, ..Figures::default() }));
+    // It was refused; then another thread did the same.
+    first.set_hushed(None);
+    first.set_hushed(Some(&Figures { evicted: 6, held: 9, ..Figures::default() }));
+    let next = Member::new(tree);
+    let expected = Figures { process: own_number(), evicted: 6, ..Figures::default() };
+    assert_eq!(next.before(), Some(&expected));
+    // Another process did nothing of it, be it a child, or one of the same number.
+    next.process.fetch_add(1, Relaxed);
+    assert_eq!(next.before(), None);
+    next.process.fetch_sub(1, Relaxed);
+    next.end();
+    assert_eq!(Member::new(tree).before(), None);
 }
 
 #[test]
@@ -161,10 +181,10 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     let tree = tree(2);
     let own = Member::new(tree);
     own.publish(5000, 0);
-    own.set_hushed(true);
+    own.set_hushed(Some(&Figures::default()));
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 0);
-    own.set_hushed(false);
+    own.set_hushed(None);
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 5000);
 }
@@ -205,7 +225,7 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
 fn a_child_tells_what_it_holds_though_its_parent_was_about_to_execute_a_program() {
     let tree = tree(2);
     let own = Member::new(tree);
-    own.set_hushed(true);
+    own.set_hushed(Some(&Figures::default()));
     own.begin_child();
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 5000);
@@ -265,11 +285,12 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let next = member(tree, &others[0]);
     expected.processes.insert(1, new(others[0].number()));
     assert_eq!(seen(), expected);
-    // Nor is it a program's that it executes.
+    // What is left of it when the process executes a program is what it did.
+    let figures = Figures { held: 7, ..figures };
     own.show(&figures);
-    assert_eq!(seen().processes[0].evicted, 5);
-    own.set_hushed(true);
-    expected.processes[0].tree_held = 0;
+    assert_eq!((seen().processes[0].evicted, seen().processes[0].held), (5, 7));
+    own.set_hushed(Some(&figures));
+    expected.processes[0] = Figures { process: own_number(), ..Figures::default().after(&figures) };
     assert_eq!(seen(), expected);
     next.end();
     drop(second);

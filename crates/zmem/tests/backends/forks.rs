@@ -115,7 +115,7 @@ fn fork_under_load(backend: BackendKind) {
                 }
             });
         }
-        for _ in 0..scaled(10, 500) {
+        for _ in 0..scaled(6, 500) {
             in_child(|| {
                 for nth in 0..pages {
                     let [first, second] = [0, 1].map(|at| page(nth)[at].load(Relaxed));

@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use testkit::child::{Child, in_child};
+use testkit::scaled;
 use zmem::{BlockOrder, Fork, Options, Region};
 
 struct Watched;
@@ -98,7 +99,7 @@ fn faults_do_without_the_heap() {
                 ..Options::default()
             };
             let mut region = Region::new(16 * MIB, options).unwrap();
-            use_all(&mut region, 3);
+            use_all(&mut region, scaled(2, 3));
             // A child has no thread that evicts: its faults make room themselves.
             in_child(|| {
                 if !is_signal(backend) {

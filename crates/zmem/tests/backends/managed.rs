@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 use testkit::child::{Child, in_child};
 use testkit::load::Stop;
+use testkit::scaled;
 use zmem::{BackendKind, Error, Fork, Options, Region};
 
 /// Memory that is the test's own, unmapped at the end. Pages come when they are touched.
@@ -131,7 +132,7 @@ fn holes_are_filled_beside_eviction() {
             let adders = [0, 1, 2].map(|own| {
                 let pages = &pages;
                 scope.spawn(move || {
-                    for round in 0..20 {
+                    for round in 0..scaled(8, 20) as u64 {
                         for page in pages.iter().skip(own % 2).step_by(1 + own) {
                             assert!(page[own].fetch_add(1, Relaxed) == round, "of {own}");
                         }

@@ -2,6 +2,7 @@
 
 use crate::{MIB, ORDERS, PAGE, for_each_backend, for_each_option};
 use fastrand::Rng;
+use testkit::scaled;
 use zmem::{Advice, BackendKind, BlockOrder, Error, Options, Region};
 
 /// Bytes that compress to about a fifth, and tell where they are.
@@ -41,14 +42,15 @@ fn what_is_reclaimed_comes_back() {
 
 #[test]
 fn a_limit_is_kept() {
+    let parts = scaled(14, 24);
     for_each_option(&ORDERS, |options| {
-        let limit = 12 * MIB as u64;
+        let limit = (parts / 2 * MIB) as u64;
         let options = Options { limit: Some(limit), ..options };
-        let mut region = Region::new(24 * MIB, options.clone()).unwrap();
+        let mut region = Region::new(parts * MIB, options.clone()).unwrap();
         for (seed, part) in region.chunks_mut(MIB).enumerate() {
             fill(part, seed as u64);
         }
-        for seed in (0..24).chain([3, 1, 20, 7]) {
+        for seed in (0..parts).chain([3, 1, 11, 7]) {
             let stats = region.stats();
             assert!(stats.held <= limit + limit / 20, "{options:?}: {stats:?}");
             assert!(region[seed * MIB..(seed + 1) * MIB] == expected(MIB, seed as u64), "{seed}");

@@ -20,7 +20,7 @@ impl<'r> Words<'r> {
 }
 
 fn time() -> Duration {
-    if is_long() { Duration::from_secs(20) } else { Duration::from_millis(400) }
+    if is_long() { Duration::from_secs(20) } else { Duration::from_millis(250) }
 }
 
 const BLOCKS: [BlockOrder; 4] =

@@ -114,7 +114,7 @@ fn loom_table_made_against_conversion() {
 #[test]
 fn loom_table_conversion_against_pin() {
     model(
-        3,
+        slow(3),
         sparse,
         [tidy, |table| {
             let pin = table.lock_shared(0, |_| true).unwrap();
@@ -255,7 +255,9 @@ fn loom_table_region_in_turn() {
         clear(table, 2);
         tidy(table);
     };
-    model(2, hiding_dense, [fall, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
+    model(slow(2), hiding_dense, [fall, |table| add(table, 1)], |table| {
+        ends(table, &[(0, 1), (1, 3)])
+    });
 }
 
 /// Two passes at once: one of them does nothing.
@@ -295,7 +297,7 @@ fn loom_table_remark_against_conversion() {
     };
     let mark: Actor =
         |table| assert!((0..2).all(|index| table.set_flags_if_unlocked(index, |_, _, _| 0b0100)));
-    model(3, store, [tidy, mark], |table| {
+    model(slow(3), store, [tidy, mark], |table| {
         table.check();
         for index in 0..2 {
             let entry = table.lock_existing(index, |_| true).unwrap();

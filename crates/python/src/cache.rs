@@ -38,12 +38,12 @@ type Key = Py<PyAny>;
 /// `limit` is the most bytes of memory that it takes, everything counted: compressed values, keys,
 /// tables, dictionary, and what the compression works with. To make room, those values go that were
 /// not used for the longest time; `on_evict(key, value)` is then called, and what it raises is
-/// reported as unraisable, `KeyboardInterrupt` too. A value that can't be unpickled any more, or that
-/// there is no memory for, goes without that call.
+/// reported as unraisable, `KeyboardInterrupt` too. A value that can't be unpickled any more, or
+/// that there is no memory for, goes without that call.
 ///
 /// A value that finds no room at all is refused with ENOSPC; the one in its place stays, and is the
-/// youngest. A key counts with what `sys.getsizeof` says of it. While a value is stored, it is there
-/// packed, and as a copy if it is not `bytes`, beside the limit.
+/// youngest. A key counts with what `sys.getsizeof` says of it. While a value is stored, it is
+/// there packed, and as a copy if it is not `bytes`, beside the limit.
 ///
 /// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
 /// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).

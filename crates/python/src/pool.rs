@@ -12,8 +12,8 @@ use uzram::{Handle, PageConfig, PoolConfig, page_size};
 /// A pool of bytes of all lengths, each behind a number, its handle. It packs them densely, and
 /// does not compress them.
 ///
-/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit; 0: none at all). Past it `store`
-/// fails with ENOSPC, and what was stored stays.
+/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit; 0: none at
+/// all). Past it `store` fails with ENOSPC, and what was stored stays.
 ///
 /// After a fork parent and child have a copy each. A handle that was freed, or is of another pool,
 /// is refused with ESTALE.

@@ -131,7 +131,8 @@ impl Cache {
         }
         let limit = self.kept.figures().limit;
         let message = format!(
-            "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise the limit, or \
+            "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise \
+             the limit, or \
              store it in parts"
         );
         Failure::Python(Error::new_err((ENOSPC, message)))

@@ -1,6 +1,6 @@
 //! Compression of values, piece by piece, by a few streams that threads share.
 
-use super::terms::Refusal;
+use super::refusal::Refusal;
 use std::sync::Arc;
 use uzram::page::fork::{Mutex, Step};
 use uzram::zcomp::{Prepared, Stream};

@@ -10,14 +10,12 @@ mod repack;
 mod shrink;
 mod store;
 
-pub use shrink::new_pool;
-
-use shrink::begun_bytes;
-
 use super::coder::{Coder, Coders, Form, Packed, Piece};
+use super::new_pool::begun_bytes;
+use super::refusal::Refusal;
 use super::samples::Samples;
 use super::slots::{Id, NONE, Slots};
-use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 use hashbrown::HashTable;
 use std::collections::TryReserveError;
 use std::sync::{Arc, Weak};

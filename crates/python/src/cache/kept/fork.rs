@@ -1,16 +1,8 @@
 //! Fork: the lock, the streams and the pool are held over it, so that all is whole in a child.
 
-use super::{Coder, Kept};
-use std::sync::Arc;
+use super::{Held, Kept};
 use uzram::page::fork::{AtFork, Step};
 use uzram::zsmalloc::EntryPool;
-
-/// What is held over a fork, under the core's lock.
-#[derive(Debug, Default)]
-pub struct Held {
-    coders: Vec<Arc<Coder>>,
-    pool: Option<Arc<EntryPool>>,
-}
 
 impl<K: Send + 'static> Kept<K> {
     /// Takes or releases all that is locked within, under the core's lock.

@@ -9,22 +9,26 @@
 mod coder;
 mod core;
 mod fork;
+mod new_pool;
 mod plan;
+mod refusal;
 mod samples;
 mod slots;
 mod terms;
 
 pub use self::coder::{Coder, Method, Packed};
 pub use self::plan::{NoCache, Plan, Training};
+pub use self::refusal::Refusal;
 pub use self::samples::Samples;
 pub use self::slots::Id;
-pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 
 use self::coder::Form;
-use self::core::{Core, new_pool};
-use self::fork::Held;
+use self::core::Core;
+use self::new_pool::new_pool;
 use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
+use uzram::zsmalloc::EntryPool;
 
 /// Streams beyond the first take this part of the limit at most, ...
 const LANES_SHARE: usize = 128;
@@ -48,6 +52,13 @@ pub enum Put<K> {
     Stale,
     /// The key has to be compared with these.
     Ask(Vec<(Id, K)>),
+}
+
+/// What is held over a fork, under the core's lock.
+#[derive(Debug, Default)]
+struct Held {
+    coders: Vec<Arc<Coder>>,
+    pool: Option<Arc<EntryPool>>,
 }
 
 /// A cache: thread-safe, and whole in children after a fork.
@@ -134,7 +145,8 @@ impl<K: Send + 'static> Kept<K> {
         put.map(|()| Put::Done(samples))
     }
 
-    /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts that it was asked for.
+    /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts
+    /// that it was asked for.
     pub fn get(
         &self,
         hash: u32,

@@ -1,7 +1,7 @@
 //! The first values, as samples to train a dictionary with, and whether that pays.
 
 use super::coder::{Coder, Form, Method};
-use super::terms::Refusal;
+use super::refusal::Refusal;
 use std::sync::Arc;
 use uzram::Dictionary;
 

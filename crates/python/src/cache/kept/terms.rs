@@ -3,7 +3,6 @@
 use super::coder::Packed;
 use super::slots::Id;
 use std::collections::TryReserveError;
-use uzram::Error;
 
 /// How a key that is looked for is compared with those that are kept, under the lock.
 pub trait Probe<K> {
@@ -92,33 +91,4 @@ pub struct Figures {
     pub misses: u64,
     /// Values that had to make room.
     pub evictions: u64,
-}
-
-/// Why a value is not kept.
-#[derive(Debug)]
-pub enum Refusal {
-    /// There is no room, even without all others.
-    NoRoom,
-    /// The system has no memory for a copy of the value.
-    NoMemory,
-    /// The pool, or a codec, failed.
-    Failed(Error),
-}
-
-impl From<TryReserveError> for Refusal {
-    fn from(_: TryReserveError) -> Self {
-        Refusal::NoMemory
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Refusal::Failed(error)
-    }
-}
-
-impl From<uzram::zsmalloc::Error> for Refusal {
-    fn from(error: uzram::zsmalloc::Error) -> Self {
-        Refusal::Failed(error.into())
-    }
 }

@@ -1,9 +1,9 @@
 //! Samples are gathered, and what is kept is packed anew with the dictionary trained from them.
 
 use super::super::coder::{Coder, Form};
+use super::super::refusal::Refusal;
 use super::super::samples::Samples;
 use super::super::slots::Use;
-use super::super::terms::Refusal;
 use super::{Core, Departed};
 use std::sync::Arc;
 use uzram::zsmalloc::Content;

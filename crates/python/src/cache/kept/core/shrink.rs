@@ -1,12 +1,11 @@
 //! What values leave behind when they go is given back: slots, places in the table, the pool's
 //! entries. It is a part of the limit that no other value would have.
 
+use super::super::new_pool::new_pool;
 use super::super::slots::{NONE, Use};
 use super::{Core, Departed, spread};
 use hashbrown::HashTable;
-use std::sync::Arc;
-use uzram::PoolConfig;
-use uzram::zsmalloc::{Content, EntryPool, Error};
+use uzram::zsmalloc::Content;
 
 /// An empty cache begins anew if what was left behind takes this part of its limit.
 const LEFT_SHARE: usize = 64;
@@ -14,22 +13,6 @@ const LEFT_SHARE: usize = 64;
 const TABLE_ROOM: usize = 4;
 /// ... and for more than so many.
 const TABLE_LEAST: usize = 256;
-
-/// Returns a pool with objects of this order.
-pub fn new_pool(order: u32) -> Result<Arc<EntryPool>, Error> {
-    let mut config = PoolConfig::default();
-    config.geometry = config.geometry.with_order(order);
-    Ok(Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?))
-}
-
-/// Returns the bytes of memory that a pool takes for the first object, but for its page.
-pub fn begun_bytes(order: u32) -> Result<usize, Error> {
-    let pool = new_pool(order)?;
-    pool.lock(0)?.store(&[0], 0)?;
-    let bytes = pool.bytes() - pool.pages().used() * uzram::page_size();
-    pool.lock(0)?.set_payload(0);
-    Ok(bytes)
-}
 
 impl<K> Core<K> {
     /// Gives back some of what was left behind. Slots may get other numbers.

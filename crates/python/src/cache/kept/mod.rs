@@ -9,6 +9,7 @@
 mod coder;
 mod core;
 mod fork;
+mod learn;
 mod new_pool;
 mod plan;
 mod refusal;
@@ -38,8 +39,6 @@ const LANES_MAX: usize = 4;
 const ROOM_MIN: usize = 64 << 10;
 /// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
-/// Bytes that are packed anew before the lock is released.
-const REPACKED_AT_ONCE: usize = 16 << 10;
 
 /// What came of an offer.
 #[derive(Debug)]
@@ -214,25 +213,6 @@ impl<K: Send + 'static> Kept<K> {
         let core = self.core.lock();
         let first = core.oldest()?;
         Some((copy(core.key(first)?), core.copied(first)))
-    }
-
-    /// Trains a dictionary with the samples that [`put`](Self::put) handed out, and packs all
-    /// values anew if it pays.
-    pub fn learn(&self, samples: Samples, out: &mut Departed<K>) {
-        let Some(plain) = self.core.lock().coder() else { return };
-        // A cache goes on without a dictionary where there is nothing to learn.
-        let coder = samples.learn(&self.method, &plain).ok().flatten();
-        drop(samples);
-        let adopted = |coder| self.core.lock().adopt(Arc::new(coder), out);
-        if !coder.is_some_and(adopted) {
-            return;
-        }
-        let mut next = Some(0);
-        while let Some(from) = next {
-            // What was not packed anew can be read all the same.
-            next = self.core.lock().repack(from, REPACKED_AT_ONCE).unwrap_or(None);
-        }
-        self.core.lock().repacks = false;
     }
 
     /// Returns the number of values.

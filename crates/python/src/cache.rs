@@ -8,18 +8,19 @@
 mod ask;
 mod kept;
 mod methods;
+mod put;
+mod same;
 
 use crate::buffer::with_bytes;
-use crate::error::{Answer, Error, Failure, value_error};
+use crate::error::{Answer, Failure, value_error};
 use crate::shared::lock;
-use ask::{Asked, Given, judge, key_bytes};
-use kept::{
-    Departed, Found, Kept, NoCache, Offer, Packed, Probe, Put, Refusal, Training, Verdicts,
-};
+use ask::{Asked, Given, judge};
+use kept::{Departed, Found, Kept, NoCache, Packed, Probe, Training, Verdicts};
+use pyo3::exceptions::{PyKeyError, PyMemoryError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use uzram::Dictionary;
 
@@ -37,8 +38,12 @@ type Key = Py<PyAny>;
 /// `limit` is the most bytes of memory that it takes, everything counted: compressed values, keys,
 /// tables, dictionary, and what the compression works with. To make room, those values go that were
 /// not used for the longest time; `on_evict(key, value)` is then called, and what it raises is
-/// reported as unraisable. A value that finds no room at all is refused with ENOSPC. A key counts
-/// with what `sys.getsizeof` says of it.
+/// reported as unraisable, `KeyboardInterrupt` too. A value that can't be unpickled any more, or
+/// that there is no memory for, goes without that call.
+///
+/// A value that finds no room at all is refused with ENOSPC; the one in its place stays, and is the
+/// youngest. A key counts with what `sys.getsizeof` says of it. While a value is stored, it is
+/// there packed, and as a copy if it is not `bytes`, beside the limit.
 ///
 /// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
 /// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
@@ -50,7 +55,8 @@ type Key = Py<PyAny>;
 ///
 /// `cache[key]` and `get` make a value the youngest; `peek`, `in` and the views do not. Iteration
 /// goes over the keys that there are when it begins, the oldest first. All calls may come from any
-/// thread. After a fork parent and child have a copy each.
+/// thread. After a fork parent and child have a copy each. To iterate takes a list of the keys for
+/// that time. Many keys with one hash make a cache slower than a dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache {
     kept: Arc<Kept<Key>>,
@@ -79,6 +85,17 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
         Ok(_) => Ok(Training::Without),
         Err(_) => Ok(Training::Given(with_bytes(dictionary, |bytes| Dictionary::new(bytes))??)),
     }
+}
+
+/// Returns the error of a key that is not there: a tuple would be taken for all its arguments.
+fn missing(key: &Bound<'_, PyAny>) -> Failure {
+    PyKeyError::new_err((key.clone().unbind(),)).into()
+}
+
+/// Returns the error of what there is no memory for, in the system.
+fn no_memory(what: impl std::fmt::Display) -> Failure {
+    let message = format!("the system has no memory for a copy of a value: {what}");
+    Failure::Python(PyMemoryError::new_err(message))
 }
 
 impl Cache {
@@ -119,101 +136,22 @@ impl Cache {
     ) -> Answer<Option<Bound<'py, PyAny>>> {
         let found =
             Self::ask(key, |hash, probe, verdicts| self.kept.get(hash, probe, verdicts, touches))?;
-        found.map(|packed| self.value(key.py(), &packed)).transpose()
+        found.map(|(_, packed)| self.value(key.py(), &packed.map_err(no_memory)?)).transpose()
     }
 
-    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        let py = key.py();
-        let asked = Asked::new(key)?;
-        let value = if self.pickles {
-            // -1 is the highest protocol.
-            py.import(intern!(py, "pickle"))?.call_method1(intern!(py, "dumps"), (value, -1))?
-        } else {
-            value.clone()
-        };
-        // Bytes never change. What may change is copied first.
-        match value.cast_exact::<PyBytes>() {
-            Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes()),
-            Err(_) => self.put_bytes(&asked, &with_bytes(&value, <[u8]>::to_vec)?),
-        }
-    }
-
-    /// Stores what a mapping says, or what pairs do.
-    fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
-        let py = other.py();
-        if other.hasattr(intern!(py, "keys"))? {
-            for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
-                let key = key?;
-                self.put(&key, &other.get_item(&key)?)?;
-            }
-        } else {
-            for pair in other.try_iter()? {
-                let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-                self.put(&key, &value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put_bytes(&self, asked: &Asked<'_, '_>, bytes: &[u8]) -> Answer<()> {
-        let key = asked.key;
-        let mut offer = Some(Offer {
-            key: key.clone().unbind(),
-            key_bytes: key_bytes(key),
-            packed: self.pack(key.py(), bytes)?,
-        });
-        if !asked.is_plain {
-            self.has_containers.store(true, Relaxed);
-        }
-        let mut out = Departed::default();
-        let put = self.put_offer(asked, bytes, &mut offer, &mut out);
-        self.depart(key.py(), out);
-        put
-    }
-
-    fn pack(&self, py: Python<'_>, bytes: &[u8]) -> Answer<Packed> {
-        let packed = match bytes.len() < DETACHED_FROM {
-            true => self.kept.pack(bytes),
-            false => py.detach(|| self.kept.pack(bytes)),
-        };
-        packed.map_err(Failure::Uzram)
-    }
-
-    fn put_offer(
-        &self,
-        asked: &Asked<'_, '_>,
-        bytes: &[u8],
-        offer: &mut Option<Offer<Key>>,
-        out: &mut Departed<Key>,
-    ) -> Answer<()> {
-        let (py, mut verdicts) = (asked.key.py(), Verdicts::default());
+    /// Removes the value of a key once it has been returned as it was given.
+    fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
         loop {
-            match self.kept.put(asked.hash, asked, &verdicts, (bytes, offer), out) {
-                Ok(Put::Done(None)) => return Ok(()),
-                Ok(Put::Done(Some(samples))) => {
-                    py.detach(|| self.kept.learn(samples, out));
-                    return Ok(());
-                }
-                Ok(Put::Stale) => {
-                    let packed = self.pack(py, bytes)?;
-                    if let Some(offer) = offer {
-                        offer.packed = packed;
-                    }
-                }
-                Ok(Put::Ask(unknown)) => judge(asked.key, unknown, &mut verdicts)?,
-                Err(Refusal::Failed(error)) => return Err(Failure::Uzram(error)),
-                Err(Refusal::NoRoom) => return Err(self.no_room(bytes.len())),
+            let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
+                self.kept.get(hash, probe, verdicts, false)
+            };
+            let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
+            let value = self.value(key.py(), &packed.map_err(no_memory)?)?;
+            // Another thread may have been here meanwhile.
+            if self.kept.remove_same(id, &mut Departed::default()) {
+                return Ok(Some(value));
             }
         }
-    }
-
-    fn no_room(&self, bytes: usize) -> Failure {
-        let limit = self.kept.figures().limit;
-        let message = format!(
-            "a value of {bytes} bytes finds no room in a cache of {limit}; raise the limit, or \
-             store it in parts"
-        );
-        Failure::Python(Error::new_err((ENOSPC, message)))
     }
 
     /// Tells of values that had to make room, and drops what left.

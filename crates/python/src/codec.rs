@@ -46,6 +46,7 @@ pub(crate) fn train_dictionary<'py>(
         with_bytes(&sample?, |bytes| {
             content.try_reserve(bytes.len()).map_err(|error| no_memory(&error))?;
             content.extend_from_slice(bytes);
+            lengths.try_reserve(1).map_err(|error| no_memory(&error))?;
             lengths.push(bytes.len());
             Ok::<_, PyErr>(())
         })??;

@@ -19,7 +19,7 @@ use uzram::{Config, Damage, by_name};
 ///
 /// `algorithm` is one of `algorithms()`, with its `level` (None: its default). `block_size` is how
 /// many bytes are compressed as one: 4096, 8192, 16384, 32768 or 65536. `mem_limit` is the most
-/// bytes of pages for compressed data (None: no limit); a write that would pass it fails with
+/// bytes of pages for compressed data (None or 0: no limit); a write that would pass it fails with
 /// ENOSPC, and what was stored stays. `dictionary` has bytes that blocks may refer to, see
 /// `train_dictionary`.
 ///

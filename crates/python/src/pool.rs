@@ -12,8 +12,8 @@ use uzram::{Handle, PageConfig, PoolConfig, page_size};
 /// A pool of bytes of all lengths, each behind a number, its handle. It packs them densely, and
 /// does not compress them.
 ///
-/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit). Past it `store`
-/// fails with ENOSPC, and what was stored stays.
+/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit; 0: none at
+/// all). Past it `store` fails with ENOSPC, and what was stored stays.
 ///
 /// After a fork parent and child have a copy each. A handle that was freed, or is of another pool,
 /// is refused with ESTALE.
@@ -106,7 +106,8 @@ impl Pool {
             ("freeable_bytes", pool.freeable() as u64),
             ("object_bytes_max", pool.largest() as u64),
         ];
-        let limit = pool.pages().limit().map(|pages| pages as u64 * page_size() as u64);
+        let limit =
+            pool.pages().limit().map(|pages| (pages as u64).saturating_mul(page_size() as u64));
         Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
     }
 

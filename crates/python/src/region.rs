@@ -38,7 +38,8 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 ///
 /// System calls on parts that are compressed fail with EFAULT: `lock` what you pass to
 /// `file.readinto`, `socket.send` and the like. A touch raises SIGSEGV, which uzram answers: don't
-/// block that signal, and enable `faulthandler` before the first region is made.
+/// block that signal. Enable `faulthandler` before the first region is made, if at all, and do not
+/// disable it: that takes uzram's answer away with its own, and the next touch ends the program.
 ///
 /// After a fork parent and child have a copy each.
 #[pyclass(frozen, weakref, module = "uzram")]

@@ -8,6 +8,8 @@ mod kept;
 use kept::{Departed, Found, Kept, NoCache, Offer, Plan, Probe, Put, Refusal, Training, Verdicts};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use testkit::child::in_child;
 use testkit::{seed, seed_of};
 use uzram::Dictionary;
@@ -59,14 +61,23 @@ impl Cache {
 
     fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let packed = self.ask(key, |probe, verdicts| self.kept.get(key.0, probe, verdicts, true));
-        packed.map(|packed| packed.value().unwrap())
+        packed.map(|(_, packed)| packed.unwrap().value().unwrap())
     }
 
     fn remove(&self, key: &Key) -> Option<Vec<u8>> {
-        let packed = self.ask(key, |probe, verdicts| {
-            self.kept.remove(key.0, probe, verdicts, true, &mut Departed::default())
+        let value = self.get(key);
+        let removed = self.ask(key, |probe, verdicts| {
+            self.kept.remove(key.0, probe, verdicts, &mut Departed::default())
         });
-        packed.map(|packed| packed.unwrap().value().unwrap())
+        assert_eq!(removed.is_some(), value.is_some());
+        value
+    }
+
+    fn remove_oldest(&self) -> Option<(Key, Vec<u8>)> {
+        let (key, (id, packed)) = self.kept.oldest(Key::clone)?;
+        assert!(self.kept.remove_same(id, &mut Departed::default()));
+        assert!(!self.kept.remove_same(id, &mut Departed::default()));
+        Some((key, packed.unwrap().value().unwrap()))
     }
 
     /// Returns what had to make room, and whether the value is kept.
@@ -75,7 +86,7 @@ impl Cache {
         let is_kept = match self.try_put(key, value, &mut out) {
             Ok(()) => true,
             Err(Refusal::NoRoom) => false,
-            Err(Refusal::Failed(error)) => panic!("{error}"),
+            Err(refusal) => panic!("{refusal:?}"),
         };
         let unpacked = |(key, packed): (Key, kept::Packed)| (key, packed.value().unwrap());
         (out.evicted.into_iter().map(unpacked).collect(), is_kept)
@@ -88,7 +99,7 @@ impl Cache {
         loop {
             let probe = Wanted(key, self.compares_inside);
             match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), out)? {
-                Put::Done(None) => return Ok(()),
+                Put::Done(None) | Put::There => return Ok(()),
                 Put::Done(Some(samples)) => {
                     self.kept.learn(samples, out);
                     return Ok(());
@@ -158,11 +169,21 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
             0..5 => {
                 let value = value(&mut rng);
                 let old = place.and_then(|place| model.remove(place));
+                let all = model.len();
                 let (evicted, is_kept) = cache.put(&key, &value);
                 // What made room was the oldest, and as it was put.
                 for evicted in evicted {
                     assert_eq!(model.pop_front(), Some(evicted));
                 }
+                assert!(
+                    is_kept || all == model.len(),
+                    "seed {seed}: {} of {} went for nothing, value {} old {:?} {:?}",
+                    all - model.len(),
+                    all,
+                    value.len(),
+                    old.as_ref().map(|o| o.1.len()),
+                    cache.kept.figures()
+                );
                 assert!(is_kept || value.len() > 100_000, "seed {seed}: {}", value.len());
                 model.extend(if is_kept { Some((key, value)) } else { old });
             }
@@ -176,9 +197,7 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
                 assert_eq!(cache.remove(&key), found.map(|(_, value)| value));
             }
             _ => {
-                let oldest = cache.kept.remove_oldest();
-                let oldest = oldest.map(|(key, packed)| (key, packed.value().unwrap()));
-                assert_eq!(oldest, model.pop_front());
+                assert_eq!(cache.remove_oldest(), model.pop_front());
             }
         }
         let figures = cache.kept.figures();
@@ -209,6 +228,59 @@ fn it_keeps_what_a_model_keeps() {
     let given = Training::Given(Dictionary::new(&b"ceramic mug, desk lamp"[..]).unwrap());
     run(seed(5), &mut Cache::new(1 << 20, "zstd", given), 2000);
     run(seed(6), &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
+}
+
+/// A cache that was full of small values has room for large ones, as a new one has.
+#[test]
+fn what_small_values_leave_behind_is_given_back() {
+    let mut rng = fastrand::Rng::with_seed(seed(10));
+    for (limit, codec) in [(1 << 20, "lz4"), (1 << 20, "zstd"), (8 << 20, "lz4")] {
+        for percent in (20..95).step_by(5) {
+            let noise: Vec<u8> = (0..limit * percent / 100).map(|_| rng.u8(..)).collect();
+            let (large, new) =
+                (Key(7, "large".into()), Cache::new(limit, codec, Training::Without));
+            let is_kept_in_new = new.put(&large, &noise).1;
+            let mut out = Departed::default();
+            let cache = Cache::new(limit, codec, Training::Without);
+            let mut nth = 0;
+            while cache.kept.figures().evictions < 100 {
+                nth += 1;
+                cache.try_put(&Key(nth, nth.to_string()), b"x", &mut out).unwrap();
+            }
+            let before = cache.kept.len();
+            assert_eq!(cache.put(&large, &noise).1, is_kept_in_new, "{limit} {codec} {percent}");
+            cache.kept.check();
+            let left = cache.kept.len();
+            assert!(is_kept_in_new || left == before);
+            // Small ones are left as far as there is room.
+            assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_cache_is_as_a_new_one() {
+    let cache = Cache::new(8 << 20, "lz4", Training::Without);
+    let new = cache.kept.figures().held;
+    let fill = || {
+        let mut out = Departed::default();
+        for nth in 0..50_000 {
+            cache.try_put(&Key(nth, nth.to_string()), b"x", &mut out).unwrap();
+        }
+    };
+    fill();
+    while cache.remove_oldest().is_some() {}
+    assert!(cache.kept.figures().held < new + (8 << 20) / 50);
+    fill();
+    // A part is given back as it goes.
+    let full = cache.kept.figures().held;
+    while cache.kept.len() > 3000 {
+        cache.remove_oldest();
+    }
+    cache.kept.check();
+    assert!(cache.kept.figures().held < new + full / 3, "{:?}", cache.kept.figures());
+    cache.kept.clear(&mut Departed::default());
+    assert_eq!(cache.kept.figures().held, new);
 }
 
 /// Documents that have much in common get a dictionary, and take less memory with it.
@@ -256,6 +328,28 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     cache.kept.check();
 }
 
+/// What takes the place of one as large drives nobody out.
+#[test]
+fn a_value_in_the_place_of_another_needs_no_more_room() {
+    let mut rng = fastrand::Rng::with_seed(seed(11));
+    let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
+    for len in [1 << 20, 40_000, 5000] {
+        let cache = Cache::new(4 << 20, "lz4", Training::Without);
+        let key = Key(0, "large".into());
+        assert!(cache.put(&key, &noise(len)).1);
+        let mut nth = 0;
+        while cache.kept.figures().held < (4 << 20) * 15 / 16 {
+            nth += 1;
+            assert!(cache.put(&Key(nth, nth.to_string()), &noise(4000)).1);
+        }
+        for _ in 0..20 {
+            assert!(cache.put(&key, &noise(len)).1);
+        }
+        assert_eq!(cache.kept.figures().evictions, 0, "{len}");
+        cache.kept.check();
+    }
+}
+
 #[test]
 fn a_limit_that_leaves_no_room_is_refused() {
     let plan = |limit| Plan {
@@ -300,4 +394,78 @@ fn a_child_has_a_copy() {
     drop(stop);
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     cache.kept.check();
+}
+
+/// Nobody waits for all that is packed anew, however slow that is.
+#[test]
+fn packing_anew_lets_others_in() {
+    let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
+    let plan = Plan { limit: 8 << 20, codec, level: Some(22), dictionary, wants_evicted: false };
+    let cache = Cache { kept: Kept::new(plan).unwrap(), compares_inside: true };
+    let mut rng = fastrand::Rng::with_seed(seed(13));
+    let mut documents = |len: usize| -> Vec<u8> {
+        let more = std::iter::repeat_with(|| document(&mut rng)).flat_map(String::into_bytes);
+        more.take(len).collect()
+    };
+    assert!(cache.put(&Key(0, "large".into()), &documents(1 << 20)).1);
+    let (mut nth, mut longest_put) = (0, Duration::ZERO);
+    let is_done = AtomicBool::new(false);
+    let longest_wait = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !is_done.load(Relaxed) {
+                let start = Instant::now();
+                cache.kept.len();
+                longest = longest.max(start.elapsed());
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            longest
+        });
+        while cache.kept.figures().dictionary == 0 {
+            nth += 1;
+            let (key, value) = (Key(nth, nth.to_string()), documents(8 << 10));
+            let start = Instant::now();
+            assert!(cache.put(&key, &value).1);
+            longest_put = longest_put.max(start.elapsed());
+        }
+        is_done.store(true, Relaxed);
+        waits.join().unwrap()
+    });
+    assert!(longest_wait * 3 < longest_put, "{longest_wait:?} of {longest_put:?}");
+    cache.kept.check();
+}
+
+/// Values that left the cache are unpacked in a child too, by a coder that was replaced since.
+#[test]
+fn a_child_unpacks_with_a_coder_that_was_replaced() {
+    let cache = Cache::new(4 << 20, "zstd", Training::Itself);
+    let large = Key(1 << 20, "large".into());
+    let text: Vec<u8> = (0..900_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+    assert!(cache.put(&large, &text).1);
+    let (_, packed) = cache
+        .ask(&large, |probe, verdicts| cache.kept.get(large.0, probe, verdicts, false))
+        .unwrap();
+    let packed = packed.unwrap();
+    let mut rng = fastrand::Rng::with_seed(seed(12));
+    let mut nth = 0;
+    while cache.kept.figures().dictionary == 0 {
+        nth += 1;
+        cache.put(&Key(nth, nth.to_string()), document(&mut rng).as_bytes());
+    }
+    while cache.remove_oldest().is_some() {}
+    let stops = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let unpack = || {
+            while !stops.load(Relaxed) {
+                assert_eq!(packed.value().unwrap(), text);
+            }
+        };
+        for _ in 0..2 {
+            scope.spawn(unpack);
+        }
+        for _ in 0..20 {
+            in_child(|| assert_eq!(packed.value().unwrap(), text));
+        }
+        stops.store(true, Relaxed);
+    });
 }

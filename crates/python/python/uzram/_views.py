@@ -34,7 +34,7 @@ class Items(ItemsView):
     def __contains__(self, item):
         key, value = item
         kept = self._mapping.peek(key, _GONE)
-        return kept is value or kept == value
+        return kept is not _GONE and (kept is value or kept == value)
 
     def __iter__(self):
         for key in self._mapping:

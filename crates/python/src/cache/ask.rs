@@ -2,9 +2,9 @@
 
 use super::Key;
 use super::kept::{Id, Probe, Verdicts};
+use super::same::{self, is_plain};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 use std::convert::Infallible;
 
 /// What the heap rounds objects up to.
@@ -32,29 +32,9 @@ impl<'a, 'py> Asked<'a, 'py> {
     }
 }
 
-/// Returns whether a key is of a type whose comparison with its like runs no code of Python's.
-fn is_plain(key: &Bound<'_, PyAny>) -> bool {
-    is_text(key) || key.is_exact_instance_of::<PyInt>() || key.is_exact_instance_of::<PyFloat>()
-}
-
-fn is_text(key: &Bound<'_, PyAny>) -> bool {
-    key.is_exact_instance_of::<PyString>() || key.is_exact_instance_of::<PyBytes>()
-}
-
 impl Probe<Key> for Asked<'_, '_> {
     fn is_same(&self, kept: &Key) -> Option<bool> {
-        let kept = kept.bind(self.key.py());
-        if kept.is(self.key) {
-            return Some(true);
-        }
-        if !self.is_plain || !is_plain(kept) {
-            return None;
-        }
-        if (is_text(kept) || is_text(self.key)) && !kept.get_type().is(self.key.get_type()) {
-            // To compare them may warn, which runs code of Python's.
-            return Some(false);
-        }
-        kept.eq(self.key).ok()
+        same::is_same(kept, self.key)
     }
 
     fn copy(&self, kept: &Key) -> Key {

@@ -2,7 +2,7 @@
 
 use super::ask::Given;
 use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
-use super::{Cache, Key, training};
+use super::{Cache, Key, missing, no_memory, training};
 use crate::error::Answer;
 use crate::shared::lock;
 use crate::stats;
@@ -45,19 +45,19 @@ impl Cache {
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Bound<'py, PyAny>> {
         let found = self.find(key, true)?;
-        found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
+        found.ok_or_else(|| missing(key))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Answer<()> {
-        self.put(key, value)
+        self.put(key, value, true).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> Answer<()> {
         let mut out = Departed::default();
         let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, false, &mut out)
+            self.kept.remove(hash, probe, verdicts, &mut out)
         })?;
-        found.map(drop).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into())
+        found.map(drop).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> Answer<bool> {
@@ -98,22 +98,18 @@ impl Cache {
     /// Removes a key and returns its value, or `default` if one is given and the key is not there.
     #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
-        let mut out = Departed::default();
-        let found = Self::ask(key, |hash, probe, verdicts| {
-            self.kept.remove(hash, probe, verdicts, true, &mut out)
-        })?;
-        match found.flatten() {
-            Some(packed) => self.value(key.py(), &packed),
-            None => default.0.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()).into()),
-        }
+        self.take(key)?.or(default.0).ok_or_else(|| missing(key))
     }
 
     /// Removes the oldest value, and returns it behind its key.
     fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
-        let Some((key, packed)) = self.kept.remove_oldest() else {
-            return Err(PyKeyError::new_err("popitem(): the cache is empty").into());
-        };
-        Ok((key, self.value(py, &packed)?).into_pyobject(py)?)
+        while let Some((key, (id, packed))) = self.kept.oldest(|key| key.clone_ref(py)) {
+            let value = self.value(py, &packed.map_err(no_memory)?)?;
+            if self.kept.remove_same(id, &mut Departed::default()) {
+                return Ok((key, value).into_pyobject(py)?);
+            }
+        }
+        Err(PyKeyError::new_err("popitem(): the cache is empty").into())
     }
 
     /// Returns the value of a key; if it is not there, stores `default` and returns that.
@@ -123,12 +119,16 @@ impl Cache {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> Answer<Bound<'py, PyAny>> {
-        if let Some(value) = self.find(key, true)? {
-            return Ok(value);
-        }
         let default = default.unwrap_or_else(|| key.py().None().into_bound(key.py()));
-        self.put(key, &default)?;
-        Ok(default)
+        loop {
+            if let Some(value) = self.find(key, true)? {
+                return Ok(value);
+            }
+            // Another thread may store one meanwhile, which may go again.
+            if self.put(key, &default, false)? {
+                return Ok(default);
+            }
+        }
     }
 
     /// Stores what a mapping, or pairs of keys and values, and keywords say.
@@ -142,7 +142,7 @@ impl Cache {
             self.put_all(other)?;
         }
         for (key, value) in keywords.into_iter().flatten() {
-            self.put(&key, &value)?;
+            self.put(&key, &value, true)?;
         }
         Ok(())
     }

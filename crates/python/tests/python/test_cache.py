@@ -43,6 +43,65 @@ print(highest, cache.stats().held)
 """
 
 
+# A comparison at the limit of recursion, where Python raises, and collects cycles as it does.
+RECURSION = """
+import faulthandler, gc, uzram
+faulthandler.dump_traceback_later(30, exit=True)
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        cache.get("x")
+def look(depth):
+    if depth == 1:
+        gc.enable()
+    try:
+        return look(depth - 1) if depth else cache[key]
+    finally:
+        gc.disable()
+gc.disable()
+gc.set_threshold(1)
+for kept, key in (("ab" * 50, "".join(["ab"] * 50)), (1 << 80, (1 << 79) * 2), (2.5, float("2.5")), (10**9, int("1" + "0" * 9))):
+    cache = uzram.Cache(1 << 20)
+    cache[kept] = b"value"
+    for depth in range(900, 1000):
+        Cycle()
+        try:
+            look(depth)
+        except RecursionError:
+            pass
+"""
+
+
+# A value for which there is no memory is an exception, and leaves all as it was.
+NO_MEMORY = """
+import resource, uzram
+def within(bytes):
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (used + bytes, resource.RLIM_INFINITY))
+def fails(error, call, *arguments):
+    try:
+        call(*arguments)
+    except error:
+        return
+    raise AssertionError(arguments)
+cache = uzram.Cache(1 << 30, algorithm="lz4", dictionary=False)
+value = bytearray(200 << 20)
+cache["key"] = value
+within(100 << 20)
+fails(MemoryError, cache.__setitem__, "key", value)
+for call in (cache.get, cache.pop):
+    fails(MemoryError, call, "key")
+fails(MemoryError, cache.popitem)
+within(1 << 30)
+assert cache.pop("key") == value
+cache = uzram.Cache(1 << 20)
+value = __import__("os").urandom(200 << 20)
+within(50 << 20)
+fails(uzram.Error, cache.__setitem__, "key", value)
+"""
+
+
 def document(rng):
     lines = [
         {"sku": "%012x" % rng.randrange(1 << 48), "title": rng.choice(["mug", "lamp", "shelf"]), "count": rng.randrange(9)}
@@ -79,6 +138,16 @@ class Key:
     def __eq__(self, other):
         self.told()
         return isinstance(other, Key) and self.name == other.name
+
+
+class Passing:
+    """An object that is pickled."""
+
+    def __getstate__(self):
+        return 1
+
+    def __setstate__(self, state):
+        pass
 
 
 class Mappings(unittest.TestCase):
@@ -169,6 +238,14 @@ class Mappings(unittest.TestCase):
             with self.assertRaises(KeyError) as raised:
                 missing()
             self.assertEqual(raised.exception.args, ("a",))
+        for key in ((1, 2), (), None):
+            for call in (cache.__getitem__, cache.pop, cache.__delitem__):
+                with self.assertRaises(KeyError) as raised:
+                    call(key)
+                self.assertEqual(raised.exception.args, (key,))
+        cache.update([["e", b"5"]])
+        del cache["e"]
+        self.assertNotIn(("absent", mock.ANY), cache.items())
         other = uzram.Cache(LIMIT, algorithm="lz4")
         other["d"] = b"4"
         self.assertTrue(cache == other and cache == {"d": b"4"} and not cache != other)
@@ -181,6 +258,13 @@ class Mappings(unittest.TestCase):
         self.assertIn("0 values", repr(cache))
         self.assertGreaterEqual(sys.getsizeof(cache), cache.stats().held)
         self.assertEqual(uzram.Cache[str, bytes].__args__, (str, bytes))
+
+    def test_a_full_cache_updates_itself(self):
+        cache = uzram.Cache(LIMIT, dictionary=False)
+        while cache.stats().evictions < 50:
+            cache[cache.stats().entries, cache.stats().evictions] = os.urandom(3000)
+        cache.update(cache)
+        cache._check()
 
     def test_iteration_goes_over_the_keys_of_its_beginning(self):
         cache = uzram.Cache(LIMIT)
@@ -244,6 +328,19 @@ class Values(unittest.TestCase):
         with self.assertRaises(Exception):
             cache[0] = lambda: None
         self.assertIsNone(cache[0])
+
+    def test_a_value_that_finds_no_memory(self):
+        out = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True, timeout=120)
+        self.assertEqual((out.returncode, out.stderr), (0, ""))
+
+    def test_what_cannot_be_returned_stays(self):
+        cache = uzram.Cache(LIMIT, pickle=True)
+        cache["key"] = Passing()
+        with mock.patch.object(Passing, "__setstate__", side_effect=ZeroDivisionError):
+            self.assertRaises(ZeroDivisionError, cache.pop, "key")
+            self.assertRaises(ZeroDivisionError, cache.popitem)
+        self.assertEqual(list(cache), ["key"])
+        self.assertIsInstance(cache.pop("key"), Passing)
 
     def test_a_value_that_finds_no_room_leaves_the_old_one(self):
         cache = uzram.Cache(LIMIT)
@@ -404,6 +501,19 @@ class Keys(unittest.TestCase):
                 self.assertEqual(len({key.name for key in cache}), len(cache))
             cache._check()
 
+    def test_no_comparison_raises_under_the_lock(self):
+        out = subprocess.run([sys.executable, "-c", RECURSION], capture_output=True, text=True, timeout=60)
+        self.assertEqual((out.returncode, out.stderr), (0, ""))
+
+    def test_plain_keys_that_are_alike(self):
+        kinds = [0, -1, 1 << 63, -(1 << 63), (1 << 63) - 1, 1 << 64, -(1 << 64), 2.0**64, 0.5, "", "a", b"", b"a", "\ud800", "ä€😀"]
+        cache, model = uzram.Cache(LIMIT), {}
+        for n, key in enumerate(kinds):
+            cache[key] = model[key] = b"%d" % n
+        copies = pickle.loads(pickle.dumps(kinds))
+        self.assertEqual([cache[key] for key in copies], [model[key] for key in copies])
+        self.assertEqual(set(map(repr, cache)), set(map(repr, model)))
+
     def test_a_key_that_calls_the_cache_as_it_goes(self):
         class Last(Key):
             def __del__(self):
@@ -434,6 +544,22 @@ class Threads(unittest.TestCase):
             self.assertEqual(failures, [])
             cache._check()
             self.assertLessEqual(cache.stats().held, 2 * MIB)
+
+    def test_all_get_the_default_that_was_set(self):
+        cache = uzram.Cache(64 * MIB, dictionary=False)
+        for key in range(50):
+            barrier, got = threading.Barrier(4), []
+
+            def sets(n):
+                barrier.wait()
+                got.append(cache.setdefault(key, bytes([n]) * 200_000))
+
+            threads = [threading.Thread(target=sets, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(set(got), {cache[key]})
 
     def work(self, cache, seed, failures):
         import random

@@ -81,6 +81,8 @@ class Model(unittest.TestCase):
             self.assertEqual(len(pool), sum(map(len, models.values())))
 
     def test_a_full_pool_has_lost_nothing(self):
+        pool = uzram.Pool(limit=(1 << 64) - 1)
+        self.assertEqual(pool.stats().limit, (1 << 64) - 1)
         pool = uzram.Pool(limit=200_000)
         page = os.sysconf("SC_PAGESIZE")
         self.assertEqual(pool.stats().limit, -(-200_000 // page) * page)

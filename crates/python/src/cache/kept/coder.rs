@@ -1,5 +1,6 @@
 //! Compression of values, piece by piece, by a few streams that threads share.
 
+use super::refusal::Refusal;
 use std::sync::Arc;
 use uzram::page::fork::{Mutex, Step};
 use uzram::zcomp::{Prepared, Stream};
@@ -116,20 +117,23 @@ impl Coder {
         self.dictionary_bytes
     }
 
-    /// Returns `value` packed.
+    /// Returns `value` packed, which no more than `most` bytes are kept of.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn pack(self: &Arc<Self>, value: &[u8]) -> Result<Packed, Error> {
-        let count = value.len().div_ceil(self.block);
+    /// It comes out longer, or there is no memory.
+    pub fn pack(self: &Arc<Self>, value: &[u8], most: usize) -> Result<Packed, Refusal> {
         let mut packed = Packed {
             len: value.len(),
-            pieces: Vec::with_capacity(count),
+            pieces: Vec::new(),
             bytes: Vec::new(),
             coders: [None, None],
         };
+        packed.pieces.try_reserve(value.len().div_ceil(self.block))?;
         for block in value.chunks(self.block) {
             let form = self.pack_block(block, &mut packed.bytes)?;
+            if packed.bytes.len() > most {
+                return Err(Refusal::NoRoom);
+            }
             packed.pieces.push(Piece { form, end: packed.bytes.len() });
             if form != Form::Raw {
                 packed.coders[form as usize - 1].get_or_insert_with(|| self.clone());
@@ -141,9 +145,10 @@ impl Coder {
     /// Appends `block`, compressed if that makes it smaller, and returns how.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Error> {
+    /// There is no memory.
+    pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Refusal> {
         let start = to.len();
+        to.try_reserve(block.len() + SLACK)?;
         to.resize(start + block.len() + SLACK, 0);
         let compressed = self.with_stream(|stream| stream.compress(block, &mut to[start..]))?;
         let (form, len) = match compressed {

@@ -7,13 +7,18 @@ mod check;
 mod evict;
 mod put;
 mod repack;
+mod shrink;
+mod store;
 
 use super::coder::{Coder, Coders, Form, Packed, Piece};
+use super::new_pool::begun_bytes;
+use super::refusal::Refusal;
 use super::samples::Samples;
-use super::slots::{NONE, Slots};
-use super::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+use super::slots::{Id, NONE, Slots};
+use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 use hashbrown::HashTable;
-use std::sync::Arc;
+use std::collections::TryReserveError;
+use std::sync::{Arc, Weak};
 use uzram::zsmalloc::{Content, EntryPool};
 
 /// Memory that the pool may not take, for what grows beside it within one call: this part of the
@@ -28,7 +33,15 @@ pub struct Core<K> {
     /// The first slots of values, by the hashes of their keys.
     table: HashTable<u32>,
     limit: usize,
+    /// The order of the pool's objects, and the bytes of memory of a new one, and with an object.
+    order: u32,
+    new_pool_bytes: usize,
+    begun_bytes: usize,
+    /// Most bytes of a piece.
+    block: usize,
     coders: Coders,
+    /// All that there were: what was packed with one may be unpacked after it was replaced.
+    all_coders: Vec<Weak<Coder>>,
     /// Pieces that each coder has compressed.
     pieces_of: [u64; 2],
     /// Samples, as long as there are not enough.
@@ -37,6 +50,8 @@ pub struct Core<K> {
     figures: Figures,
     /// Whether values that have to make room are asked for.
     pub wants_evicted: bool,
+    /// Whether values are being packed anew, slot after slot.
+    pub repacks: bool,
     refusals: u32,
 }
 
@@ -47,20 +62,30 @@ fn spread(hash: u32) -> u64 {
 
 impl<K> Core<K> {
     /// Returns an empty one, which may take `limit` bytes of memory.
-    pub fn new(pool: Arc<EntryPool>, coder: Arc<Coder>, limit: usize) -> Self {
-        Core {
+    pub fn new(
+        (pool, order): (Arc<EntryPool>, u32),
+        coder: Arc<Coder>,
+        limit: usize,
+    ) -> Result<Self, uzram::zsmalloc::Error> {
+        Ok(Core {
+            order,
+            new_pool_bytes: pool.bytes(),
+            begun_bytes: begun_bytes(order)?,
             pool,
             slots: Slots::new(),
             table: HashTable::new(),
             limit,
+            block: coder.block(),
+            all_coders: vec![Arc::downgrade(&coder)],
             coders: [Some(coder), None],
             pieces_of: [0; 2],
             samples: None,
             key_bytes: 0,
             figures: Figures::default(),
             wants_evicted: false,
+            repacks: false,
             refusals: 0,
-        }
+        })
     }
 
     /// Returns what values are to be packed with.
@@ -73,12 +98,22 @@ impl<K> Core<K> {
         self.coders.iter().flatten()
     }
 
+    /// Returns all whose streams may be in use.
+    pub fn live_coders(&self) -> Vec<Arc<Coder>> {
+        self.all_coders.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Returns whether a value was packed with another coder than values are packed with now.
     pub fn is_stale(&self, packed: &Packed) -> bool {
         let [first, trained] = &packed.coders;
         let is_ours = |coder: &Arc<Coder>| self.coders().any(|ours| Arc::ptr_eq(ours, coder));
         first.as_ref().is_some_and(|coder| self.coders[1].is_some() || !is_ours(coder))
             || trained.as_ref().is_some_and(|coder| !is_ours(coder))
+    }
+
+    /// Returns the pool, which another may replace once the lock is released.
+    pub fn pool(&self) -> &Arc<EntryPool> {
+        &self.pool
     }
 
     /// Returns the number of values.
@@ -95,11 +130,16 @@ impl<K> Core<K> {
 
     /// Returns the bytes of memory taken, everything counted.
     pub fn held(&self) -> usize {
-        size_of::<Self>()
+        self.fixed_bytes()
             + self.pool.bytes()
             + self.slots.bytes()
             + self.table.allocation_size()
             + self.key_bytes
+    }
+
+    /// Returns those that are taken for no value.
+    fn fixed_bytes(&self) -> usize {
+        size_of::<Self>()
             + self.coders().map(|coder| coder.bytes()).sum::<usize>()
             + self.samples.as_ref().map_or(0, Samples::memory)
     }
@@ -169,8 +209,21 @@ impl<K> Core<K> {
         self.slots.by_age().filter_map(|first| self.key(first))
     }
 
+    /// Returns a value for as long as it is there.
+    pub fn by_id(&self, id: Id) -> Option<u32> {
+        self.slots.by_id(id)
+    }
+
+    /// Returns a copy of a value, and how it can be told from others.
+    pub fn copied(&self, first: u32) -> Copied {
+        (self.slots.id(first), self.packed(first))
+    }
+
     /// Returns a copy of a value, packed.
-    pub fn packed(&self, first: u32) -> Packed {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
         let mut packed =
             Packed { len, pieces: Vec::new(), bytes: Vec::new(), coders: [None, None] };
@@ -179,7 +232,9 @@ impl<K> Core<K> {
             let guard = self.pool.read(piece);
             if let Content::Object { bytes, flags } = guard.content() {
                 let form = Form::of_flags(flags);
+                packed.bytes.try_reserve(bytes.len())?;
                 packed.bytes.extend_from_slice(bytes);
+                packed.pieces.try_reserve(1)?;
                 packed.pieces.push(Piece { form, end: packed.bytes.len() });
                 if form != Form::Raw && packed.coders[form as usize - 1].is_none() {
                     packed.coders[form as usize - 1] = self.coders[form as usize - 1].clone();
@@ -187,6 +242,6 @@ impl<K> Core<K> {
             }
             piece = self.slots.get(piece).next;
         }
-        packed
+        Ok(packed)
     }
 }

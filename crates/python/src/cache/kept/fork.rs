@@ -1,15 +1,17 @@
 //! Fork: the lock, the streams and the pool are held over it, so that all is whole in a child.
 
-use super::Kept;
+use super::{Held, Kept};
 use uzram::page::fork::{AtFork, Step};
 use uzram::zsmalloc::EntryPool;
 
 impl<K: Send + 'static> Kept<K> {
     /// Takes or releases all that is locked within, under the core's lock.
     fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
-        of_pool(&self.pool);
         let held = std::mem::take(&mut *self.held_for_fork.lock());
-        held.iter().for_each(|coder| coder.at_fork(Step::Unlock));
+        if let Some(pool) = &held.pool {
+            of_pool(pool);
+        }
+        held.coders.iter().for_each(|coder| coder.at_fork(Step::Unlock));
         self.core.unlock_after_fork();
     }
 }
@@ -17,11 +19,12 @@ impl<K: Send + 'static> Kept<K> {
 impl<K: Send + 'static> AtFork for Kept<K> {
     fn prepare(&self) {
         self.core.lock_for_fork_with(|core| {
-            let coders: Vec<_> = core.coders().cloned().collect();
+            let coders = core.live_coders();
             coders.iter().for_each(|coder| coder.at_fork(Step::Lock));
-            *self.held_for_fork.lock() = coders;
+            let pool = core.pool().clone();
+            pool.prepare();
+            *self.held_for_fork.lock() = Held { coders, pool: Some(pool) };
         });
-        self.pool.prepare();
     }
 
     fn in_parent(&self) {

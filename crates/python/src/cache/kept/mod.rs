@@ -9,23 +9,27 @@
 mod coder;
 mod core;
 mod fork;
+mod learn;
+mod new_pool;
 mod plan;
+mod refusal;
 mod samples;
 mod slots;
 mod terms;
 
 pub use self::coder::{Coder, Method, Packed};
 pub use self::plan::{NoCache, Plan, Training};
+pub use self::refusal::Refusal;
 pub use self::samples::Samples;
 pub use self::slots::Id;
-pub use self::terms::{Departed, Figures, Found, Offer, Probe, Refusal, Verdicts};
+pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 
 use self::coder::Form;
 use self::core::Core;
+use self::new_pool::new_pool;
 use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
-use uzram::{Error, PoolConfig};
 
 /// Streams beyond the first take this part of the limit at most, ...
 const LANES_SHARE: usize = 128;
@@ -35,28 +39,34 @@ const LANES_MAX: usize = 4;
 const ROOM_MIN: usize = 64 << 10;
 /// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
-/// Slots whose values are packed anew before the lock is released.
-const REPACKED_AT_ONCE: u32 = 32;
 
 /// What came of an offer.
 #[derive(Debug)]
 pub enum Put<K> {
     /// It is kept; samples, if there are enough by now to [`learn`](Kept::learn) from.
     Done(Option<Samples>),
+    /// There is another, which it does not replace.
+    There,
     /// It was packed with a coder that has been replaced: pack it anew.
     Stale,
     /// The key has to be compared with these.
     Ask(Vec<(Id, K)>),
 }
 
+/// What is held over a fork, under the core's lock.
+#[derive(Debug, Default)]
+struct Held {
+    coders: Vec<Arc<Coder>>,
+    pool: Option<Arc<EntryPool>>,
+}
+
 /// A cache: thread-safe, and whole in children after a fork.
 #[derive(Debug)]
 pub struct Kept<K: Send + 'static> {
     core: Mutex<Core<K>>,
-    pool: Arc<EntryPool>,
     method: Method,
-    /// The coders whose streams are held over the fork under way.
-    held_for_fork: Mutex<Vec<Arc<Coder>>>,
+    /// What is held over the fork under way.
+    held_for_fork: Mutex<Held>,
 }
 
 impl<K: Send + 'static> Kept<K> {
@@ -67,9 +77,7 @@ impl<K: Send + 'static> Kept<K> {
     pub fn new(plan: Plan) -> Result<Arc<Self>, NoCache> {
         let Plan { limit, codec, level, dictionary, wants_evicted } = plan;
         let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
-        let mut config = PoolConfig::default();
-        config.geometry = config.geometry.with_order(order);
-        let pool = Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?);
+        let pool = new_pool(order)?;
         let (given, trains) = match dictionary {
             Training::Itself => (None, true),
             Training::Given(given) => (Some(given), false),
@@ -80,19 +88,15 @@ impl<K: Send + 'static> Kept<K> {
         let coder = Coder::new(&method, given.clone(), Form::First)?;
         method.lanes += (limit / LANES_SHARE / coder.stream_bytes()).min(LANES_MAX - 1);
         let coder = Arc::new(Coder::new(&method, given, Form::First)?);
-        let mut core = Core::new(pool.clone(), coder, limit);
+        let mut core = Core::new((pool, order), coder, limit)?;
         core.samples = trains.then(|| Samples::new(limit));
         core.wants_evicted = wants_evicted;
-        let least = core.held() + ROOM_MIN;
+        let least = core.empty_bytes() + ROOM_MIN;
         if limit < least {
             return Err(NoCache::Limit(least));
         }
-        let kept = Arc::new(Kept {
-            core: Mutex::new(core),
-            pool,
-            method,
-            held_for_fork: Mutex::default(),
-        });
+        let kept =
+            Arc::new(Kept { core: Mutex::new(core), method, held_for_fork: Mutex::default() });
         let weak: Weak<Self> = Arc::downgrade(&kept);
         uzram::page::fork::register(weak, Turn::First);
         Ok(kept)
@@ -101,11 +105,13 @@ impl<K: Send + 'static> Kept<K> {
     /// Returns a value packed as values are kept at the moment.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
-        let coder = self.core.lock().coder();
+    /// It would not be within the limit, or there is no memory.
+    pub fn pack(&self, value: &[u8]) -> Result<Packed, Refusal> {
+        let core = self.core.lock();
+        let (coder, limit) = (core.coder(), core.figures().limit);
+        drop(core);
         match coder {
-            Some(coder) => coder.pack(value),
+            Some(coder) => coder.pack(value, limit),
             None => unreachable!("a cache without a coder"),
         }
     }
@@ -127,22 +133,26 @@ impl<K: Send + 'static> Kept<K> {
             return Ok(Put::Stale);
         }
         let old = match core.find(hash, probe, verdicts) {
+            Found::Yes(_) if !verdicts.replaces => return Ok(Put::There),
             Found::Yes(first) => Some(first),
             Found::No => None,
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
         };
-        core.put(hash, old, offer, out)?;
-        Ok(Put::Done(core.sample(value, out)))
+        let put = core.put(hash, old, offer, out);
+        let samples = put.is_ok().then(|| core.sample(value, out)).flatten();
+        core.tend(out);
+        put.map(|()| Put::Done(samples))
     }
 
-    /// Returns a value; `touches` makes it the youngest and counts that it was asked for.
+    /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts
+    /// that it was asked for.
     pub fn get(
         &self,
         hash: u32,
         probe: &dyn Probe<K>,
         verdicts: &Verdicts,
         touches: bool,
-    ) -> Found<Packed, K> {
+    ) -> Found<Copied, K> {
         let mut core = self.core.lock();
         let found = core.find(hash, probe, verdicts);
         if touches && !matches!(found, Found::Ask(_)) {
@@ -153,7 +163,7 @@ impl<K: Send + 'static> Kept<K> {
                 if touches {
                     core.touch(first);
                 }
-                Found::Yes(core.packed(first))
+                Found::Yes(core.copied(first))
             }
             Found::No => Found::No,
             Found::Ask(unknown) => Found::Ask(unknown),
@@ -169,51 +179,40 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Removes a value, and returns it, if it is asked for.
+    /// Removes a value.
     pub fn remove(
         &self,
         hash: u32,
         probe: &dyn Probe<K>,
         verdicts: &Verdicts,
-        wants_value: bool,
         out: &mut Departed<K>,
-    ) -> Found<Option<Packed>, K> {
+    ) -> Found<(), K> {
         let mut core = self.core.lock();
         match core.find(hash, probe, verdicts) {
             Found::Yes(first) => {
-                let packed = wants_value.then(|| core.packed(first));
                 out.keys.extend(core.remove(first));
-                Found::Yes(packed)
+                core.tend(out);
+                Found::Yes(())
             }
             Found::No => Found::No,
             Found::Ask(unknown) => Found::Ask(unknown),
         }
     }
 
-    /// Removes the oldest value, and returns it with its key.
-    pub fn remove_oldest(&self) -> Option<(K, Packed)> {
+    /// Removes a value, if it is there and no other took its place, and returns whether it was.
+    pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
         let mut core = self.core.lock();
-        let first = core.oldest()?;
-        let packed = core.packed(first);
-        Some((core.remove(first)?, packed))
+        let first = core.by_id(id);
+        out.keys.extend(first.and_then(|first| core.remove(first)));
+        core.tend(out);
+        first.is_some()
     }
 
-    /// Trains a dictionary with the samples that [`put`](Self::put) handed out, and packs all
-    /// values anew if it pays.
-    pub fn learn(&self, samples: Samples, out: &mut Departed<K>) {
-        let Some(plain) = self.core.lock().coder() else { return };
-        // A cache goes on without a dictionary where there is nothing to learn.
-        let coder = samples.learn(&self.method, &plain).ok().flatten();
-        drop(samples);
-        let adopted = |coder| self.core.lock().adopt(Arc::new(coder), out);
-        if !coder.is_some_and(adopted) {
-            return;
-        }
-        let mut next = Some(0);
-        while let Some(from) = next {
-            // What was not packed anew can be read all the same.
-            next = self.core.lock().repack(from, REPACKED_AT_ONCE).unwrap_or(None);
-        }
+    /// Returns the oldest value, as `get` does, behind a copy of its key.
+    pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
+        let core = self.core.lock();
+        let first = core.oldest()?;
+        Some((copy(core.key(first)?), core.copied(first)))
     }
 
     /// Returns the number of values.

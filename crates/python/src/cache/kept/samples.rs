@@ -1,8 +1,9 @@
 //! The first values, as samples to train a dictionary with, and whether that pays.
 
 use super::coder::{Coder, Form, Method};
+use super::refusal::Refusal;
 use std::sync::Arc;
-use uzram::{Dictionary, Error};
+use uzram::Dictionary;
 
 /// Most bytes of a value that are a sample: dictionaries are for what is small.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
@@ -54,7 +55,8 @@ impl Samples {
     /// Adds a value, and returns whether there are enough.
     pub fn add(&mut self, value: &[u8]) -> bool {
         let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];
-        if !sample.is_empty() {
+        let has_room = self.bytes.try_reserve(sample.len()).is_ok();
+        if !sample.is_empty() && has_room && self.lengths.try_reserve(1).is_ok() {
             self.bytes.extend_from_slice(sample);
             self.lengths.push(sample.len());
         }
@@ -65,13 +67,14 @@ impl Samples {
     ///
     /// # Errors
     /// Nothing could be learned from the samples, or there is no memory.
-    pub fn learn(&self, method: &Method, plain: &Arc<Coder>) -> Result<Option<Coder>, Error> {
+    pub fn learn(&self, method: &Method, plain: &Arc<Coder>) -> Result<Option<Coder>, Refusal> {
         let tried_from = self.lengths.len() - self.lengths.len() / TRIED_OF;
         let (lengths, tried) = self.lengths.split_at(tried_from);
         let trained_bytes = lengths.iter().sum();
         let (bytes, mut rest) = self.bytes.split_at(trained_bytes);
         let dictionary: Dictionary =
-            uzram::zcomp::train_lengths(bytes, lengths, self.dictionary_bytes)?;
+            uzram::zcomp::train_lengths(bytes, lengths, self.dictionary_bytes)
+                .map_err(uzram::Error::from)?;
         let coder = Coder::new(method, Some(dictionary), Form::Trained)?;
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for &len in tried {

@@ -7,6 +7,8 @@
 //! A slot has the number of the pool's entry that holds its piece.
 
 mod check;
+mod order;
+mod shrink;
 
 /// No slot.
 pub const NONE: u32 = u32::MAX;
@@ -42,15 +44,32 @@ pub struct Slot<K> {
     pub hash: u32,
     /// Bytes of memory that the key takes.
     pub key_bytes: u32,
-    /// Bytes of the value before compression.
+    /// Bytes before compression: of the value in its first slot, and of the piece in another.
     pub len: u32,
     /// The slot of the next piece.
     pub next: u32,
     /// What the slot is used for.
     pub used_as: Use,
     generation: u32,
+    /// The value that was used before this one; the piece before this one; the free slot before.
     older: u32,
     younger: u32,
+}
+
+impl<K> Slot<K> {
+    fn free(before: u32, next: u32) -> Self {
+        Slot {
+            key: None,
+            hash: 0,
+            key_bytes: 0,
+            len: 0,
+            next,
+            used_as: Use::Free,
+            generation: 0,
+            older: before,
+            younger: NONE,
+        }
+    }
 }
 
 /// All slots.
@@ -76,6 +95,12 @@ impl<K> Slots<K> {
     pub fn bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Box<[Slot<K>]>>()
             + self.chunks.len() * CHUNK * size_of::<Slot<K>>()
+    }
+
+    /// Returns the bytes of memory of so many slots, if there are no others.
+    pub fn bytes_of(count: usize) -> usize {
+        let chunks = count.div_ceil(CHUNK);
+        chunks * CHUNK * size_of::<Slot<K>>() + (4 + 2 * chunks) * size_of::<Box<[Slot<K>]>>()
     }
 
     /// Returns how many bytes [`take`](Self::take) would allocate for `count` slots.
@@ -110,6 +135,14 @@ impl<K> Slots<K> {
         Id { index, generation: self.get(index).generation }
     }
 
+    /// Returns the first slot of a value that is still there.
+    pub fn by_id(&self, id: Id) -> Option<u32> {
+        let is_there = id.index < self.count()
+            && self.get(id.index).used_as == Use::First
+            && self.id(id.index) == id;
+        is_there.then_some(id.index)
+    }
+
     /// Returns how many slots there are, in use or not.
     pub fn count(&self) -> u32 {
         (self.chunks.len() * CHUNK) as u32
@@ -123,10 +156,9 @@ impl<K> Slots<K> {
         let index = self.free;
         self.taken = self.taken.wrapping_add(1);
         let generation = self.taken;
+        self.take_from_free(index);
         let slot = self.get_mut(index);
         (slot.used_as, slot.generation) = (used_as, generation);
-        let next = std::mem::replace(&mut slot.next, NONE);
-        self.free = next;
         self.used += 1;
         Some(index)
     }
@@ -135,20 +167,19 @@ impl<K> Slots<K> {
         let first = self.count();
         // One number is no slot's.
         let last = first.checked_add(CHUNK as u32).filter(|&last| last < NONE)?;
-        let free = |index| Slot {
-            key: None,
-            hash: 0,
-            key_bytes: 0,
-            len: 0,
-            next: if index + 1 < last { index + 1 } else { NONE },
-            used_as: Use::Free,
-            generation: 0,
-            older: NONE,
-            younger: NONE,
+        let free = |index| {
+            let before = if index > first { index - 1 } else { NONE };
+            Slot::free(before, if index + 1 < last { index + 1 } else { NONE })
         };
         self.chunks.push((first..last).map(free).collect());
         self.free = first;
         Some(())
+    }
+
+    /// Has the piece in `slot` follow that in `before`.
+    pub fn chain(&mut self, before: u32, slot: u32) {
+        self.get_mut(before).next = slot;
+        self.get_mut(slot).older = before;
     }
 
     /// Gives a slot back that is in no order, and returns its key and the slot of the next piece.
@@ -156,9 +187,12 @@ impl<K> Slots<K> {
         let free = self.free;
         let slot = self.get_mut(index);
         debug_assert!(slot.used_as != Use::Free, "slot {index} is given back twice");
-        slot.used_as = Use::Free;
+        (slot.used_as, slot.older) = (Use::Free, NONE);
         let next = std::mem::replace(&mut slot.next, free);
         let key = slot.key.take();
+        if free != NONE {
+            self.get_mut(free).older = index;
+        }
         self.free = index;
         self.used -= 1;
         (key, next)
@@ -168,60 +202,5 @@ impl<K> Slots<K> {
     pub fn renew(&mut self) {
         debug_assert_eq!(self.used, 0);
         *self = Slots { taken: self.taken, ..Slots::new() };
-    }
-
-    /// Returns the value that was not used for the longest time.
-    pub fn oldest(&self) -> Option<u32> {
-        Some(self.oldest).filter(|&index| index != NONE)
-    }
-
-    /// Returns the value that was used last.
-    pub fn youngest(&self) -> Option<u32> {
-        Some(self.youngest).filter(|&index| index != NONE)
-    }
-
-    /// Returns the value that was used next after this one.
-    pub fn younger(&self, index: u32) -> Option<u32> {
-        Some(self.get(index).younger).filter(|&index| index != NONE)
-    }
-
-    /// Puts a value, which is in no order, behind the youngest.
-    pub fn push_youngest(&mut self, index: u32) {
-        let older = std::mem::replace(&mut self.youngest, index);
-        let slot = self.get_mut(index);
-        (slot.older, slot.younger) = (older, NONE);
-        match older {
-            NONE => self.oldest = index,
-            older => self.get_mut(older).younger = index,
-        }
-    }
-
-    /// Takes a value out of the order.
-    pub fn unlink(&mut self, index: u32) {
-        let slot = self.get_mut(index);
-        let older = std::mem::replace(&mut slot.older, NONE);
-        let younger = std::mem::replace(&mut slot.younger, NONE);
-        match older {
-            NONE => self.oldest = younger,
-            older => self.get_mut(older).younger = younger,
-        }
-        match younger {
-            NONE => self.youngest = older,
-            younger => self.get_mut(younger).older = older,
-        }
-    }
-
-    /// Makes a value the youngest.
-    #[inline]
-    pub fn touch(&mut self, index: u32) {
-        if self.youngest != index {
-            self.unlink(index);
-            self.push_youngest(index);
-        }
-    }
-
-    /// Returns the values, the oldest first.
-    pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.oldest(), |&index| self.younger(index))
     }
 }

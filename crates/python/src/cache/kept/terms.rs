@@ -2,7 +2,7 @@
 
 use super::coder::Packed;
 use super::slots::Id;
-use uzram::Error;
+use std::collections::TryReserveError;
 
 /// How a key that is looked for is compared with those that are kept, under the lock.
 pub trait Probe<K> {
@@ -13,14 +13,25 @@ pub trait Probe<K> {
     fn copy(&self, kept: &K) -> K;
 }
 
-/// What comparisons without the lock have said.
-#[derive(Debug, Default)]
+/// What is asked for beside the key, and what comparisons without the lock have said.
+#[derive(Debug)]
 pub struct Verdicts {
+    /// Whether a value takes the place of another.
+    pub replaces: bool,
     /// The value whose key is the same.
     pub same: Option<Id>,
     /// Those whose keys are others.
     pub others: Vec<Id>,
 }
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Verdicts { replaces: true, same: None, others: Vec::new() }
+    }
+}
+
+/// A copy of a value, if there is memory for one, and how the value can be told from others.
+pub type Copied = (Id, Result<Packed, TryReserveError>);
 
 /// What came of a call that looks for a key.
 #[derive(Debug)]
@@ -80,25 +91,4 @@ pub struct Figures {
     pub misses: u64,
     /// Values that had to make room.
     pub evictions: u64,
-}
-
-/// Why a value is not kept.
-#[derive(Debug)]
-pub enum Refusal {
-    /// There is no room, even without all others.
-    NoRoom,
-    /// The pool, or a codec, failed.
-    Failed(Error),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Refusal::Failed(error)
-    }
-}
-
-impl From<uzram::zsmalloc::Error> for Refusal {
-    fn from(error: uzram::zsmalloc::Error) -> Self {
-        Refusal::Failed(error.into())
-    }
 }

@@ -14,8 +14,15 @@ impl<K> Core<K> {
             let slot = self.slots.get(first);
             let found = self.table.find(spread(slot.hash), |&index| index == first);
             assert_eq!(found, Some(&first), "the table lacks a value");
-            let packed = self.packed(first);
+            let packed = self.packed(first).expect("memory for a copy");
             assert_eq!(packed.value().expect("a value is whole").len(), slot.len as usize);
+            let mut left = slot.len as usize;
+            for piece in
+                std::iter::successors(self.slots.next_of(first), |&n| self.slots.next_of(n))
+            {
+                left -= self.block;
+                assert_eq!(self.slots.get(piece).len as usize, left.min(self.block));
+            }
             stored += u64::from(slot.len);
             compressed += packed.bytes.len() as u64;
             key_bytes += slot.key_bytes as usize;

@@ -3,7 +3,6 @@
 use super::super::coder::Form;
 use super::super::slots::NONE;
 use super::{Core, Departed, spread};
-use hashbrown::HashTable;
 use uzram::zsmalloc::Content;
 
 impl<K> Core<K> {
@@ -62,7 +61,8 @@ impl<K> Core<K> {
             first => first,
         };
         let Some(first) = first else { return false };
-        let packed = self.wants_evicted.then(|| self.packed(first));
+        // Where there is no memory for a copy, it goes without being told of.
+        let packed = self.wants_evicted.then(|| self.packed(first).ok()).flatten();
         if let Some(key) = self.remove(first) {
             match packed {
                 Some(packed) => out.evicted.push((key, packed)),
@@ -73,15 +73,22 @@ impl<K> Core<K> {
         true
     }
 
-    /// Evicts until `bytes` more are within the limit, or `spared` alone is left. Returns whether
-    /// they are.
-    pub fn make_room(&mut self, bytes: usize, spared: Option<u32>, out: &mut Departed<K>) -> bool {
+    /// Evicts until `bytes` more are within the limit, or `spared` alone is left, whose slot may
+    /// get another number. Returns whether they are.
+    pub fn make_room(
+        &mut self,
+        bytes: usize,
+        spared: &mut Option<u32>,
+        out: &mut Departed<K>,
+    ) -> bool {
         loop {
             if self.held() + bytes <= self.limit {
                 return true;
             }
-            if !self.evict(spared, out) {
-                self.pool.trim();
+            if self.slots.is_sparse() {
+                self.shrink(spared, out);
+            } else if !self.evict(*spared, out) {
+                self.shrink(spared, out);
                 return self.held() + bytes <= self.limit;
             }
         }
@@ -92,8 +99,6 @@ impl<K> Core<K> {
         while let Some(first) = self.slots.oldest() {
             out.keys.extend(self.remove(first));
         }
-        self.table = HashTable::new();
-        self.slots.renew();
-        self.pool.trim();
+        self.renew();
     }
 }

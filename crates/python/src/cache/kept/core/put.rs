@@ -1,24 +1,22 @@
-//! Values are stored, and others make room for them.
+//! Values get their keys, and take the places of others.
 
-use super::super::coder::{Form, Packed};
-use super::super::slots::{NONE, Slot, Use};
+use super::super::coder::{Form, Packed, Piece};
+use super::super::slots::{NONE, Slots};
 use super::{Core, Departed, Offer, Refusal, spread};
 
-/// So many times a value has to make room before the pool is asked to move objects together.
-const REFUSALS: u32 = 32;
-/// The pool moves objects together if that frees this part of its memory, ...
-const FREEABLE_SHARE: usize = 32;
-/// ... and frees no more than this at once, in bytes, as others wait.
-const SHRINK_BYTES: usize = 1 << 20;
-/// What the pool takes for an object beside its bytes, at worst: this part of them.
+/// What the pool takes beside the bytes of a value: this part of those that were compressed, and so
+/// have all lengths, ...
 const WASTE_SHARE: usize = 8;
+/// ... so many bytes for each piece, and for all.
+const PIECE_BYTES: usize = 160;
+const POOL_GROWTH: usize = 16 << 10;
 
 impl<K> Core<K> {
     /// Keeps a value, in place of that in slot `old` if there is one, as the youngest.
     ///
     /// # Errors
-    /// It is not kept, and `old` stays, as the youngest. The offer is left where it was; others may
-    /// be gone.
+    /// It is not kept, and `old` stays, as the youngest. Others are gone only where the pool needed
+    /// more room than could be foreseen.
     pub fn put(
         &mut self,
         hash: u32,
@@ -27,13 +25,18 @@ impl<K> Core<K> {
         out: &mut Departed<K>,
     ) -> Result<(), Refusal> {
         let Some(Offer { packed, key_bytes, .. }) = &*offer else { return Ok(()) };
-        let key_bytes = if old.is_some() { 0 } else { *key_bytes };
+        let mut key_bytes = *key_bytes;
         if let Some(old) = old {
             self.slots.touch(old);
+            key_bytes = self.slots.get(old).key_bytes;
         }
         self.expect_room(packed, key_bytes as usize)?;
+        if old.is_some() && self.held() + packed.bytes.len() > self.limit {
+            // With the one in its place gone, others may stay.
+            return self.put_instead(hash, old, offer, out);
+        }
         let mut old = old;
-        let first = match self.store(packed, key_bytes, old, out) {
+        let first = match self.store_or_shrink(packed, key_bytes, &mut old, out) {
             Err(Refusal::NoRoom) if old.is_some() => {
                 return self.put_instead(hash, old.take(), offer, out);
             }
@@ -47,24 +50,40 @@ impl<K> Core<K> {
                 out.keys.push(offer.key);
             }
         }
-        self.make_room(0, Some(first), out);
-        Ok(())
+        self.settle(first, out)
+    }
+
+    /// Makes room for what a value has taken that was stored.
+    fn settle(&mut self, first: u32, out: &mut Departed<K>) -> Result<(), Refusal> {
+        let mut first = Some(first);
+        if self.make_room(0, &mut first, out) {
+            return Ok(());
+        }
+        // It is alone, and too large all the same.
+        out.keys.extend(first.and_then(|first| self.remove(first)));
+        self.renew();
+        Err(Refusal::NoRoom)
     }
 
     /// Fails if a value would find no room in an empty cache.
     fn expect_room(&self, packed: &Packed, key_bytes: usize) -> Result<(), Refusal> {
-        let of_entries = self.slots.bytes() + self.table.allocation_size();
-        let fixed = self.beside_pages() - of_entries - self.key_bytes + self.margin();
-        let slots = packed.pieces.len().max(1) * size_of::<Slot<K>>();
-        let bytes = packed.bytes.len();
-        let needed = bytes + bytes / WASTE_SHARE + slots + key_bytes;
-        if packed.len >= NONE as usize || fixed + needed > self.limit {
+        let count = packed.pieces.len().max(1);
+        let of_raw = |(piece, start): (&Piece, usize)| match piece.form {
+            Form::Raw => piece.end - start,
+            _ => 0,
+        };
+        let starts = std::iter::once(0).chain(packed.pieces.iter().map(|piece| piece.end));
+        let raw: usize = packed.pieces.iter().zip(starts).map(of_raw).sum();
+        let waste = (packed.bytes.len() - raw) / WASTE_SHARE + count * PIECE_BYTES + POOL_GROWTH;
+        let slots = Slots::<K>::bytes_of(count);
+        let needed = packed.bytes.len() + waste + slots + key_bytes + self.margin();
+        if packed.len >= NONE as usize || self.empty_bytes() + needed > self.limit {
             return Err(Refusal::NoRoom);
         }
         Ok(())
     }
 
-    /// Stores a value where there is no room for it and the one in its place, with all others gone.
+    /// Stores a value where there is no room for it beside the one in its place.
     fn put_instead(
         &mut self,
         hash: u32,
@@ -73,24 +92,54 @@ impl<K> Core<K> {
         out: &mut Departed<K>,
     ) -> Result<(), Refusal> {
         let Some(old) = old else { return Err(Refusal::NoRoom) };
-        let before = self.packed(old);
+        let before = self.packed(old)?;
         let key_bytes = self.slots.get(old).key_bytes;
         let Some(key) = self.remove(old) else { return Err(Refusal::NoRoom) };
         self.pool.trim();
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
-        let (result, first) = match self.store(packed, key_bytes, None, out) {
+        let (result, first) = match self.store_or_shrink(packed, key_bytes, &mut None, out) {
             Ok(first) => {
                 out.keys.extend(offer.take().map(|offer| offer.key));
                 (Ok(()), Ok(first))
             }
-            Err(refusal) => (Err(refusal), self.store(&before, key_bytes, None, out)),
+            Err(refusal) => {
+                (Err(refusal), self.store_or_shrink(&before, key_bytes, &mut None, out))
+            }
         };
         match first {
-            Ok(first) => self.enter(first, hash, key, key_bytes),
-            // It was there with less room, so this is the system's refusal.
-            Err(_) => out.keys.push(key),
+            Ok(first) => {
+                self.enter(first, hash, key, key_bytes);
+                result.and(self.settle(first, out))
+            }
+            // It was there, so this is the system's refusal.
+            Err(_) => {
+                out.keys.push(key);
+                result
+            }
         }
-        result
+    }
+
+    /// Stores the pieces of a value, and gives back for it what others left that had to go. It is
+    /// not kept yet.
+    fn store_or_shrink(
+        &mut self,
+        packed: &Packed,
+        key_bytes: u32,
+        old: &mut Option<u32>,
+        out: &mut Departed<K>,
+    ) -> Result<u32, Refusal> {
+        let mut before = usize::MAX;
+        loop {
+            match self.store(packed, key_bytes, *old, out) {
+                // Each time with fewer values.
+                Err(Refusal::NoRoom) if self.len() < before => before = self.len(),
+                stored => return stored,
+            }
+            match self.table.is_empty() {
+                true => self.renew(),
+                false => self.shrink(old, out),
+            }
+        }
     }
 
     /// Gives a stored value its key, and its places in table and order.
@@ -115,113 +164,5 @@ impl<K> Core<K> {
         self.slots.unlink(old);
         self.slots.push_youngest(first);
         self.free(old);
-    }
-
-    /// Stores the pieces of a value, and returns its first slot, which has no key yet.
-    fn store(
-        &mut self,
-        packed: &Packed,
-        key_bytes: u32,
-        spared: Option<u32>,
-        out: &mut Departed<K>,
-    ) -> Result<u32, Refusal> {
-        let count = packed.pieces.len().max(1);
-        self.make_room_for_slots(count, spared, out);
-        let mut last = NONE;
-        let mut first = NONE;
-        let mut start = 0;
-        for nth in 0..count {
-            let used_as = if nth == 0 { Use::First } else { Use::More };
-            let Some(slot) = self.slots.take(used_as) else {
-                self.give_up(first);
-                return Err(Refusal::NoRoom);
-            };
-            if nth == 0 {
-                first = slot;
-            } else {
-                self.slots.get_mut(last).next = slot;
-            }
-            last = slot;
-            let Some(&piece) = packed.pieces.get(nth) else { continue };
-            let bytes = &packed.bytes[start..piece.end];
-            start = piece.end;
-            let stored = self.store_piece(slot, bytes, piece.form, key_bytes, spared, out);
-            if let Err(refusal) = stored {
-                self.give_up(first);
-                return Err(refusal);
-            }
-        }
-        self.slots.get_mut(first).len = packed.len as u32;
-        self.figures.stored += packed.len as u64;
-        Ok(first)
-    }
-
-    /// Frees the pieces of a value that could not be stored in whole.
-    fn give_up(&mut self, first: u32) {
-        if first != NONE {
-            self.slots.get_mut(first).len = 0;
-            self.free(first);
-        }
-    }
-
-    /// Stores bytes for a slot, and evicts as long as there is no room for them.
-    fn store_piece(
-        &mut self,
-        slot: u32,
-        bytes: &[u8],
-        form: Form,
-        key_bytes: u32,
-        spared: Option<u32>,
-        out: &mut Departed<K>,
-    ) -> Result<(), Refusal> {
-        loop {
-            self.limit_pages(key_bytes as usize);
-            let stored = self.pool.lock(slot)?.store(bytes, form as u8);
-            match stored {
-                Ok(_) => {
-                    self.count_piece(bytes.len(), form, true);
-                    return Ok(());
-                }
-                Err(error) if error.is_limit() => {
-                    self.refusals = self.refusals.wrapping_add(1);
-                    let compacts = self.refusals.is_multiple_of(REFUSALS) && self.compact();
-                    if !compacts && !self.evict(spared, out) && self.pool.compact() == 0 {
-                        return Err(Refusal::NoRoom);
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Leaves to the pool's pages what nothing else takes, and `bytes` less.
-    pub(super) fn limit_pages(&self, bytes: usize) {
-        let beside = self.beside_pages() + self.margin() + bytes;
-        let pages = self.limit.saturating_sub(beside) / uzram::page_size();
-        self.pool.pages().set_limit(Some(pages));
-    }
-
-    /// Has the pool move objects together if that frees much, and returns whether it has.
-    fn compact(&self) -> bool {
-        let bytes = self.pool.pages().used() * uzram::page_size();
-        self.pool.freeable() > bytes / FREEABLE_SHARE && self.pool.shrink(SHRINK_BYTES) > 0
-    }
-
-    /// Makes room for slots, and for the table to grow, or for a place in it.
-    fn make_room_for_slots(&mut self, count: usize, spared: Option<u32>, out: &mut Departed<K>) {
-        loop {
-            let grows = spared.is_none() && self.table.len() == self.table.capacity();
-            // The table doubles, with the one before still there.
-            let of_table = if grows { 2 * self.table.allocation_size() + 1024 } else { 0 };
-            let needed = of_table + self.slots.bytes_to_take(count);
-            if self.held() + needed <= self.limit || needed == 0 || !self.evict(spared, out) {
-                break;
-            }
-        }
-        if spared.is_some() {
-            return;
-        }
-        let slots = &self.slots;
-        self.table.reserve(1, |&index| spread(slots.get(index).hash));
     }
 }

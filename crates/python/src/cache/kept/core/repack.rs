@@ -1,11 +1,11 @@
 //! Samples are gathered, and what is kept is packed anew with the dictionary trained from them.
 
 use super::super::coder::{Coder, Form};
+use super::super::refusal::Refusal;
 use super::super::samples::Samples;
 use super::super::slots::Use;
 use super::{Core, Departed};
 use std::sync::Arc;
-use uzram::Error;
 use uzram::zsmalloc::Content;
 
 impl<K> Core<K> {
@@ -13,7 +13,7 @@ impl<K> Core<K> {
     /// enough.
     pub fn sample(&mut self, value: &[u8], out: &mut Departed<K>) -> Option<Samples> {
         let growth = self.samples.as_ref()?.growth(value);
-        if !self.make_room(growth, self.slots.youngest(), out) {
+        if !self.make_room(growth, &mut self.slots.youngest(), out) {
             return None;
         }
         let is_full = self.samples.as_mut()?.add(value);
@@ -22,44 +22,44 @@ impl<K> Core<K> {
 
     /// Takes a coder that was trained, for all values from now on, if there is room for it.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
-        let youngest = self.slots.youngest();
-        let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), youngest, out);
+        let mut youngest = self.slots.youngest();
+        let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), &mut youngest, out);
         if adopts {
+            self.all_coders.push(Arc::downgrade(&coder));
             self.coders[1] = Some(coder);
+            self.repacks = true;
             self.drop_unused();
         }
         adopts
     }
 
     /// Drops the first coder if it is of no use any more.
-    fn drop_unused(&mut self) {
+    pub(super) fn drop_unused(&mut self) {
         if self.coders[1].is_some() && self.pieces_of[0] == 0 {
             self.coders[0] = None;
         }
     }
 
-    /// Packs the values whose first slots are from `from` on, `count` slots of them, with the
-    /// trained coder, and returns where to go on, if there are more.
+    /// Packs pieces anew with the trained coder, from slot `from` on, until that was done to `most`
+    /// bytes, and returns where to go on, if there are more.
     ///
     /// # Errors
-    /// There is no memory for a stream.
-    pub fn repack(&mut self, from: u32, count: u32) -> Result<Option<u32>, Error> {
-        let end = self.slots.count().min(from.saturating_add(count));
+    /// There is no memory.
+    pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Refusal> {
         let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
         self.limit_pages(0);
-        let is_first = |index: &u32| self.slots.get(*index).used_as == Use::First;
-        let firsts: Vec<u32> = (from..end).filter(is_first).collect();
-        for index in firsts {
-            let (mut piece, mut left) = (index, self.slots.get(index).len as usize);
-            while left > 0 {
-                let len = left.min(trained.block());
+        let (mut done, mut piece) = (0, from);
+        while piece < self.slots.count() && done < most {
+            let slot = self.slots.get(piece);
+            let len = (slot.len as usize).min(trained.block());
+            if slot.used_as != Use::Free && len > 0 {
                 self.repack_piece(piece, len, &first, &trained)?;
-                left -= len;
-                piece = self.slots.get(piece).next;
+                done += len;
             }
+            piece += 1;
         }
         self.drop_unused();
-        Ok((end < self.slots.count()).then_some(end))
+        Ok((piece < self.slots.count()).then_some(piece))
     }
 
     fn repack_piece(
@@ -68,7 +68,7 @@ impl<K> Core<K> {
         len: usize,
         first: &Coder,
         trained: &Coder,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Refusal> {
         let Some(entry) = self.pool.lock_existing(piece) else { return Ok(()) };
         let Content::Object { bytes, flags } = entry.content() else { return Ok(()) };
         let (old, form) = (bytes.len(), Form::of_flags(flags));

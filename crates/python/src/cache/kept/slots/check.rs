@@ -3,6 +3,11 @@
 use super::{NONE, Slots, Use};
 
 impl<K> Slots<K> {
+    /// Returns the slot of the piece after this one.
+    pub fn next_of(&self, index: u32) -> Option<u32> {
+        Some(self.get(index).next).filter(|&next| next != NONE)
+    }
+
     /// Asserts that order, pieces and free slots are each slot once.
     pub fn check(&self) {
         let mut uses = vec![Use::Free; self.count() as usize];
@@ -16,11 +21,11 @@ impl<K> Slots<K> {
             mark(first, Use::First);
             assert!(self.get(first).key.is_some() && self.get(first).older == older);
             older = first;
-            let mut next = self.get(first).next;
+            let (mut before, mut next) = (first, self.get(first).next);
             while next != NONE {
                 mark(next, Use::More);
-                assert!(self.get(next).key.is_none());
-                next = self.get(next).next;
+                assert!(self.get(next).key.is_none() && self.get(next).older == before);
+                (before, next) = (next, self.get(next).next);
             }
         }
         assert_eq!(self.youngest, older);
@@ -29,7 +34,13 @@ impl<K> Slots<K> {
         let free = |&index: &u32| Some(self.get(index).next).filter(|&next| next != NONE);
         let first = Some(self.free).filter(|&index| index != NONE);
         let free = std::iter::successors(first, free);
-        let free = free.inspect(|&index| assert_eq!(self.get(index).used_as, Use::Free)).count();
+        let mut before = NONE;
+        let free = free.inspect(|&index| {
+            let slot = self.get(index);
+            assert_eq!((slot.used_as, slot.older), (Use::Free, before));
+            before = index;
+        });
+        let free = free.count();
         assert_eq!(free + used, uses.len());
     }
 }

@@ -1,0 +1,21 @@
+//! A cache's pool, and what one takes.
+
+use std::sync::Arc;
+use uzram::PoolConfig;
+use uzram::zsmalloc::{EntryPool, Error};
+
+/// Returns a pool with objects of this order.
+pub fn new_pool(order: u32) -> Result<Arc<EntryPool>, Error> {
+    let mut config = PoolConfig::default();
+    config.geometry = config.geometry.with_order(order);
+    Ok(Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?))
+}
+
+/// Returns the bytes of memory that a pool takes for the first object, but for its page.
+pub fn begun_bytes(order: u32) -> Result<usize, Error> {
+    let pool = new_pool(order)?;
+    pool.lock(0)?.store(&[0], 0)?;
+    let bytes = pool.bytes() - pool.pages().used() * uzram::page_size();
+    pool.lock(0)?.set_payload(0);
+    Ok(bytes)
+}

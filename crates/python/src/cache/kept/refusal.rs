@@ -1,0 +1,33 @@
+//! Why a value is not kept.
+
+use std::collections::TryReserveError;
+use uzram::Error;
+
+/// Why a value is not kept.
+#[derive(Debug)]
+pub enum Refusal {
+    /// There is no room, even without all others.
+    NoRoom,
+    /// The system has no memory for a copy of the value.
+    NoMemory,
+    /// The pool, or a codec, failed.
+    Failed(Error),
+}
+
+impl From<TryReserveError> for Refusal {
+    fn from(_: TryReserveError) -> Self {
+        Refusal::NoMemory
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Failed(error)
+    }
+}
+
+impl From<uzram::zsmalloc::Error> for Refusal {
+    fn from(error: uzram::zsmalloc::Error) -> Self {
+        Refusal::Failed(error.into())
+    }
+}

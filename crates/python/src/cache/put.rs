@@ -1,0 +1,140 @@
+//! Values are stored.
+
+use super::ask::{Asked, judge, key_bytes};
+use super::kept::{Departed, Offer, Packed, Put, Refusal, Verdicts};
+use super::{Cache, DETACHED_FROM, ENOSPC, Key, no_memory};
+use crate::buffer::with_bytes;
+use crate::error::{Answer, Error, Failure, value_error};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Returns a copy, as what may change meanwhile is not packed.
+fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+impl Cache {
+    /// Stores a value, where there is one only if it `replaces` that, and returns whether it has.
+    pub(super) fn put(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        replaces: bool,
+    ) -> Answer<bool> {
+        let py = key.py();
+        let asked = Asked::new(key)?;
+        let value = if self.pickles {
+            // -1 is the highest protocol.
+            py.import(intern!(py, "pickle"))?.call_method1(intern!(py, "dumps"), (value, -1))?
+        } else {
+            value.clone()
+        };
+        // Bytes never change. What may change is copied first.
+        match value.cast_exact::<PyBytes>() {
+            Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes(), replaces),
+            Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??, replaces),
+        }
+    }
+
+    /// Stores what a mapping says, or what pairs do.
+    pub(super) fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
+        let py = other.py();
+        if let Ok(cache) = other.cast::<Cache>() {
+            let cache = cache.get();
+            for key in cache.all_keys(py)? {
+                // It may have gone meanwhile, to make room.
+                if let Some(value) = cache.find(&key, false)? {
+                    self.put(&key, &value, true)?;
+                }
+            }
+        } else if other.hasattr(intern!(py, "keys"))? {
+            for key in other.call_method0(intern!(py, "keys"))?.try_iter()? {
+                let key = key?;
+                self.put(&key, &other.get_item(&key)?, true)?;
+            }
+        } else {
+            for pair in other.try_iter()? {
+                // Any iterable of two, as a dict takes them.
+                let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+                let Ok([key, value]) = <[_; 2]>::try_from(pair) else {
+                    return Err(value_error("a pair of key and value has two elements"));
+                };
+                self.put(&key, &value, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_bytes(&self, asked: &Asked<'_, '_>, bytes: &[u8], replaces: bool) -> Answer<bool> {
+        let key = asked.key;
+        let mut offer = Some(Offer {
+            key: key.clone().unbind(),
+            key_bytes: key_bytes(key),
+            packed: self.pack(key.py(), bytes)?,
+        });
+        if !asked.is_plain {
+            self.has_containers.store(true, Relaxed);
+        }
+        let mut out = Departed::default();
+        let mut verdicts = Verdicts { replaces, ..Verdicts::default() };
+        let put = self.put_offer(asked, &mut verdicts, (bytes, &mut offer), &mut out);
+        self.depart(key.py(), out);
+        put
+    }
+
+    fn pack(&self, py: Python<'_>, bytes: &[u8]) -> Answer<Packed> {
+        let packed = match bytes.len() < DETACHED_FROM {
+            true => self.kept.pack(bytes),
+            false => py.detach(|| self.kept.pack(bytes)),
+        };
+        packed.map_err(|refusal| self.refused(refusal, bytes.len()))
+    }
+
+    fn put_offer(
+        &self,
+        asked: &Asked<'_, '_>,
+        verdicts: &mut Verdicts,
+        (bytes, offer): (&[u8], &mut Option<Offer<Key>>),
+        out: &mut Departed<Key>,
+    ) -> Answer<bool> {
+        let py = asked.key.py();
+        loop {
+            match self.kept.put(asked.hash, asked, verdicts, (bytes, offer), out) {
+                Ok(Put::Done(None)) => return Ok(true),
+                Ok(Put::There) => return Ok(false),
+                Ok(Put::Done(Some(samples))) => {
+                    py.detach(|| self.kept.learn(samples, out));
+                    return Ok(true);
+                }
+                Ok(Put::Stale) => {
+                    let packed = self.pack(py, bytes)?;
+                    if let Some(offer) = offer {
+                        offer.packed = packed;
+                    }
+                }
+                Ok(Put::Ask(unknown)) => judge(asked.key, unknown, verdicts)?,
+                Err(refusal) => return Err(self.refused(refusal, bytes.len())),
+            }
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, bytes: usize) -> Failure {
+        match refusal {
+            Refusal::Failed(error) => return Failure::Uzram(error),
+            Refusal::NoMemory => return no_memory(bytes),
+            Refusal::NoRoom => {}
+        }
+        let limit = self.kept.figures().limit;
+        let message = format!(
+            "a value of {bytes} bytes, with its key, finds no room in a cache of {limit}; raise \
+             the limit, or \
+             store it in parts"
+        );
+        Failure::Python(Error::new_err((ENOSPC, message)))
+    }
+}

@@ -2,7 +2,8 @@
 //! has done; see `layout`.
 //!
 //! ```text
-//!   slot:  | process | held | may go | waits | wanted |     process: 0 free, `CLEARED` while it becomes so
+//!   slot:  | process | held | may go | waits | wanted |
+//!   process: 0 free, `CLEARED` while it becomes so
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
 //! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
@@ -10,6 +11,7 @@
 
 mod layout;
 mod member;
+mod share;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
@@ -23,10 +25,6 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Between two looks for processes that are gone lies so much time, in milliseconds.
 const LOOK_TIME: u64 = 20;
-/// A process that found no room wants some for so long, in milliseconds.
-const WANT_TIME: u64 = 200;
-/// A share is found after so many steps, or nearly so.
-const SHARE_STEPS: usize = 8;
 const NONE: usize = usize::MAX;
 const POKING: u64 = 1 << 32;
 
@@ -50,14 +48,6 @@ pub(crate) struct Sum {
     pub(crate) may_go: u64,
     /// Processes that hold much.
     pub(crate) large: u64,
-}
-
-/// What a process that wants room may hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) bytes: u64,
-    /// Whether another process holds more than that.
-    pub(crate) is_passed: bool,
 }
 
 impl Tree {
@@ -122,34 +112,6 @@ impl Tree {
             }
         }
         sum
-    }
-
-    /// Returns the share of the process of a slot, which wants room: who holds less and wants no more
-    /// keeps that, and the others divide what is left of the limit (zm-L6). `now` is in
-    /// milliseconds.
-    fn share(&self, own: usize, limit: u64, now: u64) -> Share {
-        let mut share = Share::default();
-        for _ in 0..SHARE_STEPS {
-            let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
-            for Slot { held, wanted, .. } in
-                self.in_use().filter(|nth| *nth != own).map(|nth| self.slot(nth))
-            {
-                // A slot that is free holds nothing, and wants nothing.
-                let (held, wanted) = (held.load(Relaxed), wanted.load(Relaxed));
-                is_passed |= held > share.bytes;
-                if held > share.bytes || (wanted <= now && now - wanted < WANT_TIME) {
-                    sharers += 1;
-                } else {
-                    rest = rest.saturating_sub(held);
-                }
-            }
-            let before = share.bytes;
-            share = Share { bytes: rest / sharers, is_passed };
-            if share.bytes <= before {
-                break;
-            }
-        }
-        share
     }
 
     /// Finds a slot for a process: its own, if it has executed a program, else one that is free.

@@ -16,7 +16,7 @@
 #define WORDS (4096 / sizeof(uint64_t))
 
 // Behind these words of the shared file come figures of what processes have done.
-#define SLOTS_END 2558
+#define SLOTS_END (8 + 5 * 510)
 
 static size_t pages;
 

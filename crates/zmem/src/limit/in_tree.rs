@@ -158,7 +158,7 @@ impl Limit {
     /// Returns whether this process holds more than its share.
     pub(crate) fn is_above_share(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
-        self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit).bytes
+        self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit)
     }
 
     /// Takes note that this process found no room. Returns whether it may have some that is held
@@ -166,8 +166,7 @@ impl Limit {
     pub(crate) fn wants_of_others(&self, units: usize) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         member.note_wanted();
-        let share = member.share(limit);
-        share.is_passed && member.held(self.held()) < share.bytes && !self.is_full(units)
+        member.is_short_of_share(member.held(self.held()), limit) && !self.is_full(units)
     }
 
     /// Takes note of all anonymous memory that this process has.

@@ -1,6 +1,6 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::{NONE, POKING, Share, Slot, Sum, Tree};
+use super::{NONE, POKING, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -14,7 +14,7 @@ const POKE_LOOKS: usize = 100_000;
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
-    tree: Tree,
+    pub(super) tree: Tree,
     pub(super) process: AtomicU64,
     /// `NONE`: there was none left.
     pub(super) slot: AtomicUsize,
@@ -105,7 +105,7 @@ impl Member {
         is_own.then_some(&self.before)
     }
 
-    fn slot(&self) -> Option<Slot<'_>> {
+    pub(super) fn slot(&self) -> Option<Slot<'_>> {
         let nth = self.slot.load(Relaxed);
         (nth != NONE).then(|| self.tree.slot(nth))
     }
@@ -163,18 +163,6 @@ impl Member {
         sum
     }
 
-    /// Returns what this process may hold if it wants room.
-    pub(crate) fn share(&self, limit: u64) -> Share {
-        self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
-    }
-
-    /// Says that this process found no room.
-    pub(crate) fn note_wanted(&self) {
-        if let Some(slot) = self.slot() {
-            slot.wanted.store(milliseconds(), Relaxed);
-        }
-    }
-
     /// Returns whether it is time for a sample.
     pub(crate) fn is_sample_due(&self) -> bool {
         self.samples.fetch_add(1, Relaxed).is_multiple_of(SAMPLE)
@@ -196,7 +184,7 @@ impl Member {
         }
         let has_looked = is_short && self.tree.clear_gone_at(milliseconds());
         if has_looked {
-            self.tree.poke_idle(self.share(limit).bytes);
+            self.tree.poke_idle(self.share(limit));
         }
         has_looked
     }
@@ -254,7 +242,7 @@ fn own_thread() -> u64 {
     rustix::thread::gettid().as_raw_nonzero().get() as u64
 }
 
-fn milliseconds() -> u64 {
+pub(super) fn milliseconds() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

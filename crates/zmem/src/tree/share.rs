@@ -1,0 +1,83 @@
+//! What each process of a tree may hold so that all who want more may hold as much (zm-L6).
+//!
+//! ```text
+//!   limit: | a | b | c: share      | d: share      |    a and b hold less, and want no more
+//! ```
+
+use super::member::milliseconds;
+use super::{Member, Slot, Tree};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A process that found no room wants some for so long, in milliseconds.
+const WANT_TIME: u64 = 200;
+/// A share is found after so many steps, or nearly so.
+const STEPS: usize = 8;
+
+/// What a process that wants room may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) bytes: u64,
+    /// Whether another process holds more than that.
+    pub(super) is_passed: bool,
+}
+
+impl Tree {
+    /// Returns the share of the process of a slot, which wants room: who holds less and wants no
+    /// more keeps that, and the others divide what is left of the limit. `now` is in milliseconds.
+    fn share(&self, own: usize, limit: u64, now: u64) -> Share {
+        let mut share = Share::default();
+        for _ in 0..STEPS {
+            let next = self.next_share(own, limit, now, share.bytes);
+            // Those that hold less than a share are no fewer for a larger one.
+            let is_found = next.bytes <= share.bytes;
+            share = next;
+            if is_found {
+                break;
+            }
+        }
+        share
+    }
+
+    /// Divides what is left by those that hold at most `bytes` and want no more.
+    fn next_share(&self, own: usize, limit: u64, now: u64, bytes: u64) -> Share {
+        let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
+        for nth in self.in_use().filter(|nth| *nth != own) {
+            // A slot that is free holds nothing, and wants nothing.
+            let Slot { held, wanted, .. } = self.slot(nth);
+            let (held, wanted) = (held.load(Relaxed), wanted.load(Relaxed));
+            let wants = wanted <= now && now - wanted < WANT_TIME;
+            is_passed |= held > bytes;
+            if held > bytes || wants {
+                sharers += 1;
+            } else {
+                rest = rest.saturating_sub(held);
+            }
+        }
+        Share { bytes: rest / sharers, is_passed }
+    }
+}
+
+impl Member {
+    /// Returns what this process may hold if it wants room.
+    pub(crate) fn share(&self, limit: u64) -> u64 {
+        self.divided(limit).bytes
+    }
+
+    /// Returns whether this process, which holds `held`, has less than its share, and another has
+    /// more.
+    pub(crate) fn is_short_of_share(&self, held: u64, limit: u64) -> bool {
+        let share = self.divided(limit);
+        share.is_passed && held < share.bytes
+    }
+
+    pub(super) fn divided(&self, limit: u64) -> Share {
+        self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
+    }
+
+    /// Says that this process found no room.
+    pub(crate) fn note_wanted(&self) {
+        if let Some(slot) = self.slot() {
+            slot.wanted.store(milliseconds(), Relaxed);
+        }
+    }
+}

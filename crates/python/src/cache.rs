@@ -42,8 +42,9 @@ type Key = Py<PyAny>;
 /// that there is no memory for, goes without that call.
 ///
 /// A value that finds no room at all is refused with ENOSPC; the one in its place stays, and is the
-/// youngest. A key counts with what `sys.getsizeof` says of it. While a value is stored, it is
-/// there packed, and as a copy if it is not `bytes`, beside the limit.
+/// youngest. A key counts with what `sys.getsizeof` says of it, so a tuple does without what is in
+/// it. While a value is stored, it is there packed, and as a copy if it is not `bytes`, beside the
+/// limit.
 ///
 /// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
 /// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).

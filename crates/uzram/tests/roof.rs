@@ -171,7 +171,7 @@ fn region() -> Vec<Row<uzram::zmem::Error>> {
         (Overlap { start: 1, end: 2 }, Errno::EXIST),
         (Memory { at: 1, what: "a stack" }, Errno::INVAL),
         (Range { start: 1, end: 2, bytes: 1 }, Errno::INVAL),
-        (Locked { at: 1 }, Errno::BUSY),
+        (Locked { at: 1, end: 2 }, Errno::BUSY),
         (ProcessMemory { errno }, Errno::PERM),
         (Userfaultfd { errno }, Errno::PERM),
         (Forked, Errno::NODEV),

@@ -57,11 +57,12 @@ impl Pager {
         if self.waker.wake() {
             return self.wait_for_room(units);
         }
-        if self.limit.wants_of_others(units) {
+        let is_full = self.limit.is_full(units);
+        if self.limit.wants_of_others() && !is_full {
             return;
         }
         // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
-        let waits = self.limit.is_full(units) && !GATE.is_torn();
+        let waits = is_full && !GATE.is_torn();
         let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.

@@ -158,15 +158,16 @@ impl Limit {
     /// Returns whether this process holds more than its share.
     pub(crate) fn is_above_share(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
-        self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit)
+        self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit).bytes
     }
 
     /// Takes note that this process found no room. Returns whether it may have some that is held
     /// back: others hold more than their share, and give it up.
-    pub(crate) fn wants_of_others(&self, units: usize) -> bool {
+    pub(crate) fn wants_of_others(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         member.note_wanted();
-        member.is_short_of_share(member.held(self.held()), limit) && !self.is_full(units)
+        let share = member.share(limit);
+        share.is_passed && member.held(self.held()) < share.bytes
     }
 
     /// Takes note of all anonymous memory that this process has.

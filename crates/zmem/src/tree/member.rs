@@ -184,7 +184,7 @@ impl Member {
         }
         let has_looked = is_short && self.tree.clear_gone_at(milliseconds());
         if has_looked {
-            self.tree.poke_idle(self.share(limit));
+            self.tree.poke_idle(self.share(limit).bytes);
         }
         has_looked
     }

@@ -15,10 +15,10 @@ const STEPS: usize = 8;
 
 /// What a process that wants room may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) bytes: u64,
+pub(crate) struct Share {
+    pub(crate) bytes: u64,
     /// Whether another process holds more than that.
-    pub(super) is_passed: bool,
+    pub(crate) is_passed: bool,
 }
 
 impl Tree {
@@ -59,18 +59,7 @@ impl Tree {
 
 impl Member {
     /// Returns what this process may hold if it wants room.
-    pub(crate) fn share(&self, limit: u64) -> u64 {
-        self.divided(limit).bytes
-    }
-
-    /// Returns whether this process, which holds `held`, has less than its share, and another has
-    /// more.
-    pub(crate) fn is_short_of_share(&self, held: u64, limit: u64) -> bool {
-        let share = self.divided(limit);
-        share.is_passed && held < share.bytes
-    }
-
-    pub(super) fn divided(&self, limit: u64) -> Share {
+    pub(crate) fn share(&self, limit: u64) -> Share {
         self.tree.share(self.slot.load(Relaxed), limit, milliseconds())
     }
 

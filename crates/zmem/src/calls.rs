@@ -109,7 +109,7 @@ impl Calls {
     ) -> Result<(), Error> {
         let mut next = units.start;
         while next < units.end {
-            let part = next..units.end.min(next + self.pager.rest_of_chunk(next));
+            let part = next..units.end.min(self.pager.units_of_chunk(next).end);
             next = part.end;
             work(part)?;
         }

@@ -22,9 +22,10 @@ impl Pager {
         start..(start + self.chunk_bytes).min(self.memory.bytes())
     }
 
-    /// Returns how many blocks there are from `unit` to the end of its chunk.
-    pub(crate) fn rest_of_chunk(&self, unit: usize) -> usize {
-        self.bytes_of_chunk(self.chunk_of(unit)).end / self.blocks.unit - unit
+    /// Returns the blocks of the chunk that a block is in.
+    pub(crate) fn units_of_chunk(&self, unit: usize) -> Range<usize> {
+        let Range { start, end } = self.bytes_of_chunk(self.chunk_of(unit));
+        start / self.blocks.unit..end / self.blocks.unit
     }
 
     /// Returns whether the chunk of a block is open that the caller has just become the owner of.

@@ -1,7 +1,7 @@
 //! Faults: brings blocks back that are touched, or that a call asks for.
 
 use crate::fatal::fatal;
-use crate::order::Toucher;
+use crate::order::{Side, Toucher, Wanted};
 use crate::pager::{Pager, Verdict};
 use crate::policy::HEAT_KEPT_MAX;
 use crate::state::{Seen, State};
@@ -22,15 +22,15 @@ impl Pager {
         let began = Instant::now();
         let unit = (address - self.memory.addresses().start) / self.blocks.unit;
         let closings = self.closings(unit);
-        let brought = self.bring(unit, self.wanted(toucher, unit).min(self.batch()), buf);
-        if brought == 0 {
+        let brought = self.bring(unit, self.wanted(toucher, unit).at_most(self.batch()), buf);
+        if brought.is_empty() {
             if !self.is_managed(unit) {
                 return Verdict::Unmanaged { closings };
             }
             self.fill_hole(unit, address);
             return Verdict::Resident { closings };
         }
-        self.order.note(toucher, unit + brought, brought);
+        self.order.note(toucher, &brought);
         if self.makes_room_itself() {
             self.recent.note(unit);
         }
@@ -38,15 +38,15 @@ impl Pager {
         Verdict::Answered
     }
 
-    /// Returns how many blocks a fault is to bring: as many as there may be where nobody has been
-    /// yet and the limit is far (until they are written they take no memory, though they count),
-    /// and twice as many as the thread's last fault where that one ended.
-    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> usize {
+    /// Returns which blocks a fault is to bring: a batch where nobody has been yet and the limit is
+    /// far (until they are written they take no memory, though they count), and twice as many as
+    /// the thread's last fault where that one ended.
+    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
-            return usize::MAX;
+            return Wanted { most: usize::MAX, side: Side::Both };
         }
-        self.order.before(toucher, unit).map_or(1, |count| 2 * count)
+        self.order.wanted(toucher, unit).unwrap_or(Wanted::from_it_on(1))
     }
 
     /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
@@ -70,15 +70,14 @@ impl Pager {
         }
     }
 
-    /// Makes a block resident, and with it blocks behind it that are in the same state, up to
-    /// `wanted` in all. Returns how many it brought: 0 if the block was resident, or is not
-    /// managed.
-    pub(crate) fn bring(&self, unit: usize, wanted: usize, buf: &mut [u8]) -> usize {
+    /// Makes a block resident, and with it neighbours that are in the same state, as `wanted` says.
+    /// Returns the blocks that it brought: none if the block was resident, or is not managed.
+    pub(crate) fn bring(&self, unit: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
         loop {
             let seen = self.words[unit].load();
             let brought = match seen.state() {
-                State::Resident | State::Free | State::Plain => return 0,
-                State::Busy if self.take_back(unit) => 1,
+                State::Resident | State::Free | State::Plain => return unit..unit,
+                State::Busy if self.take_back(unit) => unit..unit + 1,
                 State::Busy => {
                     count(&self.counters.waits, 1);
                     self.wait_for_block(unit, seen);
@@ -87,26 +86,26 @@ impl Pager {
                 State::Probation | State::Evicting => self.keep(unit, seen),
                 State::Untouched => {
                     if self.is_vacant(unit) {
-                        return 0;
+                        return unit..unit;
                     }
-                    self.make_room(wanted, buf);
+                    self.make_room(wanted.most, buf);
                     self.first_touch(unit, seen, wanted)
                 }
                 State::Evicted => {
-                    self.make_room(wanted, buf);
+                    self.make_room(wanted.most, buf);
                     self.fill(unit, seen, wanted, buf)
                 }
             };
-            if brought > 0 {
+            if !brought.is_empty() {
                 return brought;
             }
         }
     }
 
-    /// Takes ownership of a block if its word is still `seen`, and with it of blocks behind it that
-    /// are in the same state and chunk, up to `wanted` in all. Returns the blocks. The blocks are
-    /// absent, and their chunk is open.
-    fn own(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
+    /// Takes ownership of a block if its word is still `seen`, and with it of neighbours that are in
+    /// the same state and chunk, as `wanted` says. Returns the blocks. The blocks are absent, and
+    /// their chunk is open.
+    fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         self.open_chunk(unit);
         if !self.words[unit].try_own(seen) {
             return unit..unit;
@@ -116,28 +115,33 @@ impl Pager {
             self.words[unit].publish(seen.state(), |word| word);
             return unit..unit;
         }
-        let end = unit + wanted.min(self.rest_of_chunk(unit));
+        let chunk = self.units_of_chunk(unit);
         let is_taken = |next: &usize| {
             let next = &self.words[*next];
-            let behind = next.load();
-            behind.state() == seen.state() && next.try_own(behind)
+            let near = next.load();
+            near.state() == seen.state() && next.try_own(near)
         };
-        unit..(unit + 1..end).take_while(is_taken).last().unwrap_or(unit) + 1
+        let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
+        let last = chunk.end.min(unit.saturating_add(behind));
+        let end = (unit + 1..last).take_while(is_taken).last().unwrap_or(unit) + 1;
+        let before = if wanted.side == Side::Behind { 0 } else { wanted.most - (end - unit) };
+        let first = chunk.start.max(unit.saturating_sub(before));
+        (first..unit).rev().take_while(is_taken).last().unwrap_or(unit)..end
     }
 
     /// Does what `own` does, and counts the blocks as resident: before others can be, so that many
     /// faults at once do not pass the limit together.
-    fn own_counted(&self, unit: usize, seen: Seen, wanted: usize) -> Range<usize> {
-        let claimed = self.limit.claim(wanted);
-        let own = self.own(unit, seen, claimed);
+    fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
+        let claimed = self.limit.claim(wanted.most);
+        let own = self.own(unit, seen, wanted.at_most(claimed));
         self.limit.settle(claimed, own.len());
         own
     }
 
-    /// Opens a block whose pages are still there. Returns how many blocks it opened.
-    fn keep(&self, unit: usize, seen: Seen) -> usize {
+    /// Opens a block whose pages are still there. Returns the blocks that it opened.
+    fn keep(&self, unit: usize, seen: Seen) -> Range<usize> {
         if !self.words[unit].try_own(seen) {
-            return 0;
+            return unit..unit;
         }
         let opened = self.backend.reopen(&self.memory, self.bytes_of(unit..unit + 1));
         self.expect("memory can't be opened again", opened);
@@ -151,14 +155,14 @@ impl Pager {
         count(counter, 1);
         let hotter = |word: Seen| word.with_heat((word.heat() + 1).min(HEAT_KEPT_MAX));
         self.words[unit].publish(State::Resident, hotter);
-        1
+        unit..unit + 1
     }
 
-    /// Makes untouched blocks resident, as zeros. Returns how many.
-    fn first_touch(&self, unit: usize, seen: Seen, wanted: usize) -> usize {
+    /// Makes untouched blocks resident, as zeros. Returns them.
+    fn first_touch(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         let own = self.own_counted(unit, seen, wanted);
         if own.is_empty() {
-            return 0;
+            return own;
         }
         let filled = self.backend.fill_zeros(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened", filled);
@@ -166,14 +170,14 @@ impl Pager {
         for unit in own.clone() {
             self.words[unit].publish(State::Resident, |word| word.with_heat(0));
         }
-        own.len()
+        own
     }
 
-    /// Brings evicted blocks back from the device. Returns how many.
-    fn fill(&self, unit: usize, seen: Seen, wanted: usize, buf: &mut [u8]) -> usize {
-        let own = self.own_counted(unit, seen, wanted);
+    /// Brings evicted blocks back from the device. Returns them.
+    fn fill(&self, touched: usize, seen: Seen, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
+        let own = self.own_counted(touched, seen, wanted);
         if own.is_empty() {
-            return 0;
+            return own;
         }
         match if self.backend.opens_first() { threads::alone() } else { None } {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
@@ -186,10 +190,10 @@ impl Pager {
             let rounds = self.round().wrapping_sub(self.words[unit].load().heat()) & ROUNDS;
             let is_back_soon = rounds <= SOON_ROUNDS;
             count(&self.counters.refaults, is_back_soon.into());
-            let heat = if is_back_soon && own.start == unit { HEAT_KEPT_MAX } else { 0 };
+            let heat = if is_back_soon && unit == touched { HEAT_KEPT_MAX } else { 0 };
             self.words[unit].publish(State::Resident, |word| word.with_heat(heat).with_copy(true));
         }
-        own.len()
+        own
     }
 
     /// Opens blocks and has the device write to them directly, as no other thread can see them half

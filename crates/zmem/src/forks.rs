@@ -5,6 +5,7 @@
 use crate::backend::Heir;
 use crate::gate::{self, Forks};
 use crate::in_handler;
+use crate::order::Wanted;
 use crate::pager::Pager;
 use crate::registry;
 use crate::seats::Taker;
@@ -78,7 +79,7 @@ impl Pager {
         let mut seat = self.seats.take(Taker::Fault);
         for unit in 0..self.units() {
             if !matches!(self.words[unit].load().state(), State::Resident | State::Untouched) {
-                self.bring(unit, self.batch(), &mut seat);
+                self.bring(unit, Wanted::from_it_on(self.batch()), &mut seat);
             }
         }
         in_handler::set(false);

@@ -1,6 +1,7 @@
-//! Touches in order: for each thread, where its last fault ended and how many blocks that brought.
+//! Touches in order, upwards or downwards: for each thread, which blocks its last fault brought.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Slots of the table of threads that wait for a fault thread.
@@ -12,6 +13,34 @@ thread_local! {
     /// The last fault of this thread: the pager, the block behind those that came, and how many
     /// came.
     static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
+}
+
+/// Which blocks a fault is to bring: the one that was touched, and neighbours in the same state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// How many in all, at most.
+    pub(crate) most: usize,
+    pub(crate) side: Side,
+}
+
+/// On which side of it the neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Behind,
+    Before,
+    /// Behind it, and where these are too few, before it.
+    Both,
+}
+
+impl Wanted {
+    /// So many blocks, from the one that was touched on.
+    pub(crate) fn from_it_on(most: usize) -> Self {
+        Wanted { most, side: Side::Behind }
+    }
+
+    pub(crate) fn at_most(self, most: usize) -> Self {
+        Wanted { most: self.most.min(most), ..self }
+    }
 }
 
 /// The thread whose touch a fault is.
@@ -46,28 +75,65 @@ impl Order {
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
     }
 
-    /// Returns how many blocks the thread's last fault brought, if that ended where this one is.
-    pub(crate) fn before(&self, toucher: Toucher, unit: usize) -> Option<usize> {
+    /// Returns the block behind those of a thread's last fault, and how many these were.
+    fn last(&self, toucher: Toucher) -> Option<(usize, usize)> {
         match toucher {
             Toucher::This => {
                 let (pager, next, count) = LAST.get();
-                ((pager, next) == (self.name(), unit)).then_some(count)
+                (pager == self.name()).then_some((next, count))
             }
             Toucher::Other(thread) => {
                 let last = self.0[thread as usize % LASTS].load(Relaxed);
                 let count = last as usize & ((1 << COUNT_BITS) - 1);
-                (count > 0 && last == Self::pack(thread, unit, count)).then_some(count)
+                let next = (last >> COUNT_BITS) as usize & ((1 << UNIT_BITS) - 1);
+                (count > 0 && last == Self::pack(thread, next, count)).then_some((next, count))
             }
         }
     }
 
-    /// Records a fault that brought `count` blocks, up to block `next`.
-    pub(crate) fn note(&self, toucher: Toucher, next: usize, count: usize) {
+    /// Returns which blocks a fault is to bring that comes right behind those of the thread's last
+    /// fault, or right before them: twice as many.
+    pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Option<Wanted> {
+        let (next, count) = self.last(toucher)?;
+        let is_before = unit + 1 + count == next;
+        let side = if is_before { Side::Before } else { Side::Behind };
+        (is_before || unit == next).then_some(Wanted { most: 2 * count, side })
+    }
+
+    /// Records which blocks a fault brought.
+    pub(crate) fn note(&self, toucher: Toucher, brought: &Range<usize>) {
+        let (next, count) = (brought.end, brought.len());
         match toucher {
             Toucher::This => LAST.set((self.name(), next, count)),
             Toucher::Other(thread) => {
                 self.0[thread as usize % LASTS].store(Self::pack(thread, next, count), Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touches_in_order_want_twice_as_many() {
+        let order = Order::default();
+        let (own, other, third) = (Toucher::This, Toucher::Other(7), Toucher::Other(7 + 64));
+        for toucher in [own, other] {
+            assert_eq!(order.wanted(toucher, 0), None);
+            order.note(toucher, &(100..104));
+            assert_eq!(order.wanted(toucher, 104), Some(Wanted::from_it_on(8)));
+            assert_eq!(order.wanted(toucher, 99), Some(Wanted { most: 8, side: Side::Before }));
+            for elsewhere in [98, 100, 103, 105] {
+                assert_eq!(order.wanted(toucher, elsewhere), None);
+            }
+        }
+        assert_eq!(order.wanted(third, 104), None);
+        order.note(third, &(0..300));
+        assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
+        // More than a slot can tell.
+        assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
+        assert_eq!(Order::default().wanted(own, 104), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::backend::{Data, Heir};
+use crate::order::Wanted;
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
 use crate::state::{Seen, State};
@@ -21,8 +22,8 @@ impl Pager {
     pub(crate) fn prefetch(&self, units: Range<usize>, buf: &mut [u8]) {
         let mut next = units.start;
         while next < units.end {
-            let wanted = self.batch().min(units.end - next);
-            next += self.bring(next, wanted, buf).max(1);
+            let wanted = Wanted::from_it_on(self.batch().min(units.end - next));
+            next = self.bring(next, wanted, buf).end.max(next + 1);
         }
     }
 
@@ -55,7 +56,10 @@ impl Pager {
                             break;
                         }
                     }
-                    _ => _ = self.bring(unit, self.batch().min(units.end - unit), buf),
+                    _ => {
+                        let wanted = self.batch().min(units.end - unit);
+                        self.bring(unit, Wanted::from_it_on(wanted), buf);
+                    }
                 }
             }
         }

@@ -215,6 +215,7 @@ mod tests {
     use super::*;
     use crate::backend::Data;
     use crate::memory::Managed;
+    use crate::order::Wanted;
     use crate::pager::Contents;
     use crate::seats::Taker;
     use crate::{Options, Use};
@@ -247,9 +248,10 @@ mod tests {
         let options = Options { limit: Some(64 << 20), ..Options::default() };
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, &options).unwrap());
         pager.store_aside(&Refuses);
-        let bring = || pager.bring(0, 1, &mut pager.seats.take(Taker::Call));
+        let one = Wanted::from_it_on(1);
+        let bring = || pager.bring(0, one, &mut pager.seats.take(Taker::Call));
         pager.set_use(0..1, Use::Managed, &mut pager.seats.take(Taker::Call)).unwrap();
-        assert_eq!(bring(), 1);
+        assert_eq!(bring(), 0..1);
         assert_eq!(pager.waiting_room(1), 0, "nobody would store it");
         let word = &pager.words[0];
         assert!(word.try_own(word.load()));

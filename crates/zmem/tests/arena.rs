@@ -507,6 +507,38 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
+/// A table may be filled from its end down, and gone over so.
+#[test]
+fn touches_downwards_bring_batches_too() {
+    install();
+    let (limit, batch, pages) = (Some(64 * MIB as u64), 64, 32 * 64);
+    let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let go_down = || {
+        let before = arena.stats().faults.count();
+        for page in (0..pages).rev() {
+            let at = (start + page * 4096) as *mut u8;
+            // SAFETY: it is readable and writable, and this thread's.
+            unsafe { at.write_volatile(at.read_volatile().wrapping_add(page as u8 | 1)) };
+        }
+        arena.stats().faults.count() - before
+    };
+    assert!(go_down() <= (pages / batch) as u64 + 1);
+    arena.reclaim(usize::MAX);
+    assert_eq!(arena.stats().resident, 0);
+    // Twice as many each time, up to a batch; anew in each 2 MiB, where a step ends.
+    assert!(go_down() <= (pages / batch + pages / 512 * 7) as u64);
+    assert_eq!(arena.stats().filled as usize, pages);
+    for page in 0..pages {
+        // SAFETY: as above.
+        let found = unsafe { ((start + page * 4096) as *const u8).read_volatile() };
+        assert_eq!(found, (page as u8 | 1).wrapping_mul(2));
+    }
+    arena.check();
+}
+
 /// What is open can be written without a fault: so it counts before the system counts it.
 #[test]
 fn batches_in_a_tree_are_bounded_though_nothing_is_written() {

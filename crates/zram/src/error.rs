@@ -385,6 +385,8 @@ impl Error {
     pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let errno = match error.kind() {
             std::io::ErrorKind::WouldBlock => Errno::BUSY,
+            // Of a name with a zero byte the system is not asked.
+            std::io::ErrorKind::InvalidInput => Errno::INVAL,
             _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
         };
         let path = path.to_string_lossy().into_owned();

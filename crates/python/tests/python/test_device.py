@@ -310,6 +310,9 @@ class Files(unittest.TestCase):
             with self.assertRaises(uzram.Error) as caught:
                 uzram.Device.restore(path.with_name("none"))
             self.assertEqual(caught.exception.errno, errno.ENOENT)
+            with uzram.Device(SIZE) as device, self.assertRaises(uzram.Error) as caught:
+                device.save(f"{folder}/with\0in it")
+            self.assertEqual(caught.exception.errno, errno.EINVAL)
 
 
 class Misuse(unittest.TestCase):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a Debian package of what `make install` installs: deb.sh ROOT VERSION OUT. ROOT is its DESTDIR, with
 # PREFIX=/usr, and becomes as Debian wants it. With cargo-deb: `cargo deb -p uzram-cli --no-build` after `make deb`
-# makes the same of the same files.
+# makes one of the same files.
 set -eu
 umask 022
 root=$1 version=$(echo "$2" | sed 's/-/~/') out=$3

@@ -245,6 +245,15 @@ fn unreadable_files_are_skipped_and_named() {
     assert_eq!(lines.len(), 2, "{ended:?}");
     assert!(lines[0].starts_with("uzram: warning: ") && lines[0].contains("locked"), "{ended:?}");
     assert!(lines[1].contains("secret\\n") && lines[1].contains("denied"), "{ended:?}");
+    // One that is all that was asked for is not passed over.
+    let mut command = fill();
+    command.arg(dir.path().join("secret\n"));
+    if is_root {
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    }
+    let ended = end(&mut command);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.contains("secret\\n") && ended.err.contains("denied"), "{ended:?}");
 }
 
 #[test]

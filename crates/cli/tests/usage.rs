@@ -187,4 +187,7 @@ fn help_and_version_read_well() {
     let ended = end(Command::new(UZRAM).arg("nosuch"));
     assert_eq!(ended.code, Some(2));
     assert!(ended.err.contains("'nosuch'; see 'uzram --help'"), "{ended:?}");
+    let ended = end(Command::new(UZRAM).args(["attr", "comp_algorithm=zstd"]));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("'comp_algorithm zstd'"), "{ended:?}");
 }

@@ -35,6 +35,7 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         server: ControlArgs,
         /// Name of the attribute
+        #[arg(value_parser = attribute)]
         name: Option<String>,
         /// Its new value
         #[arg(allow_hyphen_values = true)]
@@ -139,6 +140,13 @@ pub(crate) enum ClientCommand {
     /// cancelled restore leaves an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
+}
+
+fn attribute(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, value)) => Err(format!("expected a name and then a value: '{name} {value}'")),
+        None => Ok(text.to_owned()),
+    }
 }
 
 fn process(text: &str) -> Result<Pid, String> {

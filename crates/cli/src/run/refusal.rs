@@ -42,6 +42,21 @@ impl Refusal {
         ))
     }
 
+    /// What runs a script can't be executed, or is not there, of which `env` says so of the script.
+    pub(super) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "install it, or correct the script's first line",
+            _ => "have this user execute it, or correct the script's first line",
+        };
+        let (script, interpreter) = (escaped(script), escaped(interpreter));
+        let message =
+            format!("'{script}' can't be run: its interpreter '{interpreter}': {error}; {remedy}");
+        match error.kind() {
+            ErrorKind::NotFound => Refusal::NotFound(message),
+            _ => Refusal::NotExecutable(message),
+        }
+    }
+
     /// The system refused to start it.
     pub(super) fn of_start(program: &Path, error: &io::Error) -> Self {
         match error.kind() {

@@ -133,10 +133,8 @@ fn check(program: &Path, mut kind: Kind) -> Result<(), Refusal> {
         match kind {
             Kind::Elf(file) => return loadable(program, &path, file),
             Kind::Script(runs_it) => {
-                executable(&runs_it).map_err(|error| {
-                    let name = measure::text::escaped(&runs_it);
-                    Refusal::not_executable(program, format!("its interpreter '{name}': {error}"))
-                })?;
+                executable(&runs_it)
+                    .map_err(|error| Refusal::of_interpreter(program, &runs_it, &error))?;
                 kind = self::kind(&runs_it)?;
                 path = runs_it;
             }
@@ -149,7 +147,7 @@ fn check(program: &Path, mut kind: Kind) -> Result<(), Refusal> {
 /// Checks that the library can be loaded into the program of a file.
 fn loadable(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
     let is_itself = program == path;
-    let what = if is_itself { String::new() } else { format!(", of '{}',", program.display()) };
+    let what = if is_itself { String::new() } else { format!("(of '{}')", program.display()) };
     let what = format!("{what} can't be run with its memory compressed");
     let what = what.trim_start();
     if let Some(why) = raised::by(&file) {

@@ -30,7 +30,7 @@ fn what_can_not_be_executed_is_told_as_shells_do() {
             ("", 127, "PATH"),
             ("/etc", 126, "not a regular file"),
             (&not_allowed, 126, "Permission denied"),
-            (&missing, 126, "'/no/such'"),
+            (&missing, 127, "'/no/such'"),
             (&damaged, 126, "damaged"),
             (&of_itself, 126, "interpreter"),
         ] {

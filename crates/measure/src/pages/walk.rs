@@ -37,10 +37,11 @@ pub fn plan(
     // All of them first: nobody wants to learn of the second path after an hour with the first.
     let given: Vec<(&PathBuf, Metadata)> = paths
         .iter()
-        .map(|path| match fs::metadata(path) {
+        .map(|path| match usable(path) {
             Ok(metadata) => Ok((path, metadata)),
             Err(error) => Err(Error::Failed(format!(
-                "path '{}' can't be used: {error}; give a file or a directory",
+                "path '{}' can't be used: {error}; give a file or a directory that this user may \
+                 read",
                 escaped(path)
             ))),
         })
@@ -68,6 +69,16 @@ pub fn plan(
         }
         _ => Ok(walk.plan),
     }
+}
+
+/// Returns what a path that was given is. A file is opened once: that it is among those that can't
+/// be read would be too little to say of all that was asked for.
+fn usable(path: &Path) -> io::Result<Metadata> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        fs::File::open(path)?;
+    }
+    Ok(metadata)
 }
 
 /// More than a device holds.

@@ -22,7 +22,7 @@ impl Pager {
         let began = Instant::now();
         let unit = (address - self.memory.addresses().start) / self.blocks.unit;
         let closings = self.closings(unit);
-        let brought = self.bring(unit, self.wanted(toucher, unit).at_most(self.batch()), buf);
+        let brought = self.bring(unit, self.wanted(toucher, unit), buf);
         if brought.is_empty() {
             if !self.is_managed(unit) {
                 return Verdict::Unmanaged { closings };
@@ -44,9 +44,10 @@ impl Pager {
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
-            return Wanted { most: usize::MAX, side: Side::Both };
+            return Wanted { most: self.batch(), side: Side::Both };
         }
-        self.order.wanted(toucher, unit).unwrap_or(Wanted::from_it_on(1))
+        let wanted = self.order.wanted(toucher, unit).unwrap_or(Wanted::from_it_on(1));
+        Wanted { most: wanted.most.min(self.batch()), ..wanted }
     }
 
     /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
@@ -84,16 +85,16 @@ impl Pager {
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
-                State::Untouched => {
-                    if self.is_vacant(unit) {
-                        return unit..unit;
+                State::Untouched if self.is_vacant(unit) => return unit..unit,
+                state @ (State::Untouched | State::Evicted) => {
+                    self.make_room(wanted.most, buf);
+                    let own = self.own_counted(unit, seen, wanted);
+                    match state {
+                        _ if own.is_empty() => {}
+                        State::Untouched => self.first_touch(&own),
+                        _ => self.fill(unit, &own, buf),
                     }
-                    self.make_room(wanted.most, buf);
-                    self.first_touch(unit, seen, wanted)
-                }
-                State::Evicted => {
-                    self.make_room(wanted.most, buf);
-                    self.fill(unit, seen, wanted, buf)
+                    own
                 }
             };
             if !brought.is_empty() {
@@ -102,9 +103,9 @@ impl Pager {
         }
     }
 
-    /// Takes ownership of a block if its word is still `seen`, and with it of neighbours that are in
-    /// the same state and chunk, as `wanted` says. Returns the blocks. The blocks are absent, and
-    /// their chunk is open.
+    /// Takes ownership of a block if its word is still `seen`, and with it of neighbours that are
+    /// in the same state and chunk, as `wanted` says. Returns the blocks. The blocks are absent,
+    /// and their chunk is open.
     fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         self.open_chunk(unit);
         if !self.words[unit].try_own(seen) {
@@ -116,24 +117,19 @@ impl Pager {
             return unit..unit;
         }
         let chunk = self.units_of_chunk(unit);
-        let is_taken = |next: &usize| {
-            let next = &self.words[*next];
-            let near = next.load();
-            near.state() == seen.state() && next.try_own(near)
-        };
         let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
         let last = chunk.end.min(unit.saturating_add(behind));
-        let end = (unit + 1..last).take_while(is_taken).last().unwrap_or(unit) + 1;
+        let end = unit + 1 + self.own_alike(unit + 1..last, seen.state(), |_| true);
         let before = if wanted.side == Side::Behind { 0 } else { wanted.most - (end - unit) };
         let first = chunk.start.max(unit.saturating_sub(before));
-        (first..unit).rev().take_while(is_taken).last().unwrap_or(unit)..end
+        unit - self.own_alike((first..unit).rev(), seen.state(), |_| true)..end
     }
 
     /// Does what `own` does, and counts the blocks as resident: before others can be, so that many
     /// faults at once do not pass the limit together.
     fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         let claimed = self.limit.claim(wanted.most);
-        let own = self.own(unit, seen, wanted.at_most(claimed));
+        let own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
         self.limit.settle(claimed, own.len());
         own
     }
@@ -158,27 +154,18 @@ impl Pager {
         unit..unit + 1
     }
 
-    /// Makes untouched blocks resident, as zeros. Returns them.
-    fn first_touch(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
-        let own = self.own_counted(unit, seen, wanted);
-        if own.is_empty() {
-            return own;
-        }
+    /// Makes untouched blocks resident, as zeros.
+    fn first_touch(&self, own: &Range<usize>) {
         let filled = self.backend.fill_zeros(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened", filled);
         count(&self.counters.first_touches, own.len());
         for unit in own.clone() {
             self.words[unit].publish(State::Resident, |word| word.with_heat(0));
         }
-        own
     }
 
-    /// Brings evicted blocks back from the device. Returns them.
-    fn fill(&self, touched: usize, seen: Seen, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
-        let own = self.own_counted(touched, seen, wanted);
-        if own.is_empty() {
-            return own;
-        }
+    /// Brings evicted blocks back from the device, of which one was touched.
+    fn fill(&self, touched: usize, own: &Range<usize>, buf: &mut [u8]) {
         match if self.backend.opens_first() { threads::alone() } else { None } {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
             None => self.fill_at_once(own.clone(), buf),
@@ -193,7 +180,6 @@ impl Pager {
             let heat = if is_back_soon && unit == touched { HEAT_KEPT_MAX } else { 0 };
             self.words[unit].publish(State::Resident, |word| word.with_heat(heat).with_copy(true));
         }
-        own
     }
 
     /// Opens blocks and has the device write to them directly, as no other thread can see them half

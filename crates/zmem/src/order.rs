@@ -37,10 +37,6 @@ impl Wanted {
     pub(crate) fn from_it_on(most: usize) -> Self {
         Wanted { most, side: Side::Behind }
     }
-
-    pub(crate) fn at_most(self, most: usize) -> Self {
-        Wanted { most: self.most.min(most), ..self }
-    }
 }
 
 /// The thread whose touch a fault is.

@@ -130,7 +130,7 @@ impl Pager {
                     // The store's lock: the evictor may be reading these blocks (zm-S3).
                     let evictor = self.evictor.lock();
                     let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
-                    let taken = self.own_alike(next..units.end, state, may_go);
+                    let taken = next..next + self.own_alike(next..units.end, state, may_go);
                     self.drop_owned(taken.clone(), state, State::Untouched);
                     drop(evictor);
                     (next, has_dropped) = (taken.end, true);
@@ -146,19 +146,18 @@ impl Pager {
     }
 
     /// Takes ownership of the first blocks that have this state, and of which `takes` is true.
-    /// Returns them.
+    /// Returns how many.
     pub(crate) fn own_alike(
         &self,
-        units: Range<usize>,
+        units: impl Iterator<Item = usize>,
         state: State,
         takes: impl Fn(Seen) -> bool,
-    ) -> Range<usize> {
+    ) -> usize {
         let is_taken = |unit: &usize| {
             let seen = self.words[*unit].load();
             seen.state() == state && takes(seen) && self.words[*unit].try_own(seen)
         };
-        let count = units.clone().take(PIECE).take_while(is_taken).count();
-        units.start..units.start + count
+        units.take(PIECE).take_while(is_taken).count()
     }
 
     /// Makes blocks zeros that are `next` then, `Untouched` or `Free`. They were in `state`, and

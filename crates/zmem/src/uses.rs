@@ -90,7 +90,7 @@ impl Pager {
     /// Turns the first blocks of some that are in one state to another, of which one is not
     /// managed. Returns the block behind them.
     fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
-        let own = self.own_alike(units, from, |_| true);
+        let own = units.start..units.start + self.own_alike(units, from, |_| true);
         if own.is_empty() {
             return own.end;
         }
@@ -126,7 +126,7 @@ impl Pager {
     fn free_managed(&self, units: Range<usize>, state: State) -> usize {
         // The store's lock: the evictor may be reading these blocks (zm-S3).
         let _evictor = self.evictor.lock();
-        let own = self.own_alike(units, state, |_| true);
+        let own = units.start..units.start + self.own_alike(units, state, |_| true);
         self.drop_owned(own.clone(), state, State::Free);
         own.end
     }

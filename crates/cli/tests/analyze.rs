@@ -172,7 +172,7 @@ fn why_a_file_can_not_be_read_is_told() {
     for args in [&analyze[..], &train] {
         let ended = ask(args, "mine").unwrap();
         assert!(ended.code == Some(1) && ended.out.is_empty(), "{ended:?}");
-        assert!(ended.err.contains("/mine': Permission denied"), "{ended:?}");
+        assert!(ended.err.contains("/mine' can't be used: Permission denied"), "{ended:?}");
     }
 }
 

@@ -266,3 +266,27 @@ def table_python(r):
     documents = table(["documents of JSON, the `Cache`'s limit", "kept, over a `dict` of bytes", "gets, over `dict` and zlib",
                        "gets, over diskcache"], rows)
     return "\n\n".join([columns, calls, documents])
+
+
+def table_run(r):
+    file = "run"
+
+    def names(end):
+        """Returns what stands before the end of figures' names that have it."""
+        return [name.removesuffix(end) for name in r.files[file] if name.endswith(end)]
+
+    def given(name):
+        """Returns the cell of a figure; of one that the rival did not come to, a dash."""
+        number = r.line(file, name)["value"]
+        return "-" if number is None else ratio(number)
+
+    takes, even = ": memory alone over the limit", "with none and as much memory in all"
+    parts = [("wall clock", way) for way in ("with every right", "with none", even)]
+    parts.append(("processor time", "with none"))
+    rows = [[job, given(f"{job}{takes}"), *(given(f"{job}: {part} {way}, over the kernel's") for part, way in parts),
+             given(f"{job}: most memory over the limit")] for job in names(takes)]
+    limited = table(["job, its limit", "it takes, over the limit", "wall clock, with every right", "with none", even,
+                     "processor time, with none", "most memory, over the limit"], rows)
+    wall, spent = (f", with room: {part} over alone" for part in ("wall clock", "processor time"))
+    rows = [[job, given(job + wall), given(job + spent)] for job in names(wall)]
+    return "\n\n".join([limited, table(["where memory suffices, over the same alone", "wall clock", "processor time"], rows)])

@@ -8,6 +8,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 use zcomp::Params;
@@ -221,14 +222,17 @@ fn unreadable_files_are_skipped_and_named() {
     mode("", 0o755);
     mode("secret\n", 0o000);
     mode("locked", 0o000);
-    let mut command = fill();
-    command.arg("--json").arg(dir.path());
     // Root reads everything, so it has to be someone else who runs the command.
     let is_root = fs::File::open(dir.path().join("secret\n")).is_ok();
-    if is_root {
-        command.uid(NOBODY).gid(NOBODY).current_dir("/");
-    }
-    let output = command.output();
+    let ask = |path: &Path| {
+        let mut command = fill();
+        command.arg("--json").arg(path);
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        }
+        command.output()
+    };
+    let output = ask(dir.path());
     mode("locked", 0o755);
     let ended: Ended = match output {
         Ok(output) => output.into(),
@@ -246,12 +250,7 @@ fn unreadable_files_are_skipped_and_named() {
     assert!(lines[0].starts_with("uzram: warning: ") && lines[0].contains("locked"), "{ended:?}");
     assert!(lines[1].contains("secret\\n") && lines[1].contains("denied"), "{ended:?}");
     // One that is all that was asked for is not passed over.
-    let mut command = fill();
-    command.arg(dir.path().join("secret\n"));
-    if is_root {
-        command.uid(NOBODY).gid(NOBODY).current_dir("/");
-    }
-    let ended = end(&mut command);
+    let ended = Ended::from(ask(&dir.path().join("secret\n")).unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
     assert!(ended.err.contains("secret\\n") && ended.err.contains("denied"), "{ended:?}");
 }

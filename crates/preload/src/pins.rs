@@ -49,9 +49,7 @@ pub(crate) fn take(arena: &Arena, call: (usize, [usize; 6]), note: &mut Note, is
             return;
         }
         let blocks = Space::around(arena, &part);
-        // What is all there needs nothing that others may have to give up.
-        let is_pinned = arena.try_pin(blocks.clone()) || arena.pin(blocks.clone()).is_ok();
-        if is_pinned && !is_lasting {
+        if arena.pin(blocks.clone()).is_ok() && !is_lasting {
             add(note, blocks);
         }
     });

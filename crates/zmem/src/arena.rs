@@ -117,6 +117,10 @@ impl Arena {
     /// [`Error::Range`]; [`Error::Locked`]: a block has 65,535 pins. Nothing is pinned then.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let units = self.units(&range)?;
+        // What is all there needs no seat.
+        if self.calls.pager.try_pin(units.clone()) {
+            return Ok(());
+        }
         let mut pinned = units.start..units.start;
         let done = self.calls.in_steps(units, |part| {
             self.calls.with_seat(|pager, seat| pager.pin(part.clone(), seat))??;

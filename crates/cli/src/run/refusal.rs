@@ -42,19 +42,18 @@ impl Refusal {
         ))
     }
 
-    /// What runs a script can't be executed, or is not there, of which `env` says so of the script.
+    /// A script's interpreter is not there, or can't be executed. `env` ends with the same code as
+    /// if it were the script.
     pub(super) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
-        let remedy = match error.kind() {
-            ErrorKind::NotFound => "install it, or correct the script's first line",
-            _ => "have this user execute it, or correct the script's first line",
+        let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
+            ErrorKind::NotFound => (Refusal::NotFound, "install it"),
+            _ => (Refusal::NotExecutable, "have this user execute it"),
         };
         let (script, interpreter) = (escaped(script), escaped(interpreter));
-        let message =
-            format!("'{script}' can't be run: its interpreter '{interpreter}': {error}; {remedy}");
-        match error.kind() {
-            ErrorKind::NotFound => Refusal::NotFound(message),
-            _ => Refusal::NotExecutable(message),
-        }
+        refusal(format!(
+            "'{script}' can't be run: its interpreter '{interpreter}': {error}; {remedy}, or \
+             correct the script's first line"
+        ))
     }
 
     /// The system refused to start it.

@@ -71,8 +71,8 @@ pub fn plan(
     }
 }
 
-/// Returns what a path that was given is. A file is opened once: that it is among those that can't
-/// be read would be too little to say of all that was asked for.
+/// Returns what a path that was given is. A file is opened once: one that was named and can't be
+/// read is an error, where one below a directory is skipped.
 fn usable(path: &Path) -> io::Result<Metadata> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {

@@ -35,25 +35,27 @@ def read(todo, buffer):
         device.readinto(offset, buffer)
 
 
-def turn(job, first, last, shift, threads):
-    """Does a job for some slots in the order; returns seconds from the first thread let go to the last one done."""
-    todo = [(slot * REQUEST, part(slot, shift)) for slot in order[first:last]]
-    share, times = -(-len(todo) // threads), []
-    shares = [todo[first : first + share] for first in range(0, len(todo), share)]
-    barrier = threading.Barrier(len(shares))
+def turn(job, shift, threads):
+    """Does a job for all slots in the order; returns seconds from the first thread let go to the last one done.
 
-    def work(mine, buffer):
+    Each thread takes the next slot: processors of a machine that others use are not equally fast.
+    """
+    todo = iter([(slot * REQUEST, part(slot, shift)) for slot in order])
+    times = []
+    barrier = threading.Barrier(threads)
+
+    def work(buffer):
         barrier.wait()
         begun = perf_counter()
-        {"write": write, "read": read}[job](mine, buffer)
+        {"write": write, "read": read}[job](todo, buffer)
         times.append((begun, perf_counter()))
 
-    started = [threading.Thread(target=work, args=(mine, bytearray(REQUEST))) for mine in shares]
+    started = [threading.Thread(target=work, args=(bytearray(REQUEST),)) for _ in range(threads)]
     for thread in started:
         thread.start()
     for thread in started:
         thread.join()
-    if len(times) < len(shares):
+    if len(times) < threads:
         raise SystemExit("a thread failed: see its message above")
     return max(end for _, end in times) - min(begun for begun, _ in times)
 

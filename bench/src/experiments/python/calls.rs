@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use fastrand::Rng;
@@ -13,7 +14,7 @@ use uzram::{Config, Device};
 
 use super::asked::Asked;
 use super::place::Place;
-use super::{LIMIT, NAME, ROUNDS, over};
+use super::{LIMIT, NAME, over};
 use crate::Error;
 use crate::contents::Blobs;
 use crate::experiments::Request;
@@ -26,20 +27,19 @@ use crate::threads::together;
 const SHARE: u64 = 2;
 /// Bytes of a call.
 const REQUEST: usize = 64 << 10;
-/// Calls of a turn: threads take a millisecond to begin, and wait 5 ms for the interpreter's lock.
-const TURN: usize = 1024;
+/// Rounds, where no other number is asked for: a turn takes a few hundredths of a second, and in
+/// that time a processor of a machine that others use changes its speed.
+const ROUNDS: u64 = 21;
 /// Slots get what lies so many further on when they are written anew.
 const STEP: usize = 49;
 const ONE_MIN: f64 = 0.85;
 const TWO_MIN: f64 = 1.7;
 const JOBS: [&str; 2] = ["write", "read"];
 
-/// A part of a job.
+/// A job done once for all slots.
 #[derive(Clone, Copy)]
 struct Turn {
     job: &'static str,
-    first: usize,
-    last: usize,
     /// Where each slot has its pages from.
     shift: usize,
     threads: usize,
@@ -56,8 +56,8 @@ trait Side {
 
 impl Side for Asked {
     fn turn(&mut self, turn: Turn) -> Result<f64, Error> {
-        let Turn { job, first, last, shift, threads } = turn;
-        self.ask(json!(["turn", job, first, last, shift, threads]))
+        let Turn { job, shift, threads } = turn;
+        self.ask(json!(["turn", job, shift, threads]))
     }
 
     fn differing(&mut self, shift: usize) -> Result<usize, Error> {
@@ -80,18 +80,17 @@ impl Ours<'_> {
 
 impl Side for Ours<'_> {
     fn turn(&mut self, turn: Turn) -> Result<f64, Error> {
-        let Turn { job, first, last, shift, threads } = turn;
-        let todo: Vec<(u64, &[u8])> = self.order[first..last]
-            .iter()
-            .map(|&slot| (u64::from(slot) * REQUEST as u64, self.part(slot, shift)))
-            .collect();
-        let share = todo.len().div_ceil(threads);
-        let buffers = vec![vec![0; REQUEST]; threads];
+        let Turn { job, shift, threads } = turn;
+        let slots = self.order.iter();
+        let todo: Vec<(u64, &[u8])> =
+            slots.map(|&slot| (u64::from(slot) * REQUEST as u64, self.part(slot, shift))).collect();
+        let (buffers, next) = (vec![vec![0; REQUEST]; threads], AtomicUsize::new(0));
         let done = together(threads, |index| {
-            let mine = todo.chunks(share).nth(index).unwrap_or(&[]);
             let mut buffer = buffers[index].clone();
             let begun = Instant::now();
-            for &(offset, data) in mine {
+            // Each thread takes the next: processors of a machine that others use are not equally
+            // fast.
+            while let Some(&(offset, data)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match job {
                     "write" => self.device.write(offset, data)?,
                     _ => self.device.read(offset, &mut buffer)?,
@@ -138,7 +137,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let mut times: [[Seconds; 2]; 2] = Default::default();
     let mut shift = 0;
     for round in 0..=request.operations.unwrap_or(ROUNDS) {
-        let of_round = one_round(&mut sides, order.len(), round as usize, &mut shift)?;
+        let of_round = one_round(&mut sides, round as usize, &mut shift)?;
         // One before warms up, and fills the devices.
         if round > 0 {
             for (all, new) in times.as_flattened_mut().iter_mut().zip(of_round.as_flattened()) {
@@ -164,23 +163,19 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
 /// Seconds of a round, by job, side and threads. Each job is done by one thread, and then by two.
 fn one_round(
     sides: &mut [Box<dyn Side + '_>; 2],
-    count: usize,
     round: usize,
     shift: &mut usize,
 ) -> Result<[[[f64; 2]; 2]; 2], Error> {
     let mut seconds = [[[0.0; 2]; 2]; 2];
     for (nth, job) in JOBS.into_iter().enumerate() {
         let before = *shift;
-        for first in (0..count).step_by(TURN) {
-            let last = (first + TURN).min(count);
-            for threads in [1, 2] {
-                // What is written is not what was there.
-                *shift = if job == "write" { before + STEP * threads } else { before };
-                let turn = Turn { job, first, last, shift: *shift, threads };
-                for place in 0..2 {
-                    let side = (place + first / TURN + round) % 2;
-                    seconds[nth][side][threads - 1] += sides[side].turn(turn)?;
-                }
+        for threads in [1, 2] {
+            // What is written is not what was there.
+            *shift = if job == "write" { before + STEP * threads } else { before };
+            let turn = Turn { job, shift: *shift, threads };
+            for place in 0..2 {
+                let side = (place + round) % 2;
+                seconds[nth][side][threads - 1] = sides[side].turn(turn)?;
             }
         }
     }

@@ -29,7 +29,7 @@ const SHARE: u64 = 2;
 const REQUEST: usize = 64 << 10;
 /// Rounds, where no other number is asked for: a turn takes a few hundredths of a second, and in
 /// that time a processor of a machine that others use changes its speed.
-const ROUNDS: u64 = 21;
+const ROUNDS: u64 = 41;
 /// Slots get what lies so many further on when they are written anew.
 const STEP: usize = 49;
 const ONE_MIN: f64 = 0.85;

@@ -2,7 +2,7 @@
 //! nothing tells: the program writes to memory that is resident, and no fault comes of it.
 
 use super::Limit;
-use crate::policy::PIECE;
+use crate::policy::BATCH_BYTES;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -66,10 +66,10 @@ impl Limit {
         self.stuck.resident.store(resident, Relaxed);
     }
 
-    /// Whether nothing could be evicted, and little has come since.
+    /// Whether nothing could be evicted, and no more than a batch has come since.
     pub(crate) fn is_stuck(&self) -> bool {
         let stuck = self.stuck.resident.load(Relaxed);
-        stuck != usize::MAX && self.resident() <= stuck + PIECE
+        stuck != usize::MAX && self.resident() <= stuck + (BATCH_BYTES / self.unit).max(1)
     }
 
     /// Whether an eviction is worth its time: something could go, or more has come, or what could
@@ -81,7 +81,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::{PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
+    use super::{BATCH_BYTES, Limit, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
     use std::time::Duration;
 
     #[test]
@@ -97,5 +97,19 @@ mod tests {
         assert!(is(PAUSE_MIN * WEIGHT_MAX), "what costs much is seldom done");
         stuck.postpone(PAUSE_MIN, false);
         assert!(is(PAUSE_MIN * WEIGHT_MIN));
+    }
+
+    #[test]
+    fn who_is_stuck_waits_again_once_a_batch_has_come() {
+        for unit in [4 << 10, 64 << 10, BATCH_BYTES, 2 * BATCH_BYTES] {
+            let limit = Limit::new(Some(1 << 30), 0, unit, unit);
+            limit.add(10);
+            assert!(!limit.is_stuck());
+            limit.set_stuck(true);
+            limit.add((BATCH_BYTES / unit).max(1));
+            assert!(limit.is_stuck(), "{unit}");
+            limit.add(1);
+            assert!(!limit.is_stuck(), "{unit}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What clap has to say: help as it is, errors on one line.
 
-use crate::error::USAGE;
+use crate::error::{USAGE, report};
 use crate::log::log;
+use crate::print_result;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsStr;
@@ -12,9 +13,7 @@ use std::process::ExitCode;
 pub(crate) fn refuse(error: &clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody is left to tell that help could not be written.
-            let _ = error.print();
-            ExitCode::SUCCESS
+            print_result(error.print()).map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();

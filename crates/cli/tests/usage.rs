@@ -109,6 +109,16 @@ fn a_path_that_is_no_text_is_refused_with_words() {
 }
 
 #[test]
+fn help_that_can_not_be_written_is_a_failure() {
+    for what in ["--help", "--version"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = Command::new(UZRAM).arg(what).stdout(full).output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.code() == Some(1) && told.contains("standard output"), "{ended:?}");
+    }
+}
+
+#[test]
 fn help_and_version_read_well() {
     for (args, parts) in [
         (&["--help"][..], &["Usage: uzram", "fill  ", "classes  ", "train-dictionary  "][..]),

@@ -214,8 +214,8 @@ fn unreadable(pid: u32, why: &io::Error) -> Error {
             "take one that has memory of its own: this is a thread of the kernel, or has ended"
         }
         io::ErrorKind::PermissionDenied => {
-            "ask as root, or as the user that runs it where the kernel permits that \
-             (kernel.yama.ptrace_scope)"
+            "ask with the capability CAP_SYS_PTRACE, as root has it but in many containers, or as \
+             the user that runs it where the kernel permits that (kernel.yama.ptrace_scope)"
         }
         _ => "see that it still runs, and that /proc is mounted",
     };

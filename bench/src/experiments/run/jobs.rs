@@ -24,8 +24,21 @@ pub(super) struct Prepared {
     pub(super) command: Vec<String>,
 }
 
+/// Where what lies together is used together.
+pub(super) const WIDE: &[&str] = &["--block", "16K"];
+
 /// Where what the program takes, compressed by lz4, is about the limit, which counts it.
 pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--block", "16K"];
+
+/// A job's name in figures.
+pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
+    let with = match options {
+        DENSE => ", zstd in blocks of 16 KiB",
+        WIDE => ", in blocks of 16 KiB",
+        _ => "",
+    };
+    format!("{name} at {} MB{with}", limit / 1_000_000)
+}
 
 /// What is measured with a limit, beside [`HEAP`].
 pub(super) const JOBS: [Job; 6] = [

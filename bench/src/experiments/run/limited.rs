@@ -1,6 +1,6 @@
 //! A program at a limit that it does not fit in: ours beside the kernel's, in turns.
 
-use super::jobs::{DENSE, JOBS, Job, Prepared};
+use super::jobs::{JOBS, Job, Prepared, told};
 use super::place::Place;
 use super::side::{Kernel, Outcome, Side, run as run_side};
 use super::{Scale, TURNS};
@@ -63,12 +63,6 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         bench.compare(&trial, &alone, report)?;
     }
     Ok(())
-}
-
-/// A job's name in figures.
-pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
-    let with = if options == DENSE { ", zstd in blocks of 16 KiB" } else { "" };
-    format!("{name} at {} MB{with}", limit / 1_000_000)
 }
 
 /// A part of what the job takes alone.

@@ -46,7 +46,7 @@ SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBER
 FROM = $(or $(BUILT),$(RELEASE))
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 
-.PHONY: install uninstall deb run libuzram python package setup setup-long test tests computes ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
@@ -80,16 +80,16 @@ setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
-# Many tests wait for what they test: what only computes has the processors meanwhile, and tells at its end. Neither has this make's
-# jobserver, which is for two jobs.
-test: lint
+# Many tests wait for what they test: the models, which only compute, have the processors meanwhile, and tell at their end. Neither
+# has this make's jobserver, which is for two jobs. More beside them takes as long as before them.
+test: lint check-aarch64
 	cargo test --workspace --locked --no-run
-	@$(MAKE) --no-print-directory -j 2 tests computes
+	@$(MAKE) --no-print-directory -j 2 tests models
 tests:
 	unset MAKEFLAGS MFLAGS MAKELEVEL; cargo test --workspace --locked
-computes:
+models:
 	@unset MAKEFLAGS MFLAGS MAKELEVEL; mkdir -p target; \
-	  nice -n 19 $(MAKE) loom check-aarch64 > target/computes.log 2>&1; code=$$?; cat target/computes.log; exit $$code
+	  nice -n 19 $(MAKE) loom > target/loom.log 2>&1; code=$$?; cat target/loom.log; exit $$code
 
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install

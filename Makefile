@@ -63,8 +63,11 @@ target/python/bin/maturin:
 	python3 -m venv target/python
 	target/python/bin/pip install --quiet 'maturin>=1.9,<2'
 
-# But for those that are not published: the registry's packages of their names are others.
+# But for those that are not published: the registry's packages of their names are others. What cargo has unpacked and built of such
+# packages, in a registry without a host, it would take again, though they have changed since.
+package: export CARGO_TARGET_DIR = target/packages
 package:
+	rm -rf target/packages "$${CARGO_HOME:-$$HOME/.cargo}"/registry/*/-*/uzram*
 	cargo package --workspace --exclude bench --exclude style --exclude testkit --exclude uzram-python --locked --allow-dirty
 
 setup:

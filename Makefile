@@ -84,7 +84,7 @@ setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
 # Many tests wait for what they test: the models, which only compute, have the processors meanwhile, and tell at their end. Neither
-# has this make's jobserver, which is for two jobs. More beside them takes as long as before them.
+# has this make's jobserver, which is for two jobs. To run more beside them saves nothing.
 test: lint check-aarch64
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 tests models

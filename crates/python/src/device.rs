@@ -3,8 +3,9 @@
 use crate::buffer::{with_bytes, with_bytes_mut};
 use crate::codec::params;
 use crate::error::{Answer, Failure};
-use crate::shared::{Shared, work};
+use crate::shared::Shared;
 use crate::stats;
+use crate::work::work;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::path::PathBuf;

@@ -9,6 +9,7 @@ mod pool;
 mod region;
 mod shared;
 mod stats;
+mod work;
 
 /// What is written in Rust of the package `uzram`. Python without its global lock takes it while
 /// this is loaded: our own locks are free at a fork, since they are only held by who has it.

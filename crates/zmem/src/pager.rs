@@ -11,7 +11,7 @@ use crate::mappings::{CHUNK_BYTES, Mappings};
 use crate::memory::{Managed, table_reach};
 use crate::options::Blocks;
 use crate::order::Order;
-use crate::policy::{BATCH_BYTES, PIECE};
+use crate::policy::{BATCH_BYTES, PIECE, batch};
 use crate::recent::Recent;
 use crate::seats::{SEATS_MAX, Seats};
 use crate::state::BlockWord;
@@ -124,9 +124,8 @@ impl Pager {
         let refused = Error::system("tables of a region");
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
-        let seats = std::thread::available_parallelism().map_or(1, |count| count.get()) + 2;
-        let seats = seats + backend.threads();
-        let seats = seats.min(SEATS_MAX);
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let seats = (processors + 2 + backend.threads()).min(SEATS_MAX);
         let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
         let units = memory.bytes() / blocks.unit;
         let pieces = units.div_ceil(PIECE);
@@ -209,7 +208,7 @@ impl Pager {
 
     /// The blocks that a fault or an eviction moves at most.
     pub(crate) fn batch(&self) -> usize {
-        (BATCH_BYTES / self.blocks.unit).max(1)
+        batch(self.blocks.unit)
     }
 
     /// Ends the process if the system has refused what must not fail.

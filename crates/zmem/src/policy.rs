@@ -7,6 +7,11 @@ pub(crate) const PIECE: usize = 64;
 /// Most bytes that a fault or an eviction moves at once, if a block is not larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
+/// Returns how many blocks of `unit` bytes that is.
+pub(crate) const fn batch(unit: usize) -> usize {
+    if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
+}
+
 /// Most rounds for which the clock passes over a block that was touched in probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 

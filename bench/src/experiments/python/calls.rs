@@ -27,8 +27,8 @@ use crate::threads::together;
 const SHARE: u64 = 2;
 /// Bytes of a call.
 const REQUEST: usize = 64 << 10;
-/// Rounds, where no other number is asked for: a turn takes a few hundredths of a second, and in
-/// that time a processor of a machine that others use changes its speed.
+/// Rounds, where no other number is asked for. A turn takes a few hundredths of a second, and in
+/// that time a processor of a machine that others use changes its speed: so there are many.
 const ROUNDS: u64 = 41;
 /// Slots get what lies so many further on when they are written anew.
 const STEP: usize = 49;
@@ -84,9 +84,9 @@ impl Side for Ours<'_> {
         let slots = self.order.iter();
         let todo: Vec<(u64, &[u8])> =
             slots.map(|&slot| (u64::from(slot) * REQUEST as u64, self.part(slot, shift))).collect();
-        let (buffers, next) = (vec![vec![0; REQUEST]; threads], AtomicUsize::new(0));
-        let done = together(threads, |index| {
-            let mut buffer = buffers[index].clone();
+        let next = AtomicUsize::new(0);
+        let done = together(threads, |_| {
+            let mut buffer = vec![0; REQUEST];
             let begun = Instant::now();
             // Each thread takes the next: processors of a machine that others use are not equally
             // fast.

@@ -2,7 +2,7 @@
 //! nothing tells: the program writes to memory that is resident, and no fault comes of it.
 
 use super::Limit;
-use crate::policy::BATCH_BYTES;
+use crate::policy::batch;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ impl Limit {
     /// Whether nothing could be evicted, and no more than a batch has come since.
     pub(crate) fn is_stuck(&self) -> bool {
         let stuck = self.stuck.resident.load(Relaxed);
-        stuck != usize::MAX && self.resident() <= stuck + (BATCH_BYTES / self.unit).max(1)
+        stuck != usize::MAX && self.resident() <= stuck + batch(self.unit)
     }
 
     /// Whether an eviction is worth its time: something could go, or more has come, or what could
@@ -81,7 +81,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH_BYTES, Limit, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
+    use super::{Limit, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
     use std::time::Duration;
 
     #[test]
@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn who_is_stuck_waits_again_once_a_batch_has_come() {
-        for unit in [4 << 10, 64 << 10, BATCH_BYTES, 2 * BATCH_BYTES] {
+        for (unit, batch) in [(4 << 10, 64), (64 << 10, 4), (256 << 10, 1), (512 << 10, 1)] {
             let limit = Limit::new(Some(1 << 30), 0, unit, unit);
             limit.add(10);
             assert!(!limit.is_stuck());
             limit.set_stuck(true);
-            limit.add((BATCH_BYTES / unit).max(1));
+            limit.add(batch);
             assert!(limit.is_stuck(), "{unit}");
             limit.add(1);
             assert!(!limit.is_stuck(), "{unit}");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// So often it is tried what a call costs in any case.
-const TRIES: usize = 8;
+const TRIES: usize = 4;
 /// A call in 2^6 is measured. Multiples of this number are spread evenly over all numbers, so it is
 /// no matter in which order a program makes its calls.
 const SHIFT: u32 = u64::BITS - 6;

@@ -69,8 +69,7 @@ impl OwnThread {
     /// whether threads can be started.
     pub(crate) fn begin(&self) -> bool {
         // On one processor it would only take turns with the program.
-        let are_several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        are_several && find_storage().is_some_and(|storage| self.storage.set(storage).is_ok())
+        zmem::processors() > 1 && find_storage().is_some_and(|it| self.storage.set(it).is_ok())
     }
 
     /// Takes note that this is a child, which has no such thread.

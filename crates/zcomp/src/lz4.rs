@@ -231,7 +231,11 @@ impl Prepared for PreparedLz4 {
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
         let PreparedLz4 { codec, level, block, .. } = *self;
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
-        let state = codec.state(&mut region);
+        let state = match codec {
+            // Each way to compress makes it; so a stream that only decompresses takes no pages.
+            Lz4::Fast => region.take(codec.state_bytes()).cast(),
+            Lz4::High => codec.state(&mut region),
+        };
         let dictionary = self.dictionary.clone();
         Ok(Box::new(Lz4Stream { codec, level, block, state, dictionary, _region: region }))
     }
@@ -243,7 +247,7 @@ struct Lz4Stream<'m> {
     level: c_int,
     /// At most BLOCK_BYTES_MAX.
     block: usize,
-    /// `state_bytes` bytes in the region, on a line; made by `Lz4::state`.
+    /// `state_bytes` bytes in the region, on a line; that of lz4hc was made by `Lz4::state`.
     state: NonNull<c_void>,
     dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
@@ -269,9 +273,10 @@ impl Stream for Lz4Stream<'_> {
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
         // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is
-        // a slice, told with at most its length. The state is this codec's, was made in Lz4::state,
-        // and is nobody else's (`&mut self`); each way begins by making it forget what came before.
-        // The dictionary was digested for the same codec, and stays while the stream has its Arc.
+        // a slice, told with at most its length. The state has this codec's size, and is nobody
+        // else's (`&mut self`); lz4's ways begin by making one of it; lz4hc's, which have one of
+        // Lz4::state, by making that forget what came before. The dictionary was digested for the
+        // same codec, and stays while the stream has its Arc.
         let written = unsafe {
             match (self.codec, &self.dictionary) {
                 (Lz4::Fast, None) => {

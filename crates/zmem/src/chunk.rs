@@ -7,6 +7,7 @@ use crate::chunk_word::{Chunk, ChunkWord};
 use crate::memory::table_reach;
 use crate::pager::Pager;
 use crate::policy::PIECE;
+use crate::probes;
 use crate::state::BlockWord;
 use page::page_size;
 use std::ops::Range;
@@ -154,7 +155,8 @@ impl Pager {
     /// Closes a chunk whose blocks are all absent, and stay so until it is opened.
     fn close_chunk(&self, nth: usize) -> Chunk {
         let bytes = self.bytes_of_chunk(nth);
-        if self.frees_tables && self.backend.close_chunk(&self.memory, bytes).is_ok() {
+        let frees_tables = probes::frees_tables(&self.memory);
+        if frees_tables && self.backend.close_chunk(&self.memory, bytes).is_ok() {
             self.limit.sub_tables(self.tables_that_go(nth));
             return Chunk::Freed;
         }

@@ -90,6 +90,7 @@ mod all {
     pub use in_handler::in_handler;
     pub use locked::Locked;
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
+    pub use process::processors;
     pub use region::Region;
     pub use stats::Stats;
     pub use times::Histogram;

@@ -8,7 +8,7 @@ use crate::clock::Evictor;
 use crate::fatal::refused;
 use crate::limit::Limit;
 use crate::mappings::{CHUNK_BYTES, Mappings};
-use crate::memory::{Managed, table_reach};
+use crate::memory::Managed;
 use crate::options::Blocks;
 use crate::order::Order;
 use crate::policy::{BATCH_BYTES, PIECE, batch};
@@ -19,7 +19,7 @@ use crate::stats::{Counters, StoredMost};
 use crate::store;
 use crate::table::Table;
 use crate::waker::Waker;
-use crate::{Error, Options, probes};
+use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -49,8 +49,6 @@ pub(crate) struct Pager {
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
     pub(crate) chunk_bytes: usize,
-    /// Whether a chunk that is closed gives its page tables back.
-    pub(crate) frees_tables: bool,
     /// A bit for each piece in which a block may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
@@ -121,11 +119,9 @@ impl Pager {
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        let refused = Error::system("tables of a region");
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let seats = (processors + 2 + backend.threads()).min(SEATS_MAX);
+        let seats = (processors() + 2 + backend.threads()).min(SEATS_MAX);
         let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
         let units = memory.bytes() / blocks.unit;
         let pieces = units.div_ceil(PIECE);
@@ -133,25 +129,18 @@ impl Pager {
         let seats = Seats::new(seats, buffer).map_err(Error::system("stacks for faults"))?;
         let is_heap_own = contents == Contents::Vacant;
         let device = store::device(options, memory.bytes(), blocks, seats.len(), is_heap_own)?;
-        let tables = (|| {
-            let words = Table::new(units)?;
-            let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
-            Ok((words, chunks, Table::new(pieces.div_ceil(64))?))
-        })();
-        let (words, chunks, copied) = tables.map_err(refused)?;
+        let (words, copied) = (Table::new(units)?, Table::new(pieces.div_ceil(64))?);
+        let chunks = Table::new(memory.bytes().div_ceil(mappings.chunk_bytes))?;
         let evictor = Evictor::new(pieces)?;
         let own = seats.bytes() + buffer + evictor.bytes() + copied.bytes() + chunks.bytes();
         let mut limit = Limit::new(options.limit, own as u64, blocks.unit, buffer * seats.len());
         limit.share(options.tree);
-        let is_aligned = memory.addresses().start.is_multiple_of(table_reach());
-        let frees_tables = is_aligned && probes::frees_tables();
         let pager = Pager {
             memory,
             blocks,
             words,
             chunks,
             chunk_bytes: mappings.chunk_bytes,
-            frees_tables,
             copied,
             device,
             backend,

@@ -3,9 +3,10 @@
 use crate::gate::GATE;
 use crate::memory::{Managed, table_reach};
 use crate::signals::without_signals;
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Maps a page to try things on.
 fn page_of_own() -> Result<Managed, Errno> {
@@ -29,11 +30,17 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     })
 }
 
-/// Returns whether the system gives page tables back with the pages that they map (Linux 6.14,
-/// where the architecture can). This tries it, as nothing says so.
-pub(crate) fn frees_tables() -> bool {
-    static FREES: OnceLock<bool> = OnceLock::new();
-    *FREES.get_or_init(|| try_to_free_tables().unwrap_or(false))
+/// Returns whether the system gives page tables of this memory back with the pages that they map
+/// (Linux 6.14, where the architecture can). This tries it, as nothing says so: when it is first
+/// asked, since most processes never need to know. It may be within a fault.
+pub(crate) fn frees_tables(memory: &Managed) -> bool {
+    /// 0: no; 1: yes; below: nobody has tried.
+    static FREES: AtomicI32 = AtomicI32::new(-1);
+    if FREES.load(Relaxed) < 0 {
+        // Threads that ask at once all try: to wait would be for one that a fork may lose.
+        FREES.store(i32::from(try_to_free_tables() == Some(true)), Relaxed);
+    }
+    FREES.load(Relaxed) == 1 && memory.addresses().start.is_multiple_of(table_reach())
 }
 
 fn try_to_free_tables() -> Option<bool> {
@@ -41,7 +48,10 @@ fn try_to_free_tables() -> Option<bool> {
     const TABLES: usize = 16;
     let (page, reach) = (page::page_size(), table_reach());
     let taken = || {
-        let text = std::fs::read_to_string("/proc/self/status").ok()?;
+        let file = open(c"/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let mut text = [0; 4096];
+        let bytes = read(file.ok()?, &mut text).ok()?;
+        let text = std::str::from_utf8(&text[..bytes]).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
         line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
     };

@@ -44,6 +44,12 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Puts right what differs in a copy.
 static PUT_RIGHT: OnceLock<fn(Told)> = OnceLock::new();
 
+/// Returns how many processors this process may use, as it was when somebody first asked.
+pub fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
+}
+
 /// How a process finds out that it is a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {

@@ -4,8 +4,8 @@
 //! A [`Table`] alone uses its mapping, until it is dropped.
 #![allow(unsafe_code)]
 
+use crate::Error;
 use crate::memory::{map, unmap};
-use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -39,9 +39,10 @@ unsafe impl<T: Zeros> Send for Table<T> {}
 unsafe impl<T: Zeros> Sync for Table<T> {}
 
 impl<T: Zeros> Table<T> {
-    pub(crate) fn new(len: usize) -> Result<Self, Errno> {
+    pub(crate) fn new(len: usize) -> Result<Self, Error> {
         let bytes = (len * size_of::<T>()).max(1);
-        let start = map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
+        let start = map(bytes, ProtFlags::READ | ProtFlags::WRITE);
+        let start = start.map_err(Error::system("tables of a region"))?;
         Ok(Table { start: start.cast(), len, held: PhantomData })
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
     let (algorithms, writeback) = (config.algorithms(), config.writeback.clone());
+    let huge_size = config.huge_size(layout, 0)?;
     let store = config.backing.clone().map(Store::new).transpose()?.map(Arc::new);
     let total = Arc::new(TotalLimit::new(config.total_limit, config.supply));
     let pages = page::Config {
@@ -36,7 +37,7 @@ pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     }
     let table = Arc::new(Table {
         columns,
-        huge_size: pool.table().huge_size(0),
+        huge_size,
         pool,
         counters: Counters::new(streams.len()),
         streams,

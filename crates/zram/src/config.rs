@@ -148,6 +148,12 @@ impl Config {
         Ok(layout)
     }
 
+    /// Returns the length from which on a block of `order` is stored raw.
+    pub(crate) fn huge_size(&self, layout: Layout, order: u32) -> Result<usize, Error> {
+        let geometry = self.geometry.with_order(layout.order());
+        Ok(geometry.huge_size(order).map_err(zsmalloc::Error::from)?)
+    }
+
     /// Returns all algorithms, by priority.
     pub(crate) fn algorithms(&self) -> AlgorithmList {
         std::array::from_fn(|priority| self.algorithm_of(priority))

@@ -86,8 +86,7 @@ impl Streams {
         let prepare = |bytes| PreparedSet::of(&config.algorithms(), bytes);
         let (prepared, block_bytes) = (prepare(SLOT_BYTES)?, layout.block_bytes());
         let blocks = layout.has_blocks().then(|| prepare(block_bytes)).transpose()?;
-        let classes = config.geometry.with_order(layout.order()).table();
-        let huge_size = classes.map_err(zsmalloc::Error::from)?.huge_size(layout.order());
+        let huge_size = config.huge_size(layout, layout.order())?;
         let stream = |prepared: &PreparedSet| -> Result<_, Error> {
             let packer = Packer::new(prepared.codecs()?, block_bytes, huge_size);
             Ok(BlockStream { packer, cache: BlockCache::new(block_bytes) })

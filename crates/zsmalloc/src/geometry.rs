@@ -152,6 +152,17 @@ impl Geometry {
         }
     }
 
+    /// Returns what [`ClassTable::huge_size`] does, without a table where it is not needed.
+    ///
+    /// # Errors
+    /// As of [`table`](Self::table).
+    pub fn huge_size(&self, order: u32) -> Result<usize, GeometryError> {
+        match self {
+            Geometry::Kernel(_) => Ok(self.table()?.huge_size(order)),
+            Geometry::Native { .. } => Ok(native_huge_size(order)),
+        }
+    }
+
     fn order(&self) -> u32 {
         match self {
             Geometry::Native { order } => *order,
@@ -243,10 +254,14 @@ impl ClassTable {
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
             Geometry::Kernel(_) => (self.watermark(order) + 1).saturating_sub(HEADER),
-            // A raw block is read by a copy; a 64th is the least that is worth a codec's time.
-            Geometry::Native { .. } => (BLOCK << order) - ((BLOCK << order) >> 6) + 1,
+            Geometry::Native { .. } => native_huge_size(order),
         }
     }
+}
+
+/// A raw block is read by a copy; a 64th is the least that is worth a codec's time.
+fn native_huge_size(order: u32) -> usize {
+    (BLOCK << order) - ((BLOCK << order) >> 6) + 1
 }
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
@@ -277,14 +292,18 @@ fn native_chain(page: usize, size: usize) -> usize {
     let least = size.div_ceil(page);
     let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
     let shortest = (longest - longest / 3).max(least);
-    let mut best = shortest;
+    // Whoever starts a program waits for this: so without division.
+    let (grows, mut wasted) = (page % size, shortest * page % size);
+    let mut best = (shortest, wasted);
     for pages in shortest..=longest {
-        // wasted / pages < wasted(best) / best, without division
-        if (pages * page % size) * best < (best * page % size) * pages {
-            best = pages;
+        // wasted / pages < best's
+        if wasted * best.0 < best.1 * pages {
+            best = (pages, wasted);
         }
+        wasted += grows;
+        wasted -= if wasted < size { 0 } else { size };
     }
-    best
+    best.0
 }
 
 impl KernelGeometry {

@@ -5,10 +5,10 @@
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
 use super::{Backend, Data, Heir, undone};
-use crate::Fork;
 use crate::fatal::refused;
 use crate::memory::Managed;
 use crate::uffd::{CanMove, Delivery, Fault, Uffd};
+use crate::{Fork, processors};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -182,12 +182,7 @@ impl Backend for Userfaultfd {
     }
 
     fn threads(&self) -> usize {
-        match self.answers() {
-            Answers::Threads => {
-                std::thread::available_parallelism().map_or(1, |count| count.get()).min(THREADS_MAX)
-            }
-            _ => 0,
-        }
+        if self.answers() == Answers::Threads { processors().min(THREADS_MAX) } else { 0 }
     }
 
     fn file(&self) -> Result<BorrowedFd<'_>, Errno> {

@@ -44,14 +44,17 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     -1
 }
 
-/// Defines the functions that programs call in place of the C library's.
+/// Defines the functions that programs call in place of the C library's. Behind the number of a
+/// call stand its arguments, where they are not the function's; the others are 0.
 #[macro_export]
 macro_rules! export_wrappers {
     () => {
         $crate::export_wrappers! {
             read: SYS_read(fd: i32, to: *mut u8, bytes: usize);
             write: SYS_write(fd: i32, from: *const u8, bytes: usize);
+            pread: SYS_pread64(fd: i32, to: *mut u8, bytes: usize, at: i64);
             pread64: SYS_pread64(fd: i32, to: *mut u8, bytes: usize, at: i64);
+            pwrite: SYS_pwrite64(fd: i32, from: *const u8, bytes: usize, at: i64);
             pwrite64: SYS_pwrite64(fd: i32, from: *const u8, bytes: usize, at: i64);
             readv: SYS_readv(fd: i32, parts: *const u8, count: i32);
             writev: SYS_writev(fd: i32, parts: *const u8, count: i32);
@@ -64,9 +67,38 @@ macro_rules! export_wrappers {
             recv: SYS_recvfrom(fd: i32, to: *mut u8, bytes: usize, flags: i32);
             send: SYS_sendto(fd: i32, from: *const u8, bytes: usize, flags: i32);
             poll: SYS_poll(fds: *mut u8, count: u64, milliseconds: i32);
+            epoll_wait: SYS_epoll_wait(fd: i32, events: *mut u8, count: i32, milliseconds: i32);
+            lseek: SYS_lseek(fd: i32, by: i64, from: i32);
+            lseek64: SYS_lseek(fd: i32, by: i64, from: i32);
+            close: SYS_close(fd: i32);
+            access: SYS_access(path: *const u8, mode: i32);
+            readlink: SYS_readlink(path: *const u8, to: *mut u8, bytes: usize);
+            // Programs that make no file give no mode; what is in its place has no effect.
+            openat: SYS_openat(at: i32, path: *const u8, flags: i32, mode: u32);
+            openat64: SYS_openat(at: i32, path: *const u8, flags: i32, mode: u32);
+            open: SYS_openat(path: *const u8, flags: i32, mode: u32)
+                [libc::AT_FDCWD, path, flags, mode];
+            open64: SYS_openat(path: *const u8, flags: i32, mode: u32)
+                [libc::AT_FDCWD, path, flags, mode];
+            fstatat: SYS_newfstatat(at: i32, path: *const u8, to: *mut u8, flags: i32);
+            fstatat64: SYS_newfstatat(at: i32, path: *const u8, to: *mut u8, flags: i32);
+            stat: SYS_newfstatat(path: *const u8, to: *mut u8) [libc::AT_FDCWD, path, to];
+            stat64: SYS_newfstatat(path: *const u8, to: *mut u8) [libc::AT_FDCWD, path, to];
+            lstat: SYS_newfstatat(path: *const u8, to: *mut u8)
+                [libc::AT_FDCWD, path, to, libc::AT_SYMLINK_NOFOLLOW];
+            lstat64: SYS_newfstatat(path: *const u8, to: *mut u8)
+                [libc::AT_FDCWD, path, to, libc::AT_SYMLINK_NOFOLLOW];
+            fstat: SYS_newfstatat(fd: i32, to: *mut u8)
+                [fd, c"".as_ptr(), to, libc::AT_EMPTY_PATH];
+            fstat64: SYS_newfstatat(fd: i32, to: *mut u8)
+                [fd, c"".as_ptr(), to, libc::AT_EMPTY_PATH];
         }
     };
-    ($($name:ident: $number:ident($($arg:ident: $kind:ty),*);)*) => {$(
+    (@given [$($given:expr),*] $($arg:ident),*) => { [$($given as usize),*] };
+    (@given $($arg:ident),*) => { [$($arg as usize),*] };
+    ($(
+        $name:ident: $number:ident($($arg:ident: $kind:ty),*) $([$($given:expr),*])?;
+    )*) => {$(
         /// As the C library's, by way of the hook.
         ///
         /// # Safety
@@ -75,7 +107,7 @@ macro_rules! export_wrappers {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $kind),*) -> isize {
             let mut args = [0; 6];
-            let given = [$($arg as usize),*];
+            let given = $crate::export_wrappers!(@given $([$($given),*])? $($arg),*);
             args[..given.len()].copy_from_slice(&given);
             // SAFETY: the caller vouches for the arguments.
             unsafe { $crate::wrappers::call(libc::$number, args) }

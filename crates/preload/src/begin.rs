@@ -10,7 +10,7 @@ use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -79,20 +79,21 @@ fn reserve(range: &Range<usize>) -> bool {
 }
 
 /// Takes this library out of the environment: programs that this one executes do not load it. It is
-/// the first of what is preloaded.
+/// the last of what is preloaded.
 fn leave_environment() {
     let preloads = c"LD_PRELOAD".as_ptr();
-    // SAFETY: the names are strings, and so is a value, up to its end; the environment is this
-    // thread's alone before `main`.
+    // SAFETY: the names are strings, and so are values; the environment is this thread's alone
+    // before `main`, and `setenv` copies.
     unsafe {
         libc::unsetenv(VARIABLE.as_ptr());
         let value = libc::getenv(preloads);
         if value.is_null() {
             return;
         }
-        let value = CStr::from_ptr(value);
-        match value.to_bytes().iter().position(|byte| b": ".contains(byte)) {
-            Some(at) => libc::setenv(preloads, value.as_ptr().add(at + 1), 1),
+        let value = CStr::from_ptr(value).to_bytes();
+        let end = value.iter().rposition(|byte| b": ".contains(byte));
+        match end.and_then(|end| CString::new(&value[..end]).ok()) {
+            Some(others) => libc::setenv(preloads, others.as_ptr(), 1),
             None => libc::unsetenv(preloads),
         };
     }

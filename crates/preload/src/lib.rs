@@ -13,6 +13,7 @@
 
 mod begin;
 mod cost;
+mod direct;
 mod ends;
 mod heap;
 mod held;

@@ -16,14 +16,11 @@ use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
-/// The flag of a send whose memory the network keeps: it is pinned for good.
-const KEPT: usize = libc::MSG_ZEROCOPY as usize;
 
 /// A program whose memory is managed.
 #[derive(Debug)]
@@ -32,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) settings: Settings,
     space: Mutex<Space>,
     /// Threads of this process.
-    threads: AtomicUsize,
+    pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) tree: Option<TreeFile>,
 }
@@ -76,19 +73,9 @@ impl Program {
         mappings::answer(&mut self.space.lock(), &self.arena, number, args)
     }
 
-    /// Returns how a wrapper has the system touch a buffer that no thread has go meanwhile.
-    fn touched(&self, buffer: Range<usize>) -> Direct {
-        let of = self.arena.addresses();
-        if buffer.end <= of.start || of.end <= buffer.start {
-            return Direct::Issue;
-        }
-        let part = buffer.start.max(of.start)..buffer.end.min(of.end);
-        let blocks = Space::around(&self.arena, &part);
-        match self.threads.load(Relaxed) {
-            1 if self.arena.is_resident(blocks.clone()) => Direct::Issue,
-            2.. if held::hold(&self.arena, &blocks) => Direct::Held,
-            _ => Direct::Dispatch,
-        }
+    /// Answers what is about the tree's descriptor.
+    pub(crate) fn answer_of_tree(&self, number: usize, args: &[usize; 6]) -> Option<isize> {
+        self.tree.as_ref().and_then(|tree| tree.answer(number, *args))
     }
 
     /// Ends the library's own thread, if a call asks for that: after all that may evict.
@@ -103,7 +90,7 @@ impl Program {
     /// Does what is to be done before a call is issued.
     fn before(&self, call: &mut Call) -> Step {
         let (number, args) = (call.number(), call.args());
-        if let Some(result) = self.tree.as_ref().and_then(|tree| tree.answer(number, args)) {
+        if let Some(result) = self.answer_of_tree(number, &args) {
             return Step::Answer(result);
         }
         let row = calls::row(number);
@@ -168,20 +155,7 @@ impl Hook for Program {
     }
 
     fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
-        if self.tree.as_ref().is_some_and(|file| file.tree.is_short()) {
-            return Direct::Dispatch;
-        }
-        let (start, bytes) = match number as i64 {
-            libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => {
-                (args[1], args[2])
-            }
-            libc::SYS_recvfrom | libc::SYS_sendto if args[3] & KEPT | args[4] | args[5] == 0 => {
-                (args[1], args[2])
-            }
-            libc::SYS_poll => (args[0], args[1].saturating_mul(size_of::<libc::pollfd>())),
-            _ => return Direct::Dispatch,
-        };
-        self.touched(start..start.saturating_add(bytes))
+        self.way_of(number, args)
     }
 
     fn let_go(&self) {

@@ -101,6 +101,18 @@ fn calls_of_several_threads_are_whole() {
 }
 
 #[test]
+fn functions_that_are_stood_in_for_find_their_memory() {
+    let place = place();
+    let program = place.compile(&sources(), "wrapped");
+    let rounds = scaled(200, 4000).to_string();
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let settings = format!("limit=4000000,arena=268435456,backend={backend}");
+        let stats = same(&place, &settings, &[program.to_str().unwrap(), &rounds]);
+        assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
+    }
+}
+
+#[test]
 fn what_outlives_a_call_stays() {
     let place = place();
     let program = place.compile(&sources(), "lasting");

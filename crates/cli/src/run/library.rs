@@ -47,13 +47,14 @@ fn beside(command: &Path) -> Vec<PathBuf> {
     [dir.to_owned()].into_iter().chain(installed).map(|dir| dir.join(NAME)).collect()
 }
 
-/// Returns what is loaded: the library, then what would be without it.
+/// Returns what is loaded: what would be without the library, then the library. So functions of the
+/// C library's that others stand in for stay theirs, and it begins before they do.
 pub(super) fn preloads(library: &Path) -> OsString {
-    let mut list = library.as_os_str().to_owned();
-    if let Some(more) = env::var_os(VARIABLE).filter(|more| !more.is_empty()) {
+    let mut list = env::var_os(VARIABLE).unwrap_or_default();
+    if !list.is_empty() {
         list.push(":");
-        list.push(more);
     }
+    list.push(library);
     list
 }
 

@@ -13,6 +13,7 @@ mod suites;
 mod support;
 mod tree;
 
+use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -81,7 +82,7 @@ fn the_library_and_its_settings_are_in_the_environment() {
     let show = ["sh", "-c", "echo \"$LD_PRELOAD $UZRAM_RUN\"; grep -c uzram_preload /proc/$$/maps"];
     for way in WAYS {
         let ended = end(run(way).env("LD_PRELOAD", "libm.so.6").args(show));
-        let expected = format!("{}:libm.so.6 limit=33554432,block=4096,", library().display());
+        let expected = format!("libm.so.6:{} limit=33554432,block=4096,", library().display());
         assert!(ended.out.starts_with(&expected), "{ended:?}");
         assert!(ended.out.contains("algorithm=lz4"), "{ended:?}");
         assert!(ended.out.lines().nth(1).unwrap().parse::<u32>().unwrap() > 0, "{ended:?}");
@@ -92,6 +93,31 @@ fn the_library_and_its_settings_are_in_the_environment() {
         ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd,backend=best,tree="),
         "{ended:?}"
     );
+}
+
+/// As fakeroot's: the library is behind them, whatever functions it stands in for itself.
+#[test]
+fn what_other_libraries_stand_in_for_stays_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, other) = (dir.path().join("other.c"), dir.path().join("other.so"));
+    let text = "#include <dlfcn.h>\n#include <sys/types.h>\n\
+        ssize_t read(int fd, void *to, size_t bytes) {\n\
+          ssize_t (*next)(int, void *, size_t) = dlsym((void *)-1l, \"read\");\n\
+          ssize_t got = next(fd, to, bytes);\n\
+          for (ssize_t nth = 0; fd == 0 && nth < got; nth++) ((char *)to)[nth] ^= 0x20;\n\
+          return got;\n\
+        }\n";
+    fs::write(&source, text).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-o"]).args([&other, &source]);
+    assert!(gcc.status().unwrap().success());
+    for way in WAYS {
+        let mut command = run(way);
+        command.env("LD_PRELOAD", &other).arg("cat");
+        command.stdin(File::open("/proc/sys/kernel/ostype").unwrap());
+        let ended = end(&mut command);
+        assert_eq!((ended.out.as_str(), ended.code), ("lINUX*", Some(0)), "{ended:?}");
+    }
 }
 
 #[test]

@@ -121,6 +121,8 @@ pub struct Request {
     pub operations: Option<u64>,
     /// The inputs to use; none leaves it to the experiment.
     pub inputs: Vec<Input>,
+    /// The programs to run, by their names in figures; none leaves it to the experiment.
+    pub programs: Vec<String>,
 }
 
 impl Request {

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
 use bench::experiments::{Experiment, Request, run as programs, serve, slab, zmem};
@@ -46,6 +47,9 @@ struct Arguments {
     /// Only this input; may be given more than once (default: those that the experiment is about)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
+    /// Only this program of those that run-jobs and run-overhead run; may be given more than once
+    #[arg(long = "program", value_parser = PossibleValuesParser::new(programs::names()))]
+    programs: Vec<String>,
     /// Holds a store for an experiment that was started before: see `bench::stores`
     #[arg(long, hide = true, value_enum, conflicts_with = "experiment")]
     store: Option<StoreKind>,
@@ -92,6 +96,7 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
         limit,
         operations,
         inputs,
+        programs,
         store,
         objects,
         messages,
@@ -115,13 +120,14 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
         return programs::launch(&order).map(|never| match never {});
     }
     if let Some(Command::Experiments(arguments)) = command {
-        let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs };
+        let request =
+            Request { cache: Cache::from_env(), seed, limit, operations, inputs, programs };
         return documents::run(&arguments, &request);
     }
     let Some(experiment) = experiment else {
         return store.map_or(Ok(()), stores::serve).map(|()| Verdict::Pass);
     };
-    let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs };
+    let request = Request { cache: Cache::from_env(), seed, limit, operations, inputs, programs };
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
     eprintln!("bench: seed {seed:#x}");

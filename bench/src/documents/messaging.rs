@@ -31,10 +31,10 @@ const QUICK: u64 = 60;
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let Request { cache, seed, .. } = scene.request;
     let operations = scene.of(None, Some(QUICK));
-    let request =
-        Request { cache: cache.clone(), seed: *seed, operations, limit: None, inputs: Vec::new() };
+    let (cache, seed, inputs, programs) = (cache.clone(), *seed, Vec::new(), Vec::new());
+    let request = Request { cache, seed, operations, limit: None, inputs, programs };
     let mut silent = io::sink();
-    let mut report = Report::new(Form::Table, *seed, &mut silent);
+    let mut report = Report::new(Form::Table, seed, &mut silent);
     scene.expects(2);
     scene.step("time");
     slab::messages::run(&request, &mut report)?;

@@ -18,6 +18,7 @@ use crate::report::Report;
 
 pub(crate) use build::{Build, Limited, builds, count as build_count};
 pub use heap::run as heap;
+pub use jobs::names;
 pub use launch::launch;
 pub use limited::run as jobs;
 pub use overhead::run as overhead;

@@ -2,6 +2,7 @@
 
 use super::place::{Place, program};
 use crate::Error;
+use crate::experiments::Request;
 use crate::size::MIB;
 
 /// A program, and what it is given to do.
@@ -28,12 +29,12 @@ pub(super) struct Prepared {
 pub(super) const WIDE: &[&str] = &["--block", "16K"];
 
 /// Where what the program takes, compressed by lz4, is about the limit, which counts it.
-pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--block", "16K"];
+pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--level", "1", "--block", "16K"];
 
 /// A job's name in figures.
 pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
     let with = match options {
-        DENSE => ", zstd in blocks of 16 KiB",
+        DENSE => ", zstd (level 1) in blocks of 16 KiB",
         WIDE => ", in blocks of 16 KiB",
         _ => "",
     };
@@ -44,8 +45,8 @@ pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
 pub(super) const JOBS: [Job; 6] = [
     Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
     job("g++", "g++", "g++", 2.0, compiler),
-    job("redis", "redis-server", "redis-server", 2.0, redis),
-    job("node", "node", "nodejs", 2.0, node),
+    job("redis", "redis-server", "redis-server", 1.5, redis),
+    Job { options: DENSE, ..job("node", "node", "nodejs", 2.0, node) },
     Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
     job("xz", "xz", "xz-utils", 1.5, xz),
 ];
@@ -55,6 +56,11 @@ pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
 /// A million reads and writes of a byte.
 pub(super) const BYTES: Job = job("dd bs=1", "dd", "coreutils", 1.0, bytes);
+
+/// Names that a request may have.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    JOBS.iter().chain([&HEAP, &BYTES]).map(|job| job.name)
+}
 
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
 
@@ -69,6 +75,11 @@ const fn job(
 }
 
 impl Job {
+    pub(super) fn is_wanted(&self, request: &Request) -> bool {
+        let names = &request.programs;
+        names.is_empty() || names.iter().any(|name| name == self.name)
+    }
+
     /// Makes its inputs; `None`, with a line that says so, where the program is not there.
     pub(super) fn prepared(&self, place: &Place) -> Result<Option<Prepared>, Error> {
         let Some(path) = program(self.program) else {

@@ -53,7 +53,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let kernel = Kernel::acquire(4 * place.scale.heap)?;
     let turns = request.operations.unwrap_or(TURNS);
     let bench = Bench { place: &place, kernel: &kernel, turns };
-    for job in &JOBS {
+    for job in JOBS.iter().filter(|job| job.is_wanted(request)) {
         let Some(prepared) = job.prepared(&place)? else { continue };
         let alone = run_side(&prepared, Side::Alone, &place, true)?;
         let limit = limit(job, &alone);

@@ -21,7 +21,8 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let turns = request.operations.unwrap_or(TURNS);
     let jobs = [(&HEAP, WALL_MAX), (&BYTES, BYTES_MAX)];
     let jobs = jobs.into_iter().chain(JOBS.iter().map(|job| (job, WALL_MAX)));
-    jobs.into_iter().try_for_each(|(job, most)| one(job, most, &place, turns, report))
+    let mut wanted = jobs.filter(|(job, _)| job.is_wanted(request));
+    wanted.try_for_each(|(job, most)| one(job, most, &place, turns, report))
 }
 
 fn one(

@@ -67,7 +67,6 @@ macro_rules! export_wrappers {
             recv: SYS_recvfrom(fd: i32, to: *mut u8, bytes: usize, flags: i32);
             send: SYS_sendto(fd: i32, from: *const u8, bytes: usize, flags: i32);
             poll: SYS_poll(fds: *mut u8, count: u64, milliseconds: i32);
-            epoll_wait: SYS_epoll_wait(fd: i32, events: *mut u8, count: i32, milliseconds: i32);
             lseek: SYS_lseek(fd: i32, by: i64, from: i32);
             lseek64: SYS_lseek(fd: i32, by: i64, from: i32);
             close: SYS_close(fd: i32);

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The flag of a send whose memory the network keeps: it is pinned for good.
 const KEPT: usize = libc::MSG_ZEROCOPY as usize;
-const EVENT: usize = size_of::<libc::epoll_event>();
 
 impl Program {
     /// Returns how a wrapper makes a call.
@@ -25,7 +24,6 @@ impl Program {
                 (args[1], args[2])
             }
             libc::SYS_poll => (args[0], args[1].saturating_mul(size_of::<libc::pollfd>())),
-            libc::SYS_epoll_wait => (args[1], args[2] as u32 as usize * EVENT),
             // pl-15: they fail with EFAULT where memory is away, and have done nothing then.
             libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_access | libc::SYS_readlink => {
                 return Direct::Issue;

@@ -46,7 +46,7 @@ pub(super) const JOBS: [Job; 6] = [
     Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
     job("g++", "g++", "g++", 2.0, compiler),
     job("redis", "redis-server", "redis-server", 1.5, redis),
-    Job { options: DENSE, ..job("node", "node", "nodejs", 2.0, node) },
+    job("node", "node", "nodejs", 2.0, node),
     Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
     job("xz", "xz", "xz-utils", 1.5, xz),
 ];

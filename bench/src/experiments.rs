@@ -89,7 +89,8 @@ pub enum Experiment {
     Zmem,
     /// A CPython job under `uzram run` at two limits, beside the kernel's swap in a cgroup.
     RunHeap,
-    /// Other programs under `uzram run` with half their memory, or less, beside the kernel's swap.
+    /// Other programs under `uzram run` with a third to two thirds of their memory, beside the
+    /// kernel's swap.
     RunJobs,
     /// Programs under `uzram run` where memory suffices, beside the same without it.
     RunOverhead,

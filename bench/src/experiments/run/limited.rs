@@ -47,7 +47,7 @@ pub(super) struct Bench<'a> {
     pub(super) turns: u64,
 }
 
-/// Each program with half the memory that it takes, or less.
+/// Each program with a part of the memory that it takes.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let kernel = Kernel::acquire(4 * place.scale.heap)?;

@@ -8,7 +8,7 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
-use dispatch::{Begins, Call, Direct, Hook, Outcome, Step, arm};
+use dispatch::{Call, Direct, Hook, Outcome, Step, arm};
 use std::ffi::CStr;
 use std::io::{Cursor, Write};
 use std::sync::OnceLock;
@@ -124,7 +124,7 @@ impl Hook for Counting {
         is_ours
     }
 
-    fn thread_begins(&self, _: Begins) {
+    fn thread_begins(&self) {
         BEGUN.fetch_add(1, Relaxed);
     }
 

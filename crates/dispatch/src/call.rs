@@ -25,6 +25,8 @@ pub struct Call {
     note: [u64; NOTE_WORDS],
     /// The mask that the program has while the call waits.
     temporary: Option<u64>,
+    /// Whether the hook was told that the thread waits.
+    pub(crate) is_parked: bool,
     /// What arguments point to in place of the program's: a mask, and a pointer to it.
     scratch: [u64; 3],
 }
@@ -44,6 +46,7 @@ impl Call {
             number,
             note: [0; NOTE_WORDS],
             temporary: None,
+            is_parked: false,
             scratch: [0; 3],
         }
     }

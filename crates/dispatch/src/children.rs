@@ -16,7 +16,7 @@
 
 use crate::call::Call;
 use crate::deliver;
-use crate::hook::{Begins, hook};
+use crate::hook::hook;
 use crate::signal_calls::EINVAL;
 use crate::thread::{BLOCK_BYTES, Kind, Thread};
 use crate::user;
@@ -162,6 +162,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     if waits {
         child.altstack.set(thread.altstack.get());
     }
+    hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
         // SAFETY: the block is the child's, and the frame in it one that the system made.
@@ -170,6 +171,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     if waits || !matches!(made, Ok(1..)) {
         // SAFETY: there is no child, or it has left this memory.
         unsafe { child.free() };
+        hook().thread_ends();
     }
     made
 }
@@ -182,10 +184,6 @@ extern "C" fn child_begins(frame: usize) {
     if thread.clears.get() {
         thread.actions().clear();
     }
-    hook().thread_begins(match thread.kind.get() {
-        Kind::Thread => Begins::Thread,
-        _ => Begins::Process,
-    });
     thread.dispatch();
 }
 
@@ -193,14 +191,14 @@ extern "C" fn child_begins(frame: usize) {
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;
-    if !is_group {
-        hook().thread_ends();
-    }
     let goes = match thread.kind.get() {
         Kind::Thread => !is_group,
         Kind::Sharing => true,
         Kind::Vfork => false,
     };
+    if goes {
+        hook().thread_ends();
+    }
     // SAFETY: the thread ends, and has no signal before it.
     unsafe {
         if goes && !thread.is_lent.get() {

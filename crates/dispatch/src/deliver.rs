@@ -18,7 +18,7 @@ use crate::x86_64::frame::{
     self, AUTODISARM, Context, FP_SIZE_AT, Frame, Info, NO_STACK, RED_ZONE,
 };
 use crate::x86_64::instructions::{Stage, raw_syscall};
-use std::mem::offset_of;
+use std::mem::{offset_of, take};
 
 const SYS_SECCOMP: i32 = 1;
 
@@ -156,6 +156,21 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
+/// Tells the hook that the thread is about to wait, with everything pinned.
+pub(crate) fn park(call: &mut Call) {
+    hook().parks();
+    call.is_parked = true;
+}
+
+/// Tells the hook that it goes on, if it was told; returns whether it was.
+pub(crate) fn resume(call: &mut Call) -> bool {
+    let was_parked = take(&mut call.is_parked);
+    if was_parked {
+        hook().resumes();
+    }
+    was_parked
+}
+
 /// Ends or undoes the call that a signal interrupted, so that `context` is the program's; the mask
 /// for handlers if the call had one of its own.
 ///
@@ -172,6 +187,7 @@ pub(crate) unsafe fn interrupt(
         let call = context.issue() as *mut Call;
         (&mut *call, &mut *(*call).frame())
     };
+    resume(call);
     let mut base = None;
     if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
         // A filter of the program's: its handler answers the call.
@@ -187,7 +203,7 @@ pub(crate) unsafe fn interrupt(
         base = call.temporary().filter(|_| result == -(libc::EINTR as isize));
         match hook().returned(call, Outcome::Returned(result)) {
             Step::Answer(result) => outer.set_result(result),
-            Step::Issue => outer.rewind(call.asked_number()),
+            Step::Issue | Step::Wait => outer.rewind(call.asked_number()),
         }
     }
     *context = *outer;

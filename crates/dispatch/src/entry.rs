@@ -8,11 +8,11 @@
 use crate::brief::is_brief;
 use crate::call::Call;
 use crate::children;
-use crate::deliver::{self, die, interrupt, send};
+use crate::deliver::{self, die, interrupt, park, resume, send};
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::signal_calls::{self, EINVAL};
-use crate::thread::Thread;
+use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{Context, Info};
 use crate::x86_64::instructions::{after_copy, stage};
 
@@ -69,7 +69,7 @@ unsafe fn dispatched(thread: &Thread, info: &Info, context: *mut Context) {
     let result = loop {
         match step {
             Step::Answer(result) => break result,
-            Step::Issue => match perform(thread, &mut call) {
+            Step::Issue | Step::Wait => match perform(thread, &mut call, step) {
                 Some(result) => step = hook().returned(&mut call, Outcome::Returned(result)),
                 None => return,
             },
@@ -80,7 +80,7 @@ unsafe fn dispatched(thread: &Thread, info: &Info, context: *mut Context) {
 }
 
 /// Has a call done; None if the program goes on elsewhere.
-fn perform(thread: &Thread, call: &mut Call) -> Option<isize> {
+fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
     // SAFETY: the frame of the signal that brought the call, which no one else reaches meanwhile.
     let context = unsafe { &mut *call.frame() };
@@ -108,8 +108,13 @@ fn perform(thread: &Thread, call: &mut Call) -> Option<isize> {
         _ => {
             signal_calls::tell_mask(call);
             let mask = context.mask;
+            if step == Step::Wait && thread.kind.get() == Kind::Thread {
+                park(call);
+            }
             // SAFETY: what is asked for is the program's; nothing on this stack has to be undone.
-            unsafe { call.issue_with(Some(&mask)) }
+            let result = unsafe { call.issue_with(Some(&mask)) };
+            resume(call);
+            result
         }
     })
 }
@@ -124,9 +129,13 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let mut base = None;
     let is_here = thread.is_here(context.stack_pointer());
     if is_owned(info.signal) && info.code <= 0 {
-        // SAFETY: the register is the call's in all stages.
-        let is_open = || stage(context.instruction()).is_some_and(|_| unsafe { is_open(context) });
-        if hook().sent((&raw const *info).cast(), !is_here || is_open()) {
+        // SAFETY: the register is the call's in all stages, and nobody else reaches it.
+        let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
+        let call = call.filter(|call| call.is_open());
+        let may_act = !is_here || call.is_some();
+        let parked = call.and_then(|call| resume(call).then_some(call));
+        if hook().sent((&raw const *info).cast(), may_act) {
+            parked.map(park);
             return;
         }
     }
@@ -141,7 +150,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
         let stage = stage(context.instruction());
         // SAFETY: the register is the call's in all stages.
-        let open = stage.filter(|_| is_trap || unsafe { is_open(context) });
+        let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });
         match open {
             // SAFETY: it was interrupted there.
             Some(stage) => base = unsafe { interrupt(context, stage, info) },
@@ -154,11 +163,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     send(thread, context, info, base);
 }
 
-/// Whether the call that is being issued lets signals come.
-///
-/// # Safety
-/// The context was interrupted in the instructions that issue a call.
-unsafe fn is_open(context: &Context) -> bool {
-    // SAFETY: the register has the call's address there.
-    unsafe { (*(context.issue() as *const Call)).is_open() }
+/// The call that is being issued, where the context was interrupted in the instructions that do.
+fn call_of(context: &Context) -> *mut Call {
+    context.issue() as *mut Call
 }

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 pub enum Step {
     /// It is issued, as it stands in [`Call`] by now.
     Issue,
+    /// The same, and the hook has pinned all that it may touch: see [`Hook::parks`].
+    Wait,
     /// It returns this, an error as its number below 0.
     Answer(isize),
 }
@@ -32,15 +34,6 @@ pub enum Direct {
     Held,
     /// It goes the long way, by [`Hook::call`].
     Dispatch,
-}
-
-/// What a child is that begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// A thread.
-    Thread,
-    /// A process that has its parent's memory, as by `vfork`.
-    Process,
 }
 
 /// Who sees every system call first.
@@ -114,12 +107,20 @@ pub trait Hook: Sync {
     /// Comes first in a child, before any call of its program.
     fn after_fork_in_child(&self) {}
 
-    /// Comes first on a new thread, or in a child that shares memory.
-    fn thread_begins(&self, begins: Begins) {
-        let _ = begins;
-    }
+    /// Comes right before a call of [`Step::Wait`] is issued, if signals may come meanwhile. No
+    /// code runs on this thread until [`resumes`](Self::resumes), but what the kernel does for the
+    /// call.
+    fn parks(&self) {}
 
-    /// Comes last on a thread that ends by itself. Threads that end with their process have none.
+    /// Comes first after that, as the call has returned or a signal has interrupted it.
+    fn resumes(&self) {}
+
+    /// Comes before a thread is made, or a process that shares memory, on the thread that makes it.
+    fn thread_begins(&self) {}
+
+    /// Comes last on a thread that ends by itself, and in a process that shares memory; in the
+    /// parent instead if that waits for it, or if none was made. Threads that end with their
+    /// process have none.
     fn thread_ends(&self) {}
 }
 

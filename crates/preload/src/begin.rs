@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use zmem::Arena;
+use zmem::{Arena, SAFEPOINT};
 
 /// The smallest arena that is worth its name.
 const ARENA_MIN: usize = 64 << 20;
@@ -118,6 +118,7 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     }
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };
+    SAFEPOINT.begin();
     program.measure();
     program.show();
     Ok(())

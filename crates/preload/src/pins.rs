@@ -36,23 +36,31 @@ impl Memory for ProgramMemory {
 }
 
 /// Brings the memory back that a call touches, and pins it; for good, if it is touched after the
-/// call's return.
-pub(crate) fn take(arena: &Arena, call: (usize, [usize; 6]), note: &mut Note, is_lasting: bool) {
+/// call's return. Returns whether that is all that it may touch.
+pub(crate) fn take(
+    arena: &Arena,
+    call: (usize, [usize; 6]),
+    note: &mut Note,
+    is_lasting: bool,
+) -> bool {
     let of = arena.addresses();
+    let mut is_all = true;
     calls::ranges(call.0, call.1, &ProgramMemory, &mut |range, access| {
-        let end = match access {
-            Access::Unknown => range.start.saturating_add(UNKNOWN_BYTES),
-            _ => range.end,
-        };
+        let is_known = access != Access::Unknown;
+        let end = if is_known { range.end } else { range.start.saturating_add(UNKNOWN_BYTES) };
+        is_all &= is_known;
         let part = range.start.max(of.start)..end.min(of.end);
         if part.is_empty() {
             return;
         }
         let blocks = Space::around(arena, &part);
-        if arena.pin(blocks.clone()).is_ok() && !is_lasting {
+        let is_pinned = arena.pin(blocks.clone()).is_ok();
+        is_all &= is_pinned;
+        if is_pinned && !is_lasting {
             add(note, blocks);
         }
     });
+    is_all
 }
 
 /// Unpins what was pinned for a call.

@@ -14,10 +14,10 @@ use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
 use crate::{held, local, pins};
 use calls::Special;
-use dispatch::{Begins, Call, Direct, Hook, Outcome, Step};
+use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use zmem::Arena;
+use zmem::{Arena, SAFEPOINT};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
@@ -113,13 +113,13 @@ impl Program {
         }
         local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
-        pins::take(&self.arena, (number, args), call.note(), is_lasting);
+        let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);
         if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {
             // Last: no memory that is absent is touched from here on, on another stack than this.
             self.arena.waits();
         }
-        Step::Issue
+        if is_all { Step::Wait } else { Step::Issue }
     }
 
     /// Does what is to be done when it has returned, or was given up.
@@ -209,10 +209,17 @@ impl Hook for Program {
         self.show();
     }
 
-    fn thread_begins(&self, begins: Begins) {
-        if begins == Begins::Thread {
-            self.threads.fetch_add(1, Relaxed);
-        }
+    fn parks(&self) {
+        SAFEPOINT.enter();
+    }
+
+    fn resumes(&self) {
+        SAFEPOINT.leave();
+    }
+
+    fn thread_begins(&self) {
+        SAFEPOINT.thread_begins();
+        self.threads.fetch_add(1, Relaxed);
     }
 
     fn thread_ends(&self) {
@@ -220,5 +227,6 @@ impl Hook for Program {
             // Else the process would go on as long as the library's own thread does.
             self.arena.rest();
         }
+        SAFEPOINT.enter();
     }
 }

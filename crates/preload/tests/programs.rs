@@ -100,6 +100,23 @@ fn calls_of_several_threads_are_whole() {
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
+/// Who finds all others waiting has blocks come and go with no mark before.
+#[test]
+fn threads_that_wait_find_their_memory() {
+    let place = place();
+    let program = place.compile(&sources(), "waits");
+    let program = program.to_str().unwrap();
+    let rounds = scaled(12, 600).to_string();
+    for (limit, block) in [(8, 4096), (10, 16384), (14, 65536)] {
+        let settings = format!("limit={},block={block}", limit * MB);
+        let stats = same(&place, &settings, &[program, &rounds, "4"]);
+        assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
+    }
+    let stats = same(&place, "limit=8000000,block=4096", &[program, "4", "0"]);
+    let (kept, filled) = (stats.sum("kept"), stats.sum("filled"));
+    assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
+}
+
 #[test]
 fn functions_that_are_stood_in_for_find_their_memory() {
     let place = place();

@@ -6,7 +6,8 @@
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 //!
-//! A thread that is alone stores and drops the blocks of a piece as the hand comes to it (zm-A4).
+//! A thread that is alone stores and drops the blocks of a piece as the hand comes to it (zm-A4),
+//! once those in probation are gone.
 
 use crate::clock::{Evictor, Step};
 use crate::pager::Pager;
@@ -61,7 +62,7 @@ impl Pager {
                 idle += step.passed;
                 let evict = |piece| self.evict_open(piece, most - gone, spares, alone, buf);
                 step.piece.map_or(0, evict)
-            } else if self.wants_marks(evictor, idle) {
+            } else if alone.is_none() && self.wants_marks(evictor, idle) {
                 idle += self.advance(evictor, spares);
                 continue;
             } else {

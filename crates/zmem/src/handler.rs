@@ -13,7 +13,7 @@ use crate::next_handler;
 use crate::order::Toucher;
 use crate::pager::Verdict;
 use crate::registry;
-use crate::seats::Taker;
+use crate::seats::{Seat, Taker};
 use crate::signals::{SignalMask, action_of, default_action, set_action};
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -92,7 +92,7 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
     // returns, and calls it with all signals blocked, as `next_handler::call` asks for.
     unsafe {
         let errno = *libc::__errno_location();
-        if !answer(signal, &*info, &*context.cast()) {
+        if !answer(signal, &*info, &*context.cast(), Stack::Seat) {
             next_handler::call(signal, info, context.cast());
         }
         *libc::__errno_location() = errno;
@@ -105,7 +105,8 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
 ///
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread, which runs
-/// with all signals blocked that have handlers which touch managed memory.
+/// with all signals blocked that have handlers which touch managed memory, and whose stack has
+/// 128 KiB of room: what else interrupts it finds that stack in use.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,
@@ -114,7 +115,7 @@ pub unsafe fn answer_fault(
     // SAFETY: the caller vouches for both; `errno` is this thread's.
     unsafe {
         let errno = *libc::__errno_location();
-        let is_answered = answer(signal, &*info, &*context);
+        let is_answered = answer(signal, &*info, &*context, Stack::This);
         *libc::__errno_location() = errno;
         is_answered
     }
@@ -129,8 +130,16 @@ fn instruction(context: &libc::ucontext_t) -> usize {
     address
 }
 
+/// The stack on which a fault is answered.
+enum Stack {
+    /// The handler's, which is known to have room.
+    This,
+    /// A seat's: the handler's is the program's, and may be small.
+    Seat,
+}
+
 /// Answers a fault if it is a region's. Returns whether the instruction is to be tried again.
-fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t) -> bool {
+fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
     // A process has sent the signal, or it reports broken memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
@@ -144,8 +153,12 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t) -> bo
         in_handler::set(true);
         let inside = GATE.enter();
         let mut verdict = Verdict::Resident { closings: 0 };
-        let seat = pager.seats.take(Taker::Fault);
-        seat.with_stack(|seat| verdict = pager.fault(address, Toucher::This, seat));
+        let mut seat = pager.seats.take(Taker::Fault);
+        let mut fault = |seat: &mut Seat<'_>| verdict = pager.fault(address, Toucher::This, seat);
+        match stack {
+            Stack::This => fault(&mut seat),
+            Stack::Seat => seat.with_stack(fault),
+        }
         drop(inside);
         in_handler::set(false);
         Some(verdict)

@@ -17,6 +17,8 @@ mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]
 mod queue;
 #[cfg_attr(loom, allow(dead_code))]
+mod safepoint;
+#[cfg_attr(loom, allow(dead_code))]
 mod state;
 mod sync;
 
@@ -93,6 +95,7 @@ mod all {
     pub use process::processors;
     pub use region::Region;
     pub use stats::Stats;
+    pub use threads::SAFEPOINT;
     pub use times::Histogram;
     pub use tree::{Seen, Tree};
     pub use uses::Use;

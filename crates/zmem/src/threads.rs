@@ -4,9 +4,13 @@
 //! they are about to end. The system counts all threads, from before they run until they can touch
 //! nothing any more. So where it counts one more than there are here, it is the thread that asks;
 //! and as it alone could make another, that stays so until it returns to its program.
+//!
+//! Where the program's threads tell when they wait, those that do are none that may look.
 
 use crate::kept_file::TASKS;
 use crate::process::shares_memory;
+use crate::safepoint::Safepoint;
+use crate::sync::AtomicU32;
 use rustix::fs::Stat;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -30,9 +34,21 @@ thread_local! {
     static LATER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// That no other thread may look at managed memory, until this one is back in its program.
+/// Which threads of the program run. Whoever makes, ends or suspends them tells it.
+pub static SAFEPOINT: Safepoint = Safepoint { word: AtomicU32::new(0) };
+
+/// That no other thread may look at managed memory: where threads are stopped for that, until this
+/// is dropped; else until this thread is back in its program.
 #[derive(Debug)]
 pub(crate) struct Alone(PhantomData<*const ()>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if SAFEPOINT.is_told() {
+            SAFEPOINT.go_on();
+        }
+    }
+}
 
 /// That this thread is ours.
 #[derive(Debug)]
@@ -57,6 +73,7 @@ impl Drop for OwnThread {
 /// Takes note that this is a child, with one thread.
 pub(crate) fn begin_child() {
     OWN.store(0, SeqCst);
+    SAFEPOINT.begin_child();
 }
 
 /// Threads of the process whose memory this is.
@@ -73,6 +90,9 @@ fn count() -> Option<usize> {
 /// Whether this thread is the only one that may look at managed memory, if it is known. All signals
 /// are blocked.
 pub(crate) fn alone() -> Option<Alone> {
+    if SAFEPOINT.is_told() {
+        return (!IS_OWN.get() && SAFEPOINT.try_stop()).then(|| Alone(PhantomData));
+    }
     let later = LATER.get();
     if IS_OWN.get() || later > 0 {
         LATER.set(later.saturating_sub(1));

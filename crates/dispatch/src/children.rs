@@ -168,8 +168,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
         // SAFETY: the block is the child's, and the frame in it one that the system made.
         unsafe { clone(request.number, &args, at, child_begins) }
     });
-    if waits || !matches!(made, Ok(1..)) {
-        // SAFETY: there is no child, or it has left this memory.
+    if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
+        // SAFETY: there is no child, or it has left this memory and its block to its parent.
         unsafe { child.free() };
         hook().thread_ends();
     }

@@ -28,6 +28,7 @@ mod report;
 mod settings;
 mod space;
 mod tree;
+mod waits;
 
 #[cfg(not(test))]
 dispatch::export_wrappers!();

@@ -12,6 +12,7 @@ use crate::own_thread::OWN_THREAD;
 use crate::settings::Settings;
 use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
+use crate::waits::waits;
 use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
@@ -119,7 +120,7 @@ impl Program {
             // Last: no memory that is absent is touched from here on, on another stack than this.
             self.arena.waits();
         }
-        if is_all { Step::Wait } else { Step::Issue }
+        if is_all && waits(number) { Step::Wait } else { Step::Issue }
     }
 
     /// Does what is to be done when it has returned, or was given up.

@@ -6,16 +6,17 @@
 //! ```
 //! A program whose calls do not come to us first has 0 there: nobody tells.
 
-use crate::sync::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
-    wait, wake,
-};
+use crate::sync::{AtomicU32, Ordering::*, wait, wake};
+use std::hint::spin_loop;
 
 /// The thread that is counted is alone: no other may leave its safepoint.
 const STOPPED: u32 = 1 << 31;
 /// Somebody waits to leave.
 const WAITED: u32 = 1 << 30;
+const COUNT: u32 = WAITED - 1;
+/// Looks at the word, some 10 ns each, before a wait is one by the system; and until others that
+/// run have come to a safepoint, which those that fault as often do at their next fault.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// How many threads are not at a safepoint.
 #[derive(Debug)]
@@ -43,17 +44,15 @@ impl Safepoint {
 
     /// Has this thread go on, once none is alone.
     pub fn leave(&self) {
-        let mut seen = self.word.load(Relaxed);
         loop {
+            let seen = self.look_until(|seen| seen & STOPPED == 0);
             let is_stopped = seen & STOPPED != 0;
             let next = if is_stopped { seen | WAITED } else { seen + 1 };
-            match self.word.compare_exchange_weak(seen, next, Acquire, Relaxed) {
-                Ok(_) if is_stopped => {
-                    wait(&self.word, next);
-                    seen = self.word.load(Relaxed);
-                }
-                Ok(_) => return,
-                Err(now) => seen = now,
+            let changed = self.word.compare_exchange_weak(seen, next, Acquire, Relaxed);
+            match is_stopped {
+                _ if changed.is_err() => {}
+                true => wait(&self.word, next),
+                false => return,
             }
         }
     }
@@ -74,9 +73,36 @@ impl Safepoint {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
     }
 
+    /// The same, and waits a moment for others that run: who comes here meanwhile is at a safepoint
+    /// until this thread goes on, and then has its turn.
+    pub(crate) fn stop(&self) -> bool {
+        while self.word.fetch_or(STOPPED, Relaxed) & STOPPED != 0 {
+            self.enter();
+            self.leave();
+        }
+        let is_alone = |seen| seen & COUNT == 1;
+        is_alone(self.look_until(is_alone)) || {
+            self.go_on();
+            false
+        }
+    }
+
+    /// Returns the word as soon as it is `wanted`, or after a while.
+    fn look_until(&self, wanted: impl Fn(u32) -> bool) -> u32 {
+        let mut seen = self.word.load(Acquire);
+        for _ in 0..LOOKS {
+            if wanted(seen) {
+                break;
+            }
+            spin_loop();
+            seen = self.word.load(Acquire);
+        }
+        seen
+    }
+
     /// Lets other threads leave again.
     pub(crate) fn go_on(&self) {
-        if self.word.swap(1, Release) & WAITED != 0 {
+        if self.word.fetch_and(COUNT, Release) & WAITED != 0 {
             wake(&self.word);
         }
     }

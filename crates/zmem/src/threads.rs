@@ -25,13 +25,15 @@ const CHANGE: u64 = 1 << 32;
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 /// A thread that was not alone does not ask so many times: where there are others it is one more
-/// system call.
+/// system call, or a wait.
 const ASKED_LATER: u32 = 16;
+/// So many at most, where others were waited for: it doubles each time.
+const ASKED_LATER_MAX: u32 = 64;
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// How often this thread will not ask.
-    static LATER: Cell<u32> = const { Cell::new(0) };
+    /// How often this thread will not ask, and how often after the next time in vain.
+    static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 
 /// Which threads of the program run. Whoever makes, ends or suspends them tells it.
@@ -90,17 +92,22 @@ fn count() -> Option<usize> {
 /// Whether this thread is the only one that may look at managed memory, if it is known. All signals
 /// are blocked.
 pub(crate) fn alone() -> Option<Alone> {
-    if SAFEPOINT.is_told() {
-        return (!IS_OWN.get() && SAFEPOINT.try_stop()).then(|| Alone(PhantomData));
-    }
-    let later = LATER.get();
-    if IS_OWN.get() || later > 0 {
-        LATER.set(later.saturating_sub(1));
-        return None;
-    }
-    let is_alone = is_alone();
-    LATER.set(if is_alone { 0 } else { ASKED_LATER });
-    is_alone.then_some(Alone(PhantomData))
+    let is_told = SAFEPOINT.is_told();
+    // Who has stopped others must not be killed: only whole processes are.
+    let is_never = IS_OWN.get() || is_told && shares_memory();
+    let (later, next) = LATER.get();
+    let is_alone = match later {
+        _ if is_never => false,
+        0 if is_told => SAFEPOINT.stop(),
+        0 => is_alone(),
+        _ => is_told && SAFEPOINT.try_stop(),
+    };
+    LATER.set(match later {
+        _ if is_alone => (0, ASKED_LATER),
+        0 => (next, if is_told { (2 * next).min(ASKED_LATER_MAX) } else { next }),
+        _ => (later - 1, next),
+    });
+    is_alone.then(|| Alone(PhantomData))
 }
 
 fn is_alone() -> bool {

@@ -39,7 +39,8 @@ fn install() {
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // The alternate stack of a test's thread is small.
+            action.sa_flags = libc::SA_SIGINFO;
             libc::sigfillset(&mut action.sa_mask);
             libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
             assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);

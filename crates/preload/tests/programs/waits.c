@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -184,6 +185,22 @@ static void run_another(void) {
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static int touch_some(void *argument) {
+	for (size_t page = 0; page < COLD_PAGES; page += 50)
+		((volatile uint64_t *)argument)[page * PAGE / 8 + 1] ^= 0;
+	return 0;
+}
+
+// A thread, and a process, that share this memory, and for whose end their maker waits.
+static void run_beside(void) {
+	static uint64_t stack[8192];
+	int thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;
+	CHECK(clone(touch_some, stack + 8192, thread | CLONE_VFORK, cold) > 0);
+	pid_t child = clone(touch_some, stack + 8192, CLONE_VM | SIGCHLD, cold);
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void ask(struct waiting *of, uint8_t *buffer, unsigned round) {
 	for (size_t at = 0; at < 1000; at++)
 		buffer[at] = (uint8_t)(at * 3 + round);
@@ -234,6 +251,8 @@ int main(int count, char **args) {
 			look_in_child(round);
 		if (waiting && round % 8 == 6)
 			run_another();
+		if (waiting && round % 8 == 7)
+			run_beside();
 		if (waiting && round % 4 == 1) {
 			pthread_t other;
 			uint64_t *same = calloc(2, sizeof *same);

@@ -22,7 +22,15 @@ impl Scene {
 
     /// Changes all memory, if this thread is alone. Returns whether it was.
     fn change(&self) -> bool {
-        let is_alone = self.safepoint.try_stop();
+        self.change_if(self.safepoint.try_stop())
+    }
+
+    /// The same, and waits a moment for others.
+    fn wait_and_change(&self) -> bool {
+        self.change_if(self.safepoint.stop())
+    }
+
+    fn change_if(&self, is_alone: bool) -> bool {
         if is_alone {
             // SAFETY: the pointers are loom's, which checks the accesses.
             self.memory.with_mut(|memory| unsafe { *memory += 1 });
@@ -83,6 +91,47 @@ fn loom_both_wait_and_change() {
         scene.change();
         scene.touch(0);
         changes.join().unwrap();
+        assert!(scene.change());
+    });
+}
+
+/// Each stops the other, or has its turn when that goes on; or neither is alone.
+#[test]
+fn loom_both_stop() {
+    loom::model(|| {
+        let scene = Scene::new(2);
+        let other = Arc::clone(&scene);
+        let stops = thread::spawn(move || {
+            other.touch(1);
+            other.wait_and_change();
+            other.touch(1);
+            other.safepoint.enter();
+        });
+        scene.touch(0);
+        scene.wait_and_change();
+        scene.touch(0);
+        stops.join().unwrap();
+        assert!(scene.wait_and_change(), "the other has ended");
+        assert_eq!(scene.safepoint.word.load(Relaxed), 1);
+    });
+}
+
+/// One that gives up lets those go on who came back from a call meanwhile.
+#[test]
+fn loom_a_stop_in_vain() {
+    loom::model(|| {
+        let scene = Scene::new(2);
+        let other = Arc::clone(&scene);
+        let waits = thread::spawn(move || {
+            other.wait_in_a_call();
+            other.touch(1);
+            other.wait_in_a_call();
+            other.touch(1);
+            other.safepoint.enter();
+        });
+        scene.wait_and_change();
+        scene.touch(0);
+        waits.join().unwrap();
         assert!(scene.change());
     });
 }

@@ -14,7 +14,7 @@ const STOPPED: u32 = 1 << 31;
 /// Somebody waits to leave.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
-/// Looks at the word, some 10 ns each, before a wait is one by the system; and until others that
+/// Looks at the word, some 25 ns each, before a wait is one by the system; and until others that
 /// run have come to a safepoint, which those that fault as often do at their next fault.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 

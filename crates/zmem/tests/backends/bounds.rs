@@ -136,7 +136,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
         ];
         let most = match (is_long(), backend) {
             (true, _) => all.len(),
-            (false, BackendKind::Signal) => 3,
+            (false, BackendKind::Signal) => 2,
             _ => 1,
         };
         // Each block may be a mapping.

@@ -132,7 +132,7 @@ fn holes_are_filled_beside_eviction() {
             let adders = [0, 1, 2].map(|own| {
                 let pages = &pages;
                 scope.spawn(move || {
-                    for round in 0..scaled(8, 20) as u64 {
+                    for round in 0..scaled(4, 20) as u64 {
                         for page in pages.iter().skip(own % 2).step_by(1 + own) {
                             assert!(page[own].fetch_add(1, Relaxed) == round, "of {own}");
                         }

@@ -156,6 +156,11 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
+/// The call that is being issued, where the context was interrupted in the instructions that do.
+pub(crate) fn call_of(context: &Context) -> *mut Call {
+    context.issue() as *mut Call
+}
+
 /// Tells the hook that the thread is about to wait, with everything pinned.
 pub(crate) fn park(call: &mut Call) {
     hook().parks();
@@ -184,7 +189,7 @@ pub(crate) unsafe fn interrupt(
     // SAFETY: the register has the call's address at each of these instructions, and the frame of
     // the signal that brought it lies above; neither is looked at by what was interrupted again.
     let (call, outer) = unsafe {
-        let call = context.issue() as *mut Call;
+        let call = call_of(context);
         (&mut *call, &mut *(*call).frame())
     };
     resume(call);

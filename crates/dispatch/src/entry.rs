@@ -8,7 +8,7 @@
 use crate::brief::is_brief;
 use crate::call::Call;
 use crate::children;
-use crate::deliver::{self, die, interrupt, park, resume, send};
+use crate::deliver::{self, call_of, die, interrupt, park, resume, send};
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::signal_calls::{self, EINVAL};
@@ -161,9 +161,4 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         }
     }
     send(thread, context, info, base);
-}
-
-/// The call that is being issued, where the context was interrupted in the instructions that do.
-fn call_of(context: &Context) -> *mut Call {
-    context.issue() as *mut Call
 }

@@ -54,85 +54,80 @@ impl Scene {
     }
 }
 
+/// Has a thread do `this` while another, which ends then, does `other`: in the end one is counted,
+/// and is alone.
+fn beside(this: fn(&Scene), other: fn(&Scene)) {
+    loom::model(move || {
+        let scene = Scene::new(2);
+        let others = Arc::clone(&scene);
+        let ends = thread::spawn(move || {
+            other(&others);
+            others.safepoint.enter();
+        });
+        this(&scene);
+        ends.join().unwrap();
+        assert!(scene.change() && scene.wait_and_change(), "the other has ended");
+        assert_eq!(scene.safepoint.word.load(Relaxed), 1);
+    });
+}
+
 /// Nobody touches memory while a thread is alone, and who waits for that goes on.
 #[test]
 fn loom_a_wait_against_changes() {
-    loom::model(|| {
-        let scene = Scene::new(2);
-        let other = Arc::clone(&scene);
-        let waits = thread::spawn(move || {
-            other.touch(1);
-            other.wait_in_a_call();
-            other.touch(1);
-            other.safepoint.enter();
-        });
+    let this = |scene: &Scene| {
         scene.touch(0);
         scene.change();
         scene.change();
-        waits.join().unwrap();
-        assert!(scene.change(), "the other has ended");
-        assert_eq!(scene.safepoint.word.load(Relaxed), 1);
+    };
+    beside(this, |scene| {
+        scene.touch(1);
+        scene.wait_in_a_call();
+        scene.touch(1);
     });
 }
 
 /// Each of two may find itself alone, and wakes the other.
 #[test]
 fn loom_both_wait_and_change() {
-    loom::model(|| {
-        let scene = Scene::new(2);
-        let other = Arc::clone(&scene);
-        let changes = thread::spawn(move || {
-            other.wait_in_a_call();
-            other.change();
-            other.touch(1);
-            other.safepoint.enter();
-        });
+    let this = |scene: &Scene| {
         scene.wait_in_a_call();
         scene.change();
         scene.touch(0);
-        changes.join().unwrap();
-        assert!(scene.change());
+    };
+    beside(this, |scene| {
+        scene.wait_in_a_call();
+        scene.change();
+        scene.touch(1);
     });
 }
 
 /// Each stops the other, or has its turn when that goes on; or neither is alone.
 #[test]
 fn loom_both_stop() {
-    loom::model(|| {
-        let scene = Scene::new(2);
-        let other = Arc::clone(&scene);
-        let stops = thread::spawn(move || {
-            other.touch(1);
-            other.wait_and_change();
-            other.touch(1);
-            other.safepoint.enter();
-        });
+    let this = |scene: &Scene| {
         scene.touch(0);
         scene.wait_and_change();
         scene.touch(0);
-        stops.join().unwrap();
-        assert!(scene.wait_and_change(), "the other has ended");
-        assert_eq!(scene.safepoint.word.load(Relaxed), 1);
+    };
+    beside(this, |scene| {
+        scene.touch(1);
+        scene.wait_and_change();
+        scene.touch(1);
     });
 }
 
 /// One that gives up lets those go on who came back from a call meanwhile.
 #[test]
 fn loom_a_stop_in_vain() {
-    loom::model(|| {
-        let scene = Scene::new(2);
-        let other = Arc::clone(&scene);
-        let waits = thread::spawn(move || {
-            other.wait_in_a_call();
-            other.touch(1);
-            other.wait_in_a_call();
-            other.touch(1);
-            other.safepoint.enter();
-        });
+    let this = |scene: &Scene| {
         scene.wait_and_change();
         scene.touch(0);
-        waits.join().unwrap();
-        assert!(scene.change());
+    };
+    beside(this, |scene| {
+        scene.wait_in_a_call();
+        scene.touch(1);
+        scene.wait_in_a_call();
+        scene.touch(1);
     });
 }
 

@@ -81,7 +81,7 @@ fn grow() {
 
 #[test]
 fn malloc() {
-    let figures = figures("malloc", "4M", "500");
+    let figures = figures("malloc", "4M", "100");
     for figure in [
         "store and free/our pool",
         "store and free/glibc malloc",
@@ -120,7 +120,7 @@ fn pause() {
 
 #[test]
 fn slab() {
-    let figures = figures("slab", "1M", "20");
+    let figures = figures("slab", "1M", "5");
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, linked-bufctl"), 112.0);
     assert_eq!(value(&figures, "kmalloc-32/objects per slab, stack-u32"), 113.0);
     for what in ["one thread/64 bytes", "freed by another thread/512 bytes"] {

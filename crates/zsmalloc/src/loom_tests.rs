@@ -216,7 +216,7 @@ fn loom_core_pin_against_move() {
 #[test]
 fn loom_core_free_against_compaction() {
     model(
-        4,
+        slow(4),
         Scene::two_half_full,
         [
             |scene| {
@@ -403,7 +403,7 @@ fn loom_core_release_against_store_at_the_limit() {
 #[test]
 fn loom_core_two_compactions_against_read() {
     model(
-        3,
+        slow(3),
         Scene::two_half_full,
         [
             |scene| {

@@ -144,7 +144,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
         let (bytes, limit) = match is_small {
             true => (48, 20),
             false if is_long() => (160, 64),
-            false => (96, 40),
+            false => (64, 32),
         };
         for &(block, threads) in &all[..most] {
             let limit = (limit * MIB) as u64;

@@ -99,7 +99,7 @@ fn faults_do_without_the_heap() {
                 ..Options::default()
             };
             let mut region = Region::new(16 * MIB, options).unwrap();
-            use_all(&mut region, scaled(2, 3));
+            use_all(&mut region, scaled(1, 3));
             // A child has no thread that evicts: its faults make room themselves.
             in_child(|| {
                 if !is_signal(backend) {

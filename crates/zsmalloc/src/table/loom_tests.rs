@@ -78,9 +78,12 @@ fn ends(table: &Table, expected: &[(u32, u64)]) {
 
 #[test]
 fn loom_table_reader_against_conversion() {
-    model(3, sparse, [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))], |table| {
-        ends(table, &[(0, 1), (1, 2)])
-    });
+    model(
+        slow(3),
+        sparse,
+        [tidy, |table| assert_eq!((get(table, 1), get(table, 0)), (2, 1))],
+        |table| ends(table, &[(0, 1), (1, 2)]),
+    );
 }
 
 #[test]
@@ -144,14 +147,14 @@ fn loom_table_two_conversions_in_turn() {
         tidy(table);
         tidy(table);
     };
-    model(4, sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
+    model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
 /// A leaf goes while an entry of it is looked for, and made.
 #[test]
 fn loom_table_removal_against_making() {
     model(
-        3,
+        slow(3),
         empty,
         [tidy, |table| {
             assert_eq!(get(table, 2), 0);
@@ -183,7 +186,7 @@ fn loom_table_two_makers() {
 #[test]
 fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
-    model(3, hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
+    model(slow(3), hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
 /// Given up, it leaves no copies; the next pass does it.
@@ -279,7 +282,7 @@ fn loom_table_two_claims_against_removal() {
         set(table, 0, 1);
         clear(table, 0);
     };
-    model(2, before, [tidy, claim, claim], |table| {
+    model(slow(2), before, [tidy, claim, claim], |table| {
         table.check();
         assert!(get(table, 0) <= 1);
     });

@@ -25,6 +25,7 @@ mod pieces;
 mod pins;
 mod program;
 mod report;
+mod robust;
 mod settings;
 mod space;
 mod tree;

@@ -43,24 +43,29 @@ pub(crate) fn take(
     note: &mut Note,
     is_lasting: bool,
 ) -> bool {
-    let of = arena.addresses();
     let mut is_all = true;
     calls::ranges(call.0, call.1, &ProgramMemory, &mut |range, access| {
         let is_known = access != Access::Unknown;
         let end = if is_known { range.end } else { range.start.saturating_add(UNKNOWN_BYTES) };
         is_all &= is_known;
-        let part = range.start.max(of.start)..end.min(of.end);
-        if part.is_empty() {
-            return;
-        }
-        let blocks = Space::around(arena, &part);
-        let is_pinned = arena.pin(blocks.clone()).is_ok();
-        is_all &= is_pinned;
-        if is_pinned && !is_lasting {
-            add(note, blocks);
-        }
+        is_all &= hold(arena, note, range.start..end, is_lasting);
     });
     is_all
+}
+
+/// Brings memory back, and pins it: see [`take`]. Returns false if it can't be.
+pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
+    let of = arena.addresses();
+    let part = range.start.max(of.start)..range.end.min(of.end);
+    if part.is_empty() {
+        return true;
+    }
+    let blocks = Space::around(arena, &part);
+    let is_pinned = arena.pin(blocks.clone()).is_ok();
+    if is_pinned && !is_lasting {
+        add(note, blocks);
+    }
+    is_pinned
 }
 
 /// Unpins what was pinned for a call.

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{held, local, pins};
+use crate::{held, local, pins, robust};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -111,6 +111,10 @@ impl Program {
             }
             libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
             _ => {}
+        }
+        let ends = [libc::SYS_exit, libc::SYS_exit_group, libc::SYS_execve, libc::SYS_execveat];
+        if ends.contains(&(number as i64)) {
+            robust::pin(&self.arena, call.note());
         }
         local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));

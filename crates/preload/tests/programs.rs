@@ -117,6 +117,15 @@ fn threads_that_wait_find_their_memory() {
     assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
 }
 
+/// The kernel finds the mutexes of a thread that ends, wherever they are.
+#[test]
+fn who_waits_for_a_thread_that_has_ended_is_told() {
+    let place = place();
+    let program = place.compile(&sources(), "robust");
+    let stats = same(&place, "limit=10000000,block=4096", &[program.to_str().unwrap()]);
+    assert!(stats.sum("evicted") > 10_000, "{}", stats.sum("evicted"));
+}
+
 #[test]
 fn functions_that_are_stood_in_for_find_their_memory() {
     let place = place();

@@ -11,13 +11,11 @@ use zmem::Figures;
 impl Program {
     /// Says, once in a tree, that the limit can't be kept.
     pub(crate) fn say_if_lost(&self) {
-        if self.arena.take_lost() {
-            let stats = self.arena.stats();
-            let all = self.tree.as_ref().map_or(stats.held_max, |file| file.tree.held_max());
-            let (limit, all) = (stats.limit.unwrap_or(0) >> 10, all >> 10);
+        if let Some(stays) = self.arena.take_lost() {
+            let (limit, stays) = (self.arena.stats().limit.unwrap_or(0) >> 10, stays >> 10);
             say(&format_args!(
                 "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
-                 takes {all} KiB by now; give a larger --limit"
+                 takes {stays} KiB by now; the program goes on above it; give a larger --limit"
             ));
         }
     }

@@ -24,7 +24,7 @@ use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
-use zram::Device;
+use zram::{Device, MmStat};
 
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +213,12 @@ impl Pager {
     /// Takes account of what the device takes by now, and of what waits for it.
     pub(crate) fn weigh_device(&self) {
         self.limit.set_device(self.device_bytes() + self.storer.bytes());
+        if let Some(member) = &self.limit.member {
+            let MmStat { mem_used_total, compr_data_size, .. } = self.device.mm_stat();
+            let moved = self.device.compaction_stat().moved_bytes;
+            let room = mem_used_total.saturating_sub(compr_data_size);
+            member.note_pool(mem_used_total, room, self.device.freed_bytes() + moved);
+        }
     }
 
     /// Does so, and takes note of the most that it stored.

@@ -2,20 +2,22 @@
 //! has done; see `layout`.
 //!
 //! ```text
-//!   slot:  | process | held | may go | waits | wanted |
+//!   slot:  | process | held | may go | waits | wanted | changed | inherited | parent |
 //!   process: 0 free, `CLEARED` while it becomes so
+//!   changed, inherited, parent: see `inherited`
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
 //! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
+mod inherited;
 mod layout;
 mod member;
 mod share;
+mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
-use crate::poke::poke;
 pub use layout::Seen;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
 pub(crate) use member::Member;
@@ -26,7 +28,6 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Between two looks for processes that are gone lies so much time, in milliseconds.
 const LOOK_TIME: u64 = 20;
 const NONE: usize = usize::MAX;
-const POKING: u64 = 1 << 32;
 
 /// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
 /// regions or arenas with it (one, as a rule); a child of `fork` has a place of its own.
@@ -103,9 +104,10 @@ impl Tree {
     /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
     fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
-        for slot in self.in_use().filter(|nth| *nth != own).map(|nth| self.slot(nth)) {
+        for nth in self.in_use().filter(|nth| *nth != own) {
+            let slot = self.slot(nth);
             if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
-                let held = slot.held.load(Relaxed);
+                let held = self.held(nth);
                 sum.held += held;
                 sum.may_go += slot.may_go.load(Relaxed);
                 sum.large += u64::from(held >= much);
@@ -141,10 +143,11 @@ impl Tree {
         }
     }
 
-    /// Says that the process of a slot holds nothing, and does not wait.
-    fn hush(&self, nth: usize) {
+    /// Says that the process of a slot holds nothing, and does not wait. Returns its `changed`.
+    fn hush(&self, nth: usize) -> u64 {
         let Slot { held, may_go, waits, wanted, .. } = self.slot(nth);
         [held, may_go, waits, wanted].iter().for_each(|word| word.store(0, Relaxed));
+        self.renew(nth)
     }
 
     /// Frees the slots of processes that are gone.
@@ -157,26 +160,8 @@ impl Tree {
         }
     }
 
-    /// Pokes the process that waits for another one and holds most above `share`.
-    fn poke_idle(&self, share: u64) {
-        let held = |nth: usize| {
-            let slot = self.slot(nth);
-            let may_be = slot.waits.load(Relaxed) != 0 && slot.may_go.load(Relaxed) > 0;
-            Some(slot.held.load(Relaxed)).filter(|held| may_be && *held > share)
-        };
-        let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
-        let Some((_, nth)) = most else { return };
-        let Slot { process, waits, .. } = self.slot(nth);
-        let thread = waits.load(Relaxed);
-        let is_free = thread != 0 && thread & POKING == 0;
-        // It does not go on before the signal is with it: see `Member::waited`.
-        if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
-            poke(process.load(Acquire) as i32, thread as i32);
-            let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
-        }
-    }
-
-    /// Does so unless it was done a moment ago. `now` is in milliseconds; whether it did.
+    /// Frees the slots of processes that are gone, unless it was done a moment ago. `now` is in
+    /// milliseconds. Returns whether it did.
     fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);
         let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;

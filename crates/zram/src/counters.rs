@@ -40,6 +40,7 @@ impl Counter {
 pub(crate) struct Shard {
     slots: Counter,
     bytes: Counter,
+    freed: Counter,
     same: Counter,
     raw: Counter,
     raw_ever: Counter,
@@ -80,6 +81,7 @@ impl Shard {
     pub(crate) fn changed(&self, old: Weight, new: Weight) {
         self.slots.add(new.slots - old.slots);
         self.bytes.add(new.bytes - old.bytes);
+        self.freed.add(old.bytes);
         self.same.add(new.same - old.same);
         self.raw.add(new.raw - old.raw);
         self.raw_ever.add(new.raw);
@@ -154,6 +156,11 @@ impl Counters {
             huge_pages_since: self.sum(|shard| &shard.raw_ever),
             ..MmStat::default()
         }
+    }
+
+    /// Bytes after compression that were freed, or overwritten.
+    pub(crate) fn freed(&self) -> u64 {
+        self.sum(|shard| &shard.freed)
     }
 
     pub(crate) fn io_stat(&self) -> IoStat {

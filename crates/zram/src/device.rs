@@ -372,6 +372,12 @@ impl Device {
         }
     }
 
+    /// Returns how many bytes, after compression, were freed or overwritten since the device was
+    /// made.
+    pub fn freed_bytes(&self) -> u64 {
+        self.table.counters.freed()
+    }
+
     /// Returns the kernel's `io_stat`.
     pub fn io_stat(&self) -> IoStat {
         let stat = self.table.counters.io_stat();

@@ -20,6 +20,12 @@ const DEFAULT_PERCENT: u8 = 85;
 /// it executes; all of these processes together keep the limit. Only dynamically linked programs
 /// for x86-64 that use glibc can be run so, and neither Go nor Java yet.
 ///
+/// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
+/// above it, and a line on standard error says so, once. Of a parent and its children each counts
+/// what it has; compressed memory that they still share counts once. The least limit is some 2 MiB
+/// with blocks of 4 KiB and lz4, and 10 MiB with 64 KiB and zstd: where it is less, the program is
+/// not run, and the message says what it takes.
+///
 /// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
 /// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 /// SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.

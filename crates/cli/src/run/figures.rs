@@ -26,8 +26,8 @@ pub(crate) struct Figures {
     processes: Vec<Line>,
     /// What they come to together.
     sum: Line,
-    /// The most that all of them held at a time, those that a signal ended too. Pages that parents
-    /// and children share are counted for each.
+    /// The most that all of them held at a time, those that a signal ended too. Resident pages
+    /// that parents and children share are counted for each.
     tree_held_max: u64,
     /// Whether they hold more than the limit has room for, if they still run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,11 +170,13 @@ impl Figures {
     fn together(&self) -> String {
         let most = human(self.tree_held_max);
         let Some(is_short) = self.is_short else {
-            return format!("together at most {most}, shared pages for each\n");
+            return format!("together at most {most}, shared resident pages for each\n");
         };
         let [held, limit] = ["tree_held", "limit"].map(|name| human(number(&self.sum, name)));
         let short = if is_short { "; short of room" } else { "" };
-        format!("together {held} of {limit}, at most {most}, shared pages for each{short}\n")
+        format!(
+            "together {held} of {limit}, at most {most}, shared resident pages for each{short}\n"
+        )
     }
 }
 
@@ -228,7 +230,7 @@ mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             (lines.len(), lines[4], lines[5]),
-            (6, "signal: why", "together at most 10.0 MiB, shared pages for each"),
+            (6, "signal: why", "together at most 10.0 MiB, shared resident pages for each"),
             "{table}"
         );
         assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
@@ -252,9 +254,9 @@ mod tests {
             assert!(table.contains(part), "{part}: {table}");
         }
         assert!(!table.contains("peak resident"), "{table}");
-        let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB, shared pages for each";
+        let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB, shared resident pages for each";
         assert!(table.ends_with(&format!("{last}; short of room\n")), "{table}");
-        assert!(live(line, false).ends_with("shared pages for each\n"));
+        assert!(live(line, false).ends_with("shared resident pages for each\n"));
         let odd = line.replace("sort", "\\u001b[2J\\nall");
         assert!(live(&odd, true).contains(" \u{fffd}[2J\u{fffd}all "), "{}", live(&odd, true));
         assert_eq!(live("", false), "no process has begun, or all have ended\n");

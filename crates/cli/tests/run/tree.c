@@ -16,7 +16,7 @@
 #define WORDS (4096 / sizeof(uint64_t))
 
 // Behind these words of the shared file come figures of what processes have done.
-#define SLOTS_END (8 + 5 * 510)
+#define SLOTS_END (8 + 8 * 510)
 
 static size_t pages;
 
@@ -62,7 +62,7 @@ static int processes(void) {
 	uint64_t *words = mmap(0, facts.st_size, PROT_READ, MAP_SHARED, shared(), 0);
 	CHECK(words != MAP_FAILED);
 	int count = 0;
-	for (off_t nth = 8; nth < SLOTS_END; nth += 5)
+	for (off_t nth = 8; nth < SLOTS_END; nth += 8)
 		count += words[nth] != 0;
 	munmap(words, facts.st_size);
 	return count;
@@ -191,6 +191,30 @@ int main(int count, char **args) {
 			wait_for(start(program, "hold", "1"), 0);
 			CHECK(processes() == 1);
 		}
+	} else if (!strcmp(mode, "share")) {
+		uint64_t *memory = filled(mib);
+		int ends[2];
+		char end;
+		CHECK(pipe(ends) == 0);
+		pid_t children[2];
+		for (int nth = 0; nth < 2; nth++) {
+			children[nth] = fork();
+			if (children[nth] == 0) {
+				close(ends[1]);
+				CHECK(read(ends[0], &end, 1) == 0);
+				// The last one has it by itself by now.
+				usleep(nth * 100000);
+				if (nth == 1)
+					check(memory);
+				_exit(0);
+			}
+		}
+		for (size_t page = 0; page < pages; page += 64)
+			CHECK(memory[page * WORDS] == word(page, 0));
+		close(ends[1]);
+		for (int nth = 0; nth < 2; nth++)
+			wait_for(children[nth], 0);
+		check(memory);
 	} else if (!strcmp(mode, "stay")) {
 		uint64_t *memory = filled(mib);
 		check(memory);

@@ -58,10 +58,10 @@ impl Arena {
         self.weigh_process();
     }
 
-    /// Returns whether it was found that the limit can't be kept, as what is left can't go. Of all
-    /// processes one is told so, once.
-    pub fn take_lost(&self) -> bool {
-        self.calls.pager.limit.member.as_ref().is_some_and(Member::take_lost)
+    /// Returns the bytes of all processes that can't go, if it was found that the limit can't be
+    /// kept. Of all processes one is told so, once.
+    pub fn take_lost(&self) -> Option<u64> {
+        self.calls.pager.limit.member.as_ref().and_then(Member::take_lost)
     }
 
     /// Returns its figures, and what this process holds for its tree.

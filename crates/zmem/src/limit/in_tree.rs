@@ -128,12 +128,13 @@ impl Limit {
         if member.note_short(is_short, limit) {
             all = self.sum(member, limit);
         }
-        let beyond = all.held.saturating_sub(all.may_go).saturating_sub(limit);
+        let stays = all.held.saturating_sub(all.may_go);
+        let beyond = stays.saturating_sub(limit);
         if beyond / all.large != self.beyond() {
             self.beyond.store(beyond / all.large, Relaxed);
         }
         if beyond > limit / LOST_SHARE {
-            member.note_lost();
+            member.note_lost(stays);
         }
         all
     }

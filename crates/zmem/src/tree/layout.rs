@@ -1,21 +1,22 @@
 //! Where what lies in the memory that processes share, and how it is read by who has no part in it.
 //!
 //! ```text
-//!   | head: 8 words | slots: 5 words each | rows: 64 words each |    slot n and row n are of one
+//!   | head: 8 words | slots: 8 words each | rows: 64 words each |    slot n and row n are of one
 //!   head: | magic, most held, used, is short, looked at, space, is told, - |
-//!   slot: | process | held | may go | waits | wanted |               process
+//!   slot: | process | held | may go | waits | wanted | changed | inherited | parent |      process
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. Who adds up what is held reads slots alone: they lie
 //! close together, and a row's memory is there once it was written.
 
+use super::inherited::shared_bytes;
 use crate::figures::{self, Figures};
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr3");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr4");
 pub(super) const HEAD: usize = 8;
-pub(super) const SLOT: usize = 5;
+pub(super) const SLOT: usize = 8;
 pub(super) const ROW: usize = figures::WORDS;
-/// With them the head and the slots are 20 KiB.
+/// With them the head and the slots are 32 KiB.
 const SLOTS: usize = 510;
 /// A slot that becomes free is of this process.
 pub(super) const CLEARED: u64 = u64::MAX;
@@ -51,6 +52,11 @@ pub(super) struct Slot<'a, T> {
     pub(super) waits: &'a T,
     /// When it last found no room, in milliseconds.
     pub(super) wanted: &'a T,
+    /// What is no more as it was in pages that its children share: see `inherited`.
+    pub(super) changed: &'a T,
+    pub(super) inherited: &'a T,
+    /// The number of its parent's slot and 1, where it shares some of its pages.
+    pub(super) parent: &'a T,
 }
 
 impl<'a, T> Parts<'a, T> {
@@ -73,8 +79,10 @@ impl<'a, T> Head<'a, T> {
 }
 
 impl<'a, T> Slot<'a, T> {
-    pub(super) fn of([process, held, may_go, waits, wanted]: &'a [T; SLOT]) -> Self {
-        Slot { process, held, may_go, waits, wanted }
+    pub(super) fn of(
+        [process, held, may_go, waits, wanted, changed, inherited, parent]: &'a [T; SLOT],
+    ) -> Self {
+        Slot { process, held, may_go, waits, wanted, changed, inherited, parent }
     }
 }
 
@@ -114,7 +122,10 @@ impl Seen {
             }
             // A row may be left of one that had the slot before.
             let said = Some(Figures::of_words(row)).filter(|row| row.process == *slot.process);
-            let (process, tree_held) = (*slot.process, *slot.held);
+            let parent = (*slot.parent as usize).checked_sub(1).and_then(|nth| slots.get(nth));
+            let shared =
+                parent.map_or(0, |parent| shared_bytes(*slot.inherited, *Slot::of(parent).changed));
+            let (process, tree_held) = (*slot.process, slot.held.saturating_sub(shared));
             Some(Figures { process, tree_held, ..said.unwrap_or_default() })
         };
         let used = usize::try_from(*head.used).unwrap_or(usize::MAX);

@@ -1,16 +1,14 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::{NONE, POKING, Slot, Sum, Tree};
+use super::inherited::Pool;
+use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 /// So often something comes between two samples.
 const SAMPLE: usize = 256;
-/// Looks in vain after which who pokes counts as killed.
-const POKE_LOOKS: usize = 100_000;
-
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -29,8 +27,9 @@ pub(crate) struct Member {
     before: Figures,
     /// Whether it is in another space of numbers than the tree.
     is_foreign: AtomicBool,
-    /// Whether it is to be told that the limit can't be kept.
-    is_told: AtomicBool,
+    /// What of all can't go, if it is to be told that this passes the limit; 0: it is not.
+    lost: AtomicU64,
+    pub(super) pool: Pool,
 }
 
 impl Member {
@@ -54,7 +53,8 @@ impl Member {
             is_hushed: false.into(),
             before: Figures::default(),
             is_foreign: false.into(),
-            is_told: false.into(),
+            lost: 0.into(),
+            pool: Pool::default(),
         }
     }
 
@@ -66,17 +66,21 @@ impl Member {
         if self.is_in() && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
         }
-        match self.is_foreign.load(Relaxed) {
-            true => self.slot.store(NONE, Relaxed),
-            false => self.begin(),
+        if self.is_foreign.load(Relaxed) {
+            return self.slot.store(NONE, Relaxed);
         }
+        let (parent, inherited) = (self.slot.load(Relaxed), self.pool.inherited());
+        self.begin();
+        self.tree.set_parent(self.slot.load(Relaxed), parent, inherited);
     }
 
     /// Takes a slot: for a process that begins.
     fn begin(&self) {
         let process = own_number();
         self.process.store(process, Relaxed);
-        self.slot.store(self.tree.take(process).unwrap_or(NONE), Relaxed);
+        let nth = self.tree.take(process);
+        nth.inspect(|nth| self.pool.begin(self.tree.renew(*nth)));
+        self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
     /// Gives the slot back.
@@ -94,7 +98,7 @@ impl Member {
     pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
-            self.tree.hush(self.slot.load(Relaxed));
+            self.pool.begin(self.tree.hush(self.slot.load(Relaxed)));
             done.inspect(|done| self.show(&Figures::default().after(done)));
         }
     }
@@ -111,8 +115,14 @@ impl Member {
     }
 
     /// Returns the slot, unless it is that of a process whose memory this one shares.
-    fn own_slot(&self) -> Option<Slot<'_>> {
+    pub(super) fn own_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|_| self.process.load(Relaxed) == own_number())
+    }
+
+    /// Returns the slot, unless others took this process to be gone, as one is seen whose first
+    /// thread has ended.
+    fn kept_slot(&self) -> Option<Slot<'_>> {
+        self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
 
     /// Returns whether this process has a slot.
@@ -120,22 +130,29 @@ impl Member {
         self.slot.load(Relaxed) != NONE
     }
 
-    /// Returns what this process holds, where its pager counts `counted`.
-    pub(crate) fn held(&self, counted: u64) -> u64 {
+    /// Returns what this process has, where its pager counts `counted`.
+    fn all(&self, counted: u64) -> u64 {
         counted.saturating_add_signed(self.beside.load(Relaxed))
+    }
+
+    /// Returns what it holds: what it shares with its parent counts there.
+    pub(crate) fn held(&self, counted: u64) -> u64 {
+        let shared = self.slot().map_or(0, |_| self.tree.shared(self.slot.load(Relaxed)));
+        self.all(counted).saturating_sub(shared)
     }
 
     /// Says what this process holds.
     pub(crate) fn publish(&self, counted: u64, may_go: u64) {
-        let Some(slot) = self.slot() else { return };
-        if slot.process.load(Relaxed) != self.process.load(Relaxed) {
-            // Others took it to be gone, as one is seen whose first thread has ended.
-            return self.slot.store(NONE, Relaxed);
-        }
+        let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
         if !self.is_hushed.load(Relaxed) {
-            slot.held.store(self.held(counted), Relaxed);
-            slot.may_go.store(may_go.min(self.held(counted)), Relaxed);
+            slot.held.store(self.all(counted), Relaxed);
+            slot.may_go.store(may_go.min(self.all(counted)), Relaxed);
         }
+    }
+
+    /// Says what became of the pages of its pool: see [`Pool::note`].
+    pub(crate) fn note_pool(&self, pages: u64, room: u64, gone: u64) {
+        self.pool.note(self.kept_slot(), pages, room, gone);
     }
 
     /// Returns whether the system's coarse clock has gone on since a thread last asked.
@@ -147,7 +164,7 @@ impl Member {
     /// Has others see what this process has done.
     pub(crate) fn show(&self, figures: &Figures) {
         let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
-        if self.slot().is_some_and(|slot| slot.process.load(Relaxed) == process) {
+        if self.kept_slot().is_some() {
             self.tree.show(nth, &Figures { process, ..figures.clone() });
         }
     }
@@ -157,7 +174,7 @@ impl Member {
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         sum.held += self.held(counted);
-        sum.may_go += may_go.min(self.held(counted));
+        sum.may_go += may_go.min(self.all(counted));
         sum.large += 1;
         raise(self.tree.head().peak, sum.held);
         sum
@@ -189,42 +206,17 @@ impl Member {
         has_looked
     }
 
-    /// Says whether this thread is about to wait for a process, and may be poked.
-    pub(crate) fn waits(&self) {
-        if let Some(slot) = self.own_slot() {
-            let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
-        }
+    /// Says that the limit can't be kept, as so much can't go.
+    pub(crate) fn note_lost(&self, stays: u64) {
+        self.lost.store(stays, Relaxed);
     }
 
-    /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
-    pub(crate) fn waited(&self) {
-        let thread = own_thread();
-        let waits = self.slot().map(|slot| slot.waits);
-        let Some(waits) = waits.filter(|waits| waits.load(Relaxed) & !POKING == thread) else {
-            return;
-        };
-        for _ in 0..POKE_LOOKS {
-            if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
-        // It comes at the end of a system call.
-        std::thread::yield_now();
-    }
-
-    /// Says that the limit can't be kept.
-    pub(crate) fn note_lost(&self) {
-        self.is_told.store(true, Relaxed);
-    }
-
-    /// Returns whether it was found, since this was last asked, that the limit can't be kept, and
-    /// no other process has said so.
-    pub(crate) fn take_lost(&self) -> bool {
-        self.is_told.load(Relaxed)
-            && self.is_told.swap(false, Relaxed)
-            && self.tree.head().is_told.swap(1, Relaxed) == 0
+    /// Returns how much can't go if it was found, since this was last asked, that the limit can't
+    /// be kept, and no other process has said so.
+    pub(crate) fn take_lost(&self) -> Option<u64> {
+        let is_noted = self.lost.load(Relaxed) != 0;
+        let stays = if is_noted { self.lost.swap(0, Relaxed) } else { 0 };
+        (stays != 0 && self.tree.head().is_told.swap(1, Relaxed) == 0).then_some(stays)
     }
 }
 
@@ -236,10 +228,6 @@ impl Drop for Member {
 
 pub(super) fn own_number() -> u64 {
     rustix::process::getpid().as_raw_nonzero().get() as u64
-}
-
-fn own_thread() -> u64 {
-    rustix::thread::gettid().as_raw_nonzero().get() as u64
 }
 
 pub(super) fn milliseconds() -> u64 {

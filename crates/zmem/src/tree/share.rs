@@ -5,7 +5,7 @@
 //! ```
 
 use super::member::milliseconds;
-use super::{Member, Slot, Tree};
+use super::{Member, Tree};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A process that found no room wants some for so long, in milliseconds.
@@ -43,8 +43,7 @@ impl Tree {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in self.in_use().filter(|nth| *nth != own) {
             // A slot that is free holds nothing, and wants nothing.
-            let Slot { held, wanted, .. } = self.slot(nth);
-            let (held, wanted) = (held.load(Relaxed), wanted.load(Relaxed));
+            let (held, wanted) = (self.held(nth), self.slot(nth).wanted.load(Relaxed));
             let wants = wanted <= now && now - wanted < WANT_TIME;
             is_passed |= held > bytes;
             if held > bytes || wants {

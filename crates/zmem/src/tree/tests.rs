@@ -2,6 +2,7 @@
 
 use super::member::own_number;
 use super::share::Share;
+use super::waits::POKING;
 use super::*;
 use crate::limit::Limit;
 
@@ -168,6 +169,74 @@ fn what_the_dead_held_is_free() {
     drop(lives);
 }
 
+/// A child that shares its parent's pool, in a process's slot.
+fn child(parent: &Member, process: &Waiting) -> Member {
+    let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
+    child.pool.begin_as(&parent.pool);
+    let (nth, inherited) = (tree.take(process.number()).unwrap(), child.pool.inherited());
+    child.process.store(process.number(), Relaxed);
+    child.slot.store(nth, Relaxed);
+    child.pool.begin(tree.renew(nth));
+    tree.set_parent(nth, parent.slot.load(Relaxed), inherited);
+    child
+}
+
+#[test]
+fn a_pool_that_a_child_shares_counts_once() {
+    let (tree, others) = (tree(8), [waiting(), waiting()]);
+    let own = Member::new(tree);
+    // What was freed before is nothing to a child; room in pages is as if they had changed.
+    own.note_pool(1000, 0, 700);
+    own.note_pool(1040, 10, 800);
+    own.publish(1500, 0);
+    let (one, two) = (child(&own, &others[0]), child(&own, &others[1]));
+    one.publish(1500, 0);
+    two.publish(1500, 0);
+    let held = || own.sum(1500, 0, 0).held;
+    assert_eq!(held(), 1500 + 500 + 500);
+    // A child frees something: the pages may be gone, or written to.
+    one.note_pool(1040, 30, 820);
+    assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
+    two.note_pool(1140, 30, 820);
+    two.publish(1600, 0);
+    assert_eq!(held(), 1500 + 580 + 680);
+    // What changed in the parent is no more as it is in each child.
+    own.note_pool(1000, 0, 810);
+    assert_eq!(held(), 1500 + 620 + 720);
+    // A grandchild shares with its parent, which has what it has of its own.
+    let third = waiting();
+    let grandchild = child(&one, &third);
+    grandchild.publish(1500, 0);
+    assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
+    tree.clear(one.slot.load(Relaxed), others[0].number());
+    assert_eq!(held(), 1500 + 720 + 1500);
+    // What is left of the children, as their parent executes a program, is theirs.
+    own.set_hushed(Some(&Figures::default()));
+    assert_eq!(tree.sum_but(NONE, 0).held, 1600 + 1500);
+    own.set_hushed(None);
+    own.publish(5000, 0);
+    assert_eq!(tree.sum_but(NONE, 0).held, 5000 + 1600 + 1500);
+    let (late, held) = (waiting(), tree.sum_but(NONE, 0).held);
+    let last = child(&own, &late);
+    last.publish(1001, 0);
+    assert_eq!((tree.sum_but(NONE, 0).held, last.held(1001)), (held + 1, 1));
+}
+
+#[test]
+fn who_has_never_shared_or_has_more_of_it_than_it_holds_counts_as_it_is() {
+    let (tree, process) = (tree(2), waiting());
+    let own = Member::new(tree);
+    own.note_pool(5000, 0, 0);
+    own.publish(9000, 0);
+    assert_eq!(own.held(9000), 9000);
+    let child = child(&own, &process);
+    child.publish(100, 0);
+    assert_eq!((child.held(100), own.sum(9000, 0, 0).held), (0, 9000));
+    // There is no parent's slot at such a place.
+    tree.slot(1).parent.store(u64::MAX, Relaxed);
+    assert_eq!(child.held(100), 100);
+}
+
 #[test]
 fn looks_for_the_dead_are_rare() {
     let tree = tree(1);
@@ -217,11 +286,11 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
 fn that_the_limit_is_lost_is_said_once() {
     let tree = tree(2);
     let own = Member::new(tree);
-    assert!(!own.take_lost());
-    own.note_lost();
-    assert!(own.take_lost() && !own.take_lost());
-    own.note_lost();
-    assert!(!own.take_lost());
+    assert_eq!(own.take_lost(), None);
+    own.note_lost(5000);
+    assert_eq!((own.take_lost(), own.take_lost()), (Some(5000), None));
+    own.note_lost(6000);
+    assert_eq!(own.take_lost(), None);
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Pages that a child shares with its parent, which count for the parent alone (zm-L15).
+//!
+//! ```text
+//!   fork:        parent  | pool: 100 pages |       100 held
+//!                child   | the same pages  |         0 held: 100 are shared
+//!   then 10 of them are written to in one of the two, or are gone from it: 90 are shared
+//!
+//!   gone      = bytes of objects that were freed, or moved
+//!   changed   = WEIGHT * gone, from a number on that is far from those of other lives of the slot
+//!   inherited = pages - WEIGHT * room in them, at the fork, + the parent's changed at the fork
+//!               - own change since
+//!   shared    = inherited - the parent's changed
+//! ```
+//! A page changes if an object is stored where there was room at the fork, or where one is gone; or
+//! it is gone itself, as all that was on it is.
+
+use super::{NONE, Slot, Tree};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// More than any pool has bytes: so far is each life of a slot from the one before.
+const LIFE: u64 = 1 << 40;
+/// So many bytes of pages change for one that is stored in room between others, about: an object of
+/// 1.5 KiB lies on 1.4 pages of 4 KiB.
+const WEIGHT: u64 = 4;
+
+/// Returns the bytes that a child still shares.
+pub(super) fn shared_bytes(inherited: u64, changed: u64) -> u64 {
+    // Of another life of the parent's slot it is far below 0.
+    (inherited.wrapping_sub(changed) as i64).max(0) as u64
+}
+
+impl Tree {
+    /// Begins another life of a slot: it shares no pages, and nobody shares those of the one
+    /// before. Returns its `changed`.
+    pub(super) fn renew(&self, nth: usize) -> u64 {
+        let slot = self.slot(nth);
+        slot.parent.store(0, Relaxed);
+        slot.changed.fetch_add(LIFE, Relaxed).wrapping_add(LIFE)
+    }
+
+    /// Says that the process of a slot has inherited so much of its parent, which has another one.
+    pub(super) fn set_parent(&self, nth: usize, parent: usize, inherited: u64) {
+        if nth != NONE && parent != NONE {
+            let slot = self.slot(nth);
+            slot.inherited.store(inherited, Relaxed);
+            slot.parent.store(parent as u64 + 1, Relaxed);
+        }
+    }
+
+    /// Returns what the process of a slot holds that its parent does not.
+    pub(super) fn held(&self, nth: usize) -> u64 {
+        self.slot(nth).held.load(Relaxed).saturating_sub(self.shared(nth))
+    }
+
+    /// Returns what it shares with its parent, for which that counts.
+    pub(super) fn shared(&self, nth: usize) -> u64 {
+        let slot = self.slot(nth);
+        match (slot.parent.load(Relaxed) as usize).checked_sub(1) {
+            Some(parent) if parent < self.slots.len() => {
+                shared_bytes(slot.inherited.load(Relaxed), self.slot(parent).changed.load(Relaxed))
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What a process has said of its pool.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// What a child would share.
+    whole: AtomicU64,
+    /// What has changed since the pool was made.
+    changed: AtomicU64,
+    /// What this has to be added to for what its slot says.
+    life: AtomicU64,
+}
+
+impl Pool {
+    /// Begins with a slot whose `changed` is this.
+    pub(super) fn begin(&self, changed: u64) {
+        self.life.store(changed.wrapping_sub(self.changed.load(Relaxed)), Relaxed);
+    }
+
+    /// Begins as a parent's copy does.
+    #[cfg(test)]
+    pub(super) fn begin_as(&self, parent: &Pool) {
+        let Pool { whole, changed, life } = self;
+        let of = [&parent.whole, &parent.changed, &parent.life];
+        let words = [whole, changed, life].into_iter().zip(of);
+        words.for_each(|(word, of)| word.store(of.load(Relaxed), Relaxed));
+    }
+
+    /// Takes note of bytes of the pool's pages, of what no object takes of them, and of those
+    /// that objects took which were freed or moved by now; says in the process's slot what changed.
+    pub(super) fn note(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
+        self.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
+        let changed = gone.wrapping_mul(WEIGHT);
+        let more = changed.wrapping_sub(self.changed.swap(changed, Relaxed));
+        if let Some(slot) = slot {
+            slot.changed.fetch_add(more, Relaxed);
+            slot.inherited.fetch_sub(more, Relaxed);
+        }
+    }
+
+    /// Returns what a child inherits that is made now, or was.
+    pub(super) fn inherited(&self) -> u64 {
+        let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
+        self.whole.load(Relaxed).wrapping_add(said)
+    }
+}

@@ -1,0 +1,61 @@
+//! Threads that wait for a process, which others may poke so that they give up room (zm-L6).
+
+use super::{Member, Slot, Tree};
+use crate::poke::poke;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+pub(super) const POKING: u64 = 1 << 32;
+/// Looks in vain after which who pokes counts as killed.
+const POKE_LOOKS: usize = 100_000;
+
+impl Tree {
+    /// Pokes the process that waits for another one and holds most above `share`.
+    pub(super) fn poke_idle(&self, share: u64) {
+        let held = |nth: usize| {
+            let slot = self.slot(nth);
+            let may_be = slot.waits.load(Relaxed) != 0 && slot.may_go.load(Relaxed) > 0;
+            Some(self.held(nth)).filter(|held| may_be && *held > share)
+        };
+        let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
+        let Some((_, nth)) = most else { return };
+        let Slot { process, waits, .. } = self.slot(nth);
+        let thread = waits.load(Relaxed);
+        let is_free = thread != 0 && thread & POKING == 0;
+        // It does not go on before the signal is with it: see `Member::waited`.
+        if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
+            poke(process.load(Acquire) as i32, thread as i32);
+            let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
+        }
+    }
+}
+
+impl Member {
+    /// Says whether this thread is about to wait for a process, and may be poked.
+    pub(crate) fn waits(&self) {
+        if let Some(slot) = self.own_slot() {
+            let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
+        }
+    }
+
+    /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
+    pub(crate) fn waited(&self) {
+        let thread = own_thread();
+        let waits = self.slot().map(|slot| slot.waits);
+        let Some(waits) = waits.filter(|waits| waits.load(Relaxed) & !POKING == thread) else {
+            return;
+        };
+        for _ in 0..POKE_LOOKS {
+            if waits.compare_exchange(thread, 0, AcqRel, Acquire) != Err(thread | POKING) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
+        // It comes at the end of a system call.
+        std::thread::yield_now();
+    }
+}
+
+fn own_thread() -> u64 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u64
+}

@@ -1,13 +1,18 @@
-//! The system calls before which the library's own thread is ended (pl-13).
+//! The system calls before which the library's own thread is ended (pl-13), and those that end a
+//! thread, a process or its program.
 
+use crate::program::Program;
+use crate::robust;
+use dispatch::Call;
 use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Of `close_range`.
 const CLOSE_RANGE_UNSHARE: usize = 2;
 
 /// When the library's own thread is ended for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+enum Ends {
     No,
     /// Until blocks are evicted again: a process of several threads is refused the call, or it
     /// changes what a thread may do or has, which one that begins later has from its maker.
@@ -17,7 +22,7 @@ pub(crate) enum Ends {
 }
 
 /// Returns whether the library's own thread is ended before a call.
-pub(crate) fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
+fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
         libc::SYS_seccomp => Ends::ForGood,
         libc::SYS_prctl => match args[0] as c_int {
@@ -35,5 +40,37 @@ pub(crate) fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
         libc::SYS_setgid | libc::SYS_setregid | libc::SYS_setresgid => Ends::Once,
         libc::SYS_setfsuid | libc::SYS_setfsgid => Ends::Once,
         _ => Ends::No,
+    }
+}
+
+impl Program {
+    /// Ends the library's own thread, if a call asks for that: after all that may evict.
+    pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
+        match ends_for(number, args) {
+            Ends::No => {}
+            Ends::Once => self.arena.rest(),
+            Ends::ForGood => {
+                self.is_confined.store(true, Relaxed);
+                self.arena.end_thread();
+            }
+        }
+    }
+
+    /// Does what is to be done before a call that ends its thread, the process or its program.
+    pub(crate) fn before_end(&self, call: &mut Call) {
+        let number = call.number() as i64;
+        match number {
+            libc::SYS_exit => {}
+            libc::SYS_exit_group => {
+                self.report();
+                self.arena.leave_tree();
+            }
+            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
+            _ => return,
+        }
+        // A filter of the program's own may end it for a call that it does not make itself.
+        if !self.is_confined.load(Relaxed) {
+            robust::pin(&self.arena, call.note(), number == libc::SYS_exit);
+        }
     }
 }

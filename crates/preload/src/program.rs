@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use crate::cost::Cost;
-use crate::ends::{Ends, ends_for};
 use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
@@ -13,11 +12,11 @@ use crate::settings::Settings;
 use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{held, local, pins, robust};
+use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::{Arena, SAFEPOINT};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
@@ -32,6 +31,8 @@ pub(crate) struct Program {
     /// Threads of this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
+    /// Whether the program has filtered its system calls, or tried to.
+    pub(crate) is_confined: AtomicBool,
     pub(crate) tree: Option<TreeFile>,
 }
 
@@ -46,7 +47,8 @@ impl Program {
         tree: Option<TreeFile>,
     ) -> Self {
         let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
-        Program { arena, settings, space, threads, cost: Cost::default(), tree }
+        let (cost, is_confined) = (Cost::default(), AtomicBool::new(false));
+        Program { arena, settings, space, threads, cost, is_confined, tree }
     }
 
     /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena
@@ -79,15 +81,6 @@ impl Program {
         self.tree.as_ref().and_then(|tree| tree.answer(number, *args))
     }
 
-    /// Ends the library's own thread, if a call asks for that: after all that may evict.
-    fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
-        match ends_for(number, args) {
-            Ends::No => {}
-            Ends::Once => self.arena.rest(),
-            Ends::ForGood => self.arena.end_thread(),
-        }
-    }
-
     /// Does what is to be done before a call is issued.
     fn before(&self, call: &mut Call) -> Step {
         let (number, args) = (call.number(), call.args());
@@ -104,18 +97,7 @@ impl Program {
             }
             _ => {}
         }
-        match number as i64 {
-            libc::SYS_exit_group => {
-                self.report();
-                self.arena.leave_tree();
-            }
-            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
-            _ => {}
-        }
-        let ends = [libc::SYS_exit, libc::SYS_exit_group, libc::SYS_execve, libc::SYS_execveat];
-        if ends.contains(&(number as i64)) {
-            robust::pin(&self.arena, call.note());
-        }
+        self.before_end(call);
         local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
@@ -138,6 +120,7 @@ impl Program {
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
                 let call_of = (call.number(), call.args());
+                self.before_end(call);
                 pins::take(&self.arena, call_of, call.note(), false);
                 self.end_thread_for(call.number(), &call.args());
                 Step::Issue

@@ -8,6 +8,7 @@
 
 use crate::pins::{Note, hold};
 use crate::space::system;
+use std::iter::successors;
 use zmem::Arena;
 
 const WORD: usize = size_of::<usize>();
@@ -18,32 +19,20 @@ const NODES_MAX: usize = 2048;
 /// In the lowest bit of a node's address the C library says what kind of mutex it is.
 const KIND: usize = 1;
 
-/// Brings back what the kernel will look at of this thread's list, and pins it.
-pub(crate) fn pin(arena: &Arena, note: &mut Note) {
-    let (mut head, mut bytes) = (0_usize, 0_usize);
-    let out = [&raw mut head, &raw mut bytes].map(|word| word.expose_provenance());
-    if system(libc::SYS_get_robust_list, [0, out[0], out[1], 0, 0, 0]).is_err() || head == 0 {
-        return;
-    }
-    let Some([first, offset, pending]) = read(head) else { return };
-    let mut node = first & !KIND;
-    for _ in 0..NODES_MAX {
-        if node == head {
-            break;
+/// Brings back what the kernel will look at of this thread's list, and pins it: for good, if the
+/// thread ends.
+pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
+    let mut told = [0_usize; 2];
+    let at = told.as_mut_ptr().expose_provenance();
+    let is_told = system(libc::SYS_get_robust_list, [0, at, at + WORD, 0, 0, 0]).is_ok();
+    let head = told[0];
+    let Some([first, offset, pending]) = read(head).filter(|_| is_told) else { return };
+    let other = |node: usize| Some(node & !KIND).filter(|node| *node != head);
+    let nodes = successors(other(first), |node| read(*node).and_then(|[next]| other(next)));
+    for node in nodes.take(NODES_MAX).chain([pending & !KIND]) {
+        for (start, bytes) in [(node, WORD), (node.wrapping_add(offset), FUTEX)] {
+            let _others = hold(arena, note, start..start.saturating_add(bytes), is_lasting);
         }
-        pin_node(arena, note, node, offset);
-        let Some([next]) = read(node) else { return };
-        node = next & !KIND;
-    }
-    if pending != 0 {
-        pin_node(arena, note, pending & !KIND, offset);
-    }
-}
-
-fn pin_node(arena: &Arena, note: &mut Note, node: usize, offset: usize) {
-    let word = node.wrapping_add(offset);
-    for (start, bytes) in [(node, WORD), (word, FUTEX)] {
-        let _others = hold(arena, note, start..start.saturating_add(bytes), false);
     }
 }
 

@@ -24,7 +24,10 @@ use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
-use zram::{Device, MmStat};
+use zram::{CompactionStat, Device};
+
+/// A smaller object of the device counts as so many bytes, where its page is written to.
+const OBJECT_MIN: u64 = 1024;
 
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,10 +217,11 @@ impl Pager {
     pub(crate) fn weigh_device(&self) {
         self.limit.set_device(self.device_bytes() + self.storer.bytes());
         if let Some(member) = &self.limit.member {
-            let MmStat { mem_used_total, compr_data_size, .. } = self.device.mm_stat();
-            let moved = self.device.compaction_stat().moved_bytes;
-            let room = mem_used_total.saturating_sub(compr_data_size);
-            member.note_pool(mem_used_total, room, self.device.freed_bytes() + moved);
+            let stat = self.device.mm_stat();
+            let CompactionStat { moved_bytes, moved_objects, .. } = self.device.compaction_stat();
+            let gone = self.device.freed_bytes() + moved_bytes.max(moved_objects * OBJECT_MIN);
+            let room = stat.mem_used_total.saturating_sub(stat.compr_data_size);
+            member.note_pool(stat.mem_used_total, room, gone);
         }
     }
 

@@ -109,7 +109,7 @@ impl Tree {
             if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
                 let held = self.held(nth);
                 sum.held += held;
-                sum.may_go += slot.may_go.load(Relaxed);
+                sum.may_go += slot.may_go.load(Relaxed).min(held);
                 sum.large += u64::from(held >= much);
             }
         }
@@ -143,11 +143,10 @@ impl Tree {
         }
     }
 
-    /// Says that the process of a slot holds nothing, and does not wait. Returns its `changed`.
-    fn hush(&self, nth: usize) -> u64 {
+    /// Says that the process of a slot holds nothing, and does not wait.
+    fn hush(&self, nth: usize) {
         let Slot { held, may_go, waits, wanted, .. } = self.slot(nth);
         [held, may_go, waits, wanted].iter().for_each(|word| word.store(0, Relaxed));
-        self.renew(nth)
     }
 
     /// Frees the slots of processes that are gone.

@@ -3,6 +3,9 @@
 use crate::stats::{IoStat, MmStat, OrderStat};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+/// What is freed counts as so many bytes at least.
+const FREED_MIN: i64 = 1024;
+
 /// What an entry adds to the counters by what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
@@ -81,7 +84,9 @@ impl Shard {
     pub(crate) fn changed(&self, old: Weight, new: Weight) {
         self.slots.add(new.slots - old.slots);
         self.bytes.add(new.bytes - old.bytes);
-        self.freed.add(old.bytes);
+        if old.bytes > 0 {
+            self.freed.add(old.bytes.max(FREED_MIN));
+        }
         self.same.add(new.same - old.same);
         self.raw.add(new.raw - old.raw);
         self.raw_ever.add(new.raw);
@@ -158,7 +163,7 @@ impl Counters {
         }
     }
 
-    /// Bytes after compression that were freed, or overwritten.
+    /// See [`Device::freed_bytes`](crate::Device::freed_bytes).
     pub(crate) fn freed(&self) -> u64 {
         self.sum(|shard| &shard.freed)
     }

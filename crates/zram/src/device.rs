@@ -373,7 +373,7 @@ impl Device {
     }
 
     /// Returns how many bytes, after compression, were freed or overwritten since the device was
-    /// made.
+    /// made; an object counts as 1 KiB at least, since its page may be written to.
     pub fn freed_bytes(&self) -> u64 {
         self.table.counters.freed()
     }

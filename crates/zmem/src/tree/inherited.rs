@@ -9,10 +9,11 @@
 //!   changed   = WEIGHT * gone, from a number on that is far from those of other lives of the slot
 //!   inherited = pages - WEIGHT * room in them, at the fork, + the parent's changed at the fork
 //!               - own change since
-//!   shared    = inherited - the parent's changed
+//!   shared    = inherited - the parent's changed; what the parent holds at most
 //! ```
-//! A page changes if an object is stored where there was room at the fork, or where one is gone; or
-//! it is gone itself, as all that was on it is.
+//! So nothing is shared with a parent that has ended, or is about to execute a program: it holds
+//! nothing. A page changes if an object is stored where there was room at the fork, or where one is
+//! gone; or it is gone itself, as all that was on it is.
 
 use super::{NONE, Slot, Tree};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,13 +21,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// More than any pool has bytes: so far is each life of a slot from the one before.
 const LIFE: u64 = 1 << 40;
 /// So many bytes of pages change for one that is stored in room between others, about: an object of
-/// 1.5 KiB lies on 1.4 pages of 4 KiB.
+/// 1.5 KiB lies on 1.4 pages of 4 KiB, and one that is smaller counts as a quarter of a page.
 const WEIGHT: u64 = 4;
 
-/// Returns the bytes that a child still shares.
-pub(super) fn shared_bytes(inherited: u64, changed: u64) -> u64 {
-    // Of another life of the parent's slot it is far below 0.
-    (inherited.wrapping_sub(changed) as i64).max(0) as u64
+/// Returns the bytes that a child still shares with a parent that holds so much.
+pub(super) fn shared_bytes(inherited: u64, changed: u64, held: u64) -> u64 {
+    match inherited.wrapping_sub(changed) {
+        shared if shared < LIFE => shared.min(held),
+        // All has changed, or it is another life of the parent's slot.
+        _ => 0,
+    }
 }
 
 impl Tree {
@@ -54,13 +58,12 @@ impl Tree {
 
     /// Returns what it shares with its parent, for which that counts.
     pub(super) fn shared(&self, nth: usize) -> u64 {
-        let slot = self.slot(nth);
-        match (slot.parent.load(Relaxed) as usize).checked_sub(1) {
-            Some(parent) if parent < self.slots.len() => {
-                shared_bytes(slot.inherited.load(Relaxed), self.slot(parent).changed.load(Relaxed))
-            }
-            _ => 0,
-        }
+        let Slot { inherited, parent, .. } = self.slot(nth);
+        let parent = self.slots.get((parent.load(Relaxed) as usize).wrapping_sub(1)).map(Slot::of);
+        let shared_with = |Slot { changed, held, .. }: Slot<'_>| {
+            shared_bytes(inherited.load(Relaxed), changed.load(Relaxed), held.load(Relaxed))
+        };
+        parent.map_or(0, shared_with)
     }
 }
 
@@ -68,11 +71,11 @@ impl Tree {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// What a child would share.
-    whole: AtomicU64,
+    pub(super) whole: AtomicU64,
     /// What has changed since the pool was made.
-    changed: AtomicU64,
+    pub(super) changed: AtomicU64,
     /// What this has to be added to for what its slot says.
-    life: AtomicU64,
+    pub(super) life: AtomicU64,
 }
 
 impl Pool {
@@ -81,21 +84,13 @@ impl Pool {
         self.life.store(changed.wrapping_sub(self.changed.load(Relaxed)), Relaxed);
     }
 
-    /// Begins as a parent's copy does.
-    #[cfg(test)]
-    pub(super) fn begin_as(&self, parent: &Pool) {
-        let Pool { whole, changed, life } = self;
-        let of = [&parent.whole, &parent.changed, &parent.life];
-        let words = [whole, changed, life].into_iter().zip(of);
-        words.for_each(|(word, of)| word.store(of.load(Relaxed), Relaxed));
-    }
-
     /// Takes note of bytes of the pool's pages, of what no object takes of them, and of those
     /// that objects took which were freed or moved by now; says in the process's slot what changed.
     pub(super) fn note(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
-        let changed = gone.wrapping_mul(WEIGHT);
-        let more = changed.wrapping_sub(self.changed.swap(changed, Relaxed));
+        let changed = gone.saturating_mul(WEIGHT);
+        // Another thread may have seen more.
+        let more = changed.saturating_sub(self.changed.fetch_max(changed, Relaxed));
         if let Some(slot) = slot {
             slot.changed.fetch_add(more, Relaxed);
             slot.inherited.fetch_sub(more, Relaxed);

@@ -122,9 +122,9 @@ impl Seen {
             }
             // A row may be left of one that had the slot before.
             let said = Some(Figures::of_words(row)).filter(|row| row.process == *slot.process);
-            let parent = (*slot.parent as usize).checked_sub(1).and_then(|nth| slots.get(nth));
+            let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shared =
-                parent.map_or(0, |parent| shared_bytes(*slot.inherited, *Slot::of(parent).changed));
+                parent.map_or(0, |of| shared_bytes(*slot.inherited, *of.changed, *of.held));
             let (process, tree_held) = (*slot.process, slot.held.saturating_sub(shared));
             Some(Figures { process, tree_held, ..said.unwrap_or_default() })
         };

@@ -98,7 +98,7 @@ impl Member {
     pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
-            self.pool.begin(self.tree.hush(self.slot.load(Relaxed)));
+            self.tree.hush(self.slot.load(Relaxed));
             done.inspect(|done| self.show(&Figures::default().after(done)));
         }
     }
@@ -174,7 +174,7 @@ impl Member {
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         sum.held += self.held(counted);
-        sum.may_go += may_go.min(self.all(counted));
+        sum.may_go += may_go.min(self.held(counted));
         sum.large += 1;
         raise(self.tree.head().peak, sum.held);
         sum

@@ -172,7 +172,12 @@ fn what_the_dead_held_is_free() {
 /// A child that shares its parent's pool, in a process's slot.
 fn child(parent: &Member, process: &Waiting) -> Member {
     let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
-    child.pool.begin_as(&parent.pool);
+    let (to, from) = (&child.pool, &parent.pool);
+    for (to, from) in
+        [(&to.whole, &from.whole), (&to.changed, &from.changed), (&to.life, &from.life)]
+    {
+        to.store(from.load(Relaxed), Relaxed);
+    }
     let (nth, inherited) = (tree.take(process.number()).unwrap(), child.pool.inherited());
     child.process.store(process.number(), Relaxed);
     child.slot.store(nth, Relaxed);
@@ -213,9 +218,10 @@ fn a_pool_that_a_child_shares_counts_once() {
     // What is left of the children, as their parent executes a program, is theirs.
     own.set_hushed(Some(&Figures::default()));
     assert_eq!(tree.sum_but(NONE, 0).held, 1600 + 1500);
+    // It was refused, and has its pool still.
     own.set_hushed(None);
     own.publish(5000, 0);
-    assert_eq!(tree.sum_but(NONE, 0).held, 5000 + 1600 + 1500);
+    assert_eq!(tree.sum_but(NONE, 0).held, 5000 + 720 + 1500);
     let (late, held) = (waiting(), tree.sum_but(NONE, 0).held);
     let last = child(&own, &late);
     last.publish(1001, 0);

@@ -84,9 +84,7 @@ impl Shard {
     pub(crate) fn changed(&self, old: Weight, new: Weight) {
         self.slots.add(new.slots - old.slots);
         self.bytes.add(new.bytes - old.bytes);
-        if old.bytes > 0 {
-            self.freed.add(old.bytes.max(FREED_MIN));
-        }
+        self.freed.add(if old.bytes > 0 { old.bytes.max(FREED_MIN) } else { 0 });
         self.same.add(new.same - old.same);
         self.raw.add(new.raw - old.raw);
         self.raw_ever.add(new.raw);

@@ -42,14 +42,13 @@ pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
 }
 
 /// What is measured with a limit, beside [`HEAP`].
-pub(super) const JOBS: [Job; 7] = [
+pub(super) const JOBS: [Job; 6] = [
     Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
     job("g++", "g++", "g++", 2.0, compiler),
     job("redis", "redis-server", "redis-server", 1.5, redis),
     job("node", "node", "nodejs", 2.0, node),
     Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
     job("xz", "xz", "xz-utils", 1.5, xz),
-    job("zstd", "zstd", "zstd", 1.5, zstd),
 ];
 
 /// CPython with a heap.
@@ -143,11 +142,6 @@ fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
     let window = (place.scale.bytes(8 * MIB)).max(64 << 10);
     let filter = format!("--lzma2=preset=1,dict={window}");
     Ok(words(xz, &["-T2", &filter, "-c", &input]))
-}
-
-fn zstd(place: &Place, zstd: &str) -> Result<Vec<String>, Error> {
-    let input = place.input("lines", place.scale.bytes(60_000_000))?;
-    Ok(words(zstd, &["-T2", "-12", "--long=24", "-q", "-c", &input]))
 }
 
 fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {

@@ -24,10 +24,7 @@ use page::fork::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
-use zram::{CompactionStat, Device};
-
-/// A smaller object of the device counts as so many bytes, where its page is written to.
-const OBJECT_MIN: u64 = 1024;
+use zram::{Device, MmStat};
 
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,22 +210,21 @@ impl Pager {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Takes account of what the device takes by now, and of what waits for it.
-    pub(crate) fn weigh_device(&self) {
+    /// Takes account of what the device takes by now, and of what waits for it. Returns what the
+    /// device stores.
+    pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.storer.bytes());
+        let stat = self.device.mm_stat();
         if let Some(member) = &self.limit.member {
-            let stat = self.device.mm_stat();
-            let CompactionStat { moved_bytes, moved_objects, .. } = self.device.compaction_stat();
-            let gone = self.device.freed_bytes() + moved_bytes.max(moved_objects * OBJECT_MIN);
             let room = stat.mem_used_total.saturating_sub(stat.compr_data_size);
-            member.note_pool(stat.mem_used_total, room, gone);
+            member.note_pool(stat.mem_used_total, room, self.device.changed_bytes());
         }
+        stat
     }
 
     /// Does so, and takes note of the most that it stored.
     pub(crate) fn weigh(&self) {
-        self.weigh_device();
-        let mm = self.device.mm_stat();
-        self.stored_most.note(mm.orig_data_size, mm.compr_data_size);
+        let stat = self.weigh_device();
+        self.stored_most.note(stat.orig_data_size, stat.compr_data_size);
     }
 }

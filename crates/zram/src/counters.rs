@@ -3,8 +3,8 @@
 use crate::stats::{IoStat, MmStat, OrderStat};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// What is freed counts as so many bytes at least.
-const FREED_MIN: i64 = 1024;
+/// What changes counts as so many bytes at least.
+const CHANGED_MIN: i64 = 1024;
 
 /// What an entry adds to the counters by what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Shard {
     pub(crate) fn changed(&self, old: Weight, new: Weight) {
         self.slots.add(new.slots - old.slots);
         self.bytes.add(new.bytes - old.bytes);
-        self.freed.add(if old.bytes > 0 { old.bytes.max(FREED_MIN) } else { 0 });
+        self.freed.add(if old.bytes > 0 { old.bytes.max(CHANGED_MIN) } else { 0 });
         self.same.add(new.same - old.same);
         self.raw.add(new.raw - old.raw);
         self.raw_ever.add(new.raw);
@@ -161,9 +161,9 @@ impl Counters {
         }
     }
 
-    /// See [`Device::freed_bytes`](crate::Device::freed_bytes).
-    pub(crate) fn freed(&self) -> u64 {
-        self.sum(|shard| &shard.freed)
+    /// See [`Device::changed_bytes`](crate::Device::changed_bytes), where so much was moved.
+    pub(crate) fn changed(&self, of: &zsmalloc::CompactionStat) -> u64 {
+        self.sum(|shard| &shard.freed) + of.moved_bytes.max(of.moved_objects * CHANGED_MIN as u64)
     }
 
     pub(crate) fn io_stat(&self) -> IoStat {

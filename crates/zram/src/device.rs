@@ -372,10 +372,10 @@ impl Device {
         }
     }
 
-    /// Returns how many bytes, after compression, were freed or overwritten since the device was
-    /// made; an object counts as 1 KiB at least, since its page may be written to.
-    pub fn freed_bytes(&self) -> u64 {
-        self.table.counters.freed()
+    /// Returns how many bytes, after compression, were freed, overwritten or moved since the device
+    /// was made; an object counts as 1 KiB at least, since its page may be written to.
+    pub fn changed_bytes(&self) -> u64 {
+        self.table.counters.changed(&self.compaction_stat())
     }
 
     /// Returns the kernel's `io_stat`.

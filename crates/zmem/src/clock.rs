@@ -10,6 +10,8 @@ pub(crate) struct Evictor {
     pub(crate) pieces: usize,
     /// The piece that the clock looks at next.
     hand: usize,
+    /// The pieces until a round ends that follows one in vain.
+    after_vain: usize,
     /// A ring of `queued` pieces, the oldest at `first`.
     queue: Box<[u32]>,
     first: usize,
@@ -26,6 +28,8 @@ pub(crate) struct Step {
     /// How many pieces the hand has passed, with that one.
     pub(crate) passed: usize,
     pub(crate) is_round: bool,
+    /// Whether the round before was in vain.
+    pub(crate) is_after_vain: bool,
 }
 
 impl Evictor {
@@ -36,7 +40,8 @@ impl Evictor {
             .try_reserve_exact(room)
             .map_err(|_| Error::System { what: "a queue of blocks", errno: libc::ENOMEM })?;
         queue.resize(room, 0);
-        Ok(Evictor { pieces, hand: 0, queue: queue.into(), first: 0, queued: 0, has_ended: false })
+        let queue = queue.into();
+        Ok(Evictor { pieces, hand: 0, after_vain: 0, queue, first: 0, queued: 0, has_ended: false })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -77,11 +82,18 @@ impl Evictor {
     }
 
     /// Moves the hand on, past the next piece that there is something in, as `next` says from a
-    /// piece on. A step ends with a round.
-    pub(crate) fn step(&mut self, next: impl FnOnce(usize) -> Option<usize>) -> Step {
+    /// piece on. A step ends with a round. `is_vain`: the last round was.
+    pub(crate) fn step(
+        &mut self,
+        is_vain: bool,
+        next: impl FnOnce(usize) -> Option<usize>,
+    ) -> Step {
         let (from, piece) = (self.hand, next(self.hand));
         let end = piece.map_or(self.pieces, |piece| piece + 1);
         self.hand = end % self.pieces;
-        Step { piece, passed: end - from, is_round: self.hand == 0 }
+        let after_vain = if is_vain { self.pieces } else { self.after_vain };
+        self.after_vain = after_vain.saturating_sub(end - from);
+        let (is_round, is_after_vain) = (self.hand == 0, after_vain > 0);
+        Step { piece, passed: end - from, is_round, is_after_vain }
     }
 }

@@ -58,12 +58,12 @@ impl Pager {
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
             let refused = self.counters.refused.load(Relaxed);
             let more = if let Some(alone) = alone.as_ref().filter(|_| evictor.is_empty()) {
-                let step = self.step(evictor);
+                let step = self.step(evictor, idle);
                 idle += step.passed;
                 let evict = |piece| self.evict_open(piece, most - gone, spares, alone, buf);
                 step.piece.map_or(0, evict)
             } else if alone.is_none() && self.wants_marks(evictor, idle) {
-                idle += self.advance(evictor, spares);
+                idle += self.advance(evictor, idle, spares);
                 continue;
             } else {
                 let oldest = evictor.pop();
@@ -99,8 +99,8 @@ impl Pager {
 
     /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns
     /// how many pieces it passed: those of closed chunks are passed at once.
-    fn advance(&self, evictor: &mut Evictor, spares: Spares) -> usize {
-        let step = self.step(evictor);
+    fn advance(&self, evictor: &mut Evictor, idle: usize, spares: Spares) -> usize {
+        let step = self.step(evictor, idle);
         let takes = |unit: usize| self.may_be_marked(unit, spares);
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
         match (marked, step.piece) {
@@ -114,11 +114,16 @@ impl Pager {
         step.passed
     }
 
-    /// Moves the hand past a piece.
-    fn step(&self, evictor: &mut Evictor) -> Step {
-        let step = evictor.step(|piece| self.next_open_piece(piece));
+    /// Moves the hand past a piece. It passed `idle` in vain before.
+    fn step(&self, evictor: &mut Evictor, idle: usize) -> Step {
+        let is_vain = idle > evictor.pieces;
+        let step = evictor.step(is_vain, |piece| self.next_open_piece(piece));
         if step.is_round {
             self.round.fetch_add(1, Relaxed);
+        }
+        let takes_shared = || self.limit.may_go_shared(step.is_after_vain);
+        if let Some(piece) = step.piece.filter(|_| takes_shared()) {
+            self.unshare(self.units_of(piece));
         }
         step
     }
@@ -148,22 +153,26 @@ impl Pager {
     /// Puts those of the blocks in probation for which `takes` takes ownership. Returns how many.
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
         let mut marked = 0;
-        self.for_runs(units, usize::MAX, takes, |run| marked += self.close(run));
+        let to = State::Probation;
+        self.for_runs(units, usize::MAX, takes, |run| marked += self.close(run, to));
         count(&self.counters.marked, marked);
         marked
     }
 
-    /// Puts blocks in probation that the caller owns. Returns how many. Where the system refuses
-    /// some, as they are locked, the others go.
-    fn close(&self, run: Range<usize>) -> usize {
+    /// Closes blocks that the caller owns, which are in probation then, or shared. Returns how
+    /// many. Where the system refuses some, as they are locked, the others go.
+    pub(crate) fn close(&self, run: Range<usize>, to: State) -> usize {
         self.note_closing(&run);
         let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
         if closed.is_err() && run.len() > 1 {
-            return run.map(|unit| self.close(unit..unit + 1)).sum();
+            return run.map(|unit| self.close(unit..unit + 1, to)).sum();
         }
-        let state = if closed.is_ok() { State::Probation } else { State::Resident };
+        let state = if closed.is_ok() { to } else { State::Resident };
         let marked = if closed.is_ok() { run.len() } else { 0 };
-        self.probation.fetch_add(marked, Relaxed);
+        match to {
+            State::Shared => self.limit.add_shared(marked),
+            _ => _ = self.probation.fetch_add(marked, Relaxed),
+        }
         run.for_each(|unit| self.words[unit].publish(state, |word| word));
         marked
     }

@@ -85,6 +85,14 @@ impl Pager {
                     continue;
                 }
                 State::Probation | State::Evicting => self.keep(unit, seen),
+                State::Shared => {
+                    self.make_room(0, buf);
+                    self.unshare(self.group_of(unit));
+                    match self.words[unit].load().state() {
+                        State::Resident => unit..unit + 1,
+                        _ => unit..unit,
+                    }
+                }
                 State::Untouched if self.is_vacant(unit) => return unit..unit,
                 state @ (State::Untouched | State::Evicted) => {
                     self.make_room(wanted.most, buf);

@@ -18,11 +18,14 @@ pub(crate) fn register() {
     gate::register(Forks { prepare, in_parent, in_child });
 }
 
-/// Brings all blocks back of regions with a userfaultfd that a child is to have copies of.
+/// Brings all blocks back of regions with a userfaultfd that a child is to have copies of; in a
+/// tree, has both processes tell of touches where two of each block would be much.
 fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
             pager.bring_all_back();
+        } else if pager.limit.is_much_with_child() {
+            pager.share_all();
         }
     });
 }

@@ -70,6 +70,7 @@ mod all {
     pub(crate) mod registry;
     pub(crate) mod room;
     pub(crate) mod seats;
+    pub(crate) mod shared;
     pub(crate) mod signals;
     pub(crate) mod stats;
     pub(crate) mod store;

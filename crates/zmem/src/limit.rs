@@ -13,6 +13,7 @@
 
 mod in_tree;
 mod peak;
+mod shared;
 mod stuck;
 
 use crate::Error;
@@ -49,6 +50,8 @@ pub(crate) struct Limit {
     pub(crate) stuck: Stuck,
     /// By how much a tree's is passed by what can't go, for each of its large processes.
     beyond: AtomicU64,
+    /// How many these were then.
+    large: AtomicU64,
     /// The processes that it is the limit of, if it is not this one's alone.
     pub(crate) member: Option<Member>,
 }
@@ -67,6 +70,7 @@ impl Limit {
             peak: Peak::default(),
             stuck: Stuck::new(),
             beyond: AtomicU64::new(0),
+            large: AtomicU64::new(0),
             member: None,
         }
     }

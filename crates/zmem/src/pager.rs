@@ -61,6 +61,8 @@ pub(crate) struct Pager {
     pub(crate) probation: AtomicUsize,
     /// What few blocks may be in probation.
     pub(crate) probation_max: usize,
+    /// Blocks that a touch opens of what is shared.
+    pub(crate) group: AtomicUsize,
     /// The store's lock (zm-S5).
     pub(crate) evictor: Mutex<Evictor>,
     /// How often the hand of the clock went round.
@@ -149,6 +151,7 @@ impl Pager {
             limit,
             probation: AtomicUsize::new(0),
             probation_max: mappings.probation_max,
+            group: AtomicUsize::new(1),
             evictor: Mutex::new(evictor),
             round: AtomicU32::new(0),
             waker: Waker::default(),

@@ -15,5 +15,9 @@ pub(crate) const fn batch(unit: usize) -> usize {
 /// Most rounds for which the clock passes over a block that was touched in probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
+/// A touch of what is shared since a fork opens so many bytes at least: a fault costs as much as
+/// some pages that count for two processes without need.
+pub(crate) const SHARED_BYTES: usize = 32 << 10;
+
 /// In probation is at most this share of the resident blocks.
 pub(crate) const PROBATION_SHARE: usize = 8;

@@ -171,6 +171,9 @@ impl Pager {
             State::Evicted => self.note_copies(own.clone()),
             State::Untouched => {}
             _ => {
+                if state == State::Shared {
+                    self.limit.leave_shared(own.len());
+                }
                 self.note_closing(&own);
                 let bytes = self.bytes_of(own.clone());
                 let from = if state == State::Resident { Data::Open } else { Data::Closed };
@@ -224,9 +227,11 @@ impl Pager {
             |wanted: State| self.words.iter().filter(|word| word.load().state() == wanted).count();
         assert_eq!((states(State::Busy), states(State::Evicting)), (0, 0), "owned by no one");
         self.check_chunks();
-        let probation = states(State::Probation);
+        let (probation, shared) = (states(State::Probation), states(State::Shared));
         assert_eq!(self.probation.load(Relaxed), probation, "in probation");
-        assert_eq!(self.limit.resident(), probation + states(State::Resident), "resident");
+        assert_eq!(self.limit.shared(), shared, "shared");
+        let resident = states(State::Resident);
+        assert_eq!(self.limit.resident(), probation + shared + resident, "resident");
         let has_live = |unit: usize| self.words[unit].load().state() == State::Evicted;
         let unit = self.blocks.unit / zram::SLOT_BYTES;
         for state in self.device.block_state() {

@@ -1,7 +1,7 @@
 //! The word of a block: its state, and what else is kept of it.
 //!
 //! ```text
-//!   31 .. 16   15 .. 12   11 .. 5   4      3            2 .. 0
+//!   31 .. 16   15 .. 12   11 .. 6   5      4            3 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
 //! A step to `Busy` is one compare-and-swap. The thread that takes it is the block's owner until it
@@ -13,9 +13,9 @@ mod loom_tests;
 
 use crate::sync::{AtomicU32, Ordering, wait, wake};
 
-const STATE: u32 = 7;
-const WAITED: u32 = 1 << 3;
-const COPY: u32 = 1 << 4;
+const STATE: u32 = 15;
+const WAITED: u32 = 1 << 4;
+const COPY: u32 = 1 << 5;
 const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
@@ -44,6 +44,9 @@ pub(crate) enum State {
     Free,
     /// Of an arena: the program's own mapping, which nothing here touches.
     Plain,
+    /// Closed at a fork, with its data still in memory, which a child has as well (zm-L16); a touch
+    /// makes it resident.
+    Shared,
 }
 
 impl State {
@@ -67,7 +70,8 @@ impl Seen {
             4 => State::Evicted,
             5 => State::Busy,
             6 => State::Free,
-            _ => State::Plain,
+            7 => State::Plain,
+            _ => State::Shared,
         }
     }
 

@@ -14,6 +14,7 @@ mod inherited;
 mod layout;
 mod member;
 mod share;
+mod sharing;
 mod waits;
 
 use crate::alive::is_gone;

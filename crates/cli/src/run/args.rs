@@ -23,14 +23,14 @@ const DEFAULT_PERCENT: u8 = 85;
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't
 /// go. So it does where there are many: each keeps a 64th of the limit resident (1 to 16 MiB, an
-/// eighth at most), and a quarter where what is compressed takes too much. A process gives memory
-/// up when it touches new or compressed memory, or makes a system call. One that only computes
-/// keeps what it has: so children that overwrite what they have of their parent, and do nothing
-/// else, can pass the limit by all of that.
+/// eighth at most), and large ones a quarter together where what is compressed takes too much. A
+/// process gives memory up when it touches memory that is new, compressed, or shared with a parent
+/// or child, or makes a system call. One that sleeps, or only computes, keeps what it has.
 ///
-/// Of a parent and its children each counts what it has; compressed memory that they still share
-/// counts once. The least limit is some 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with 64 KiB
-/// and zstd: where it is less, the program is not run, and the message says what it takes.
+/// Of a parent and its children each counts what it has; what is compressed and they still share
+/// counts once, and so does other memory where two of it would be much. The least limit is some 2
+/// MiB with blocks of 4 KiB and lz4, and 10 MiB with 64 KiB and zstd: where it is less, the program
+/// is not run, and the message says what it takes.
 ///
 /// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
 /// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,

@@ -170,13 +170,11 @@ impl Figures {
     fn together(&self) -> String {
         let most = human(self.tree_held_max);
         let Some(is_short) = self.is_short else {
-            return format!("together at most {most}, shared resident pages for each\n");
+            return format!("together at most {most}\n");
         };
         let [held, limit] = ["tree_held", "limit"].map(|name| human(number(&self.sum, name)));
         let short = if is_short { "; short of room" } else { "" };
-        format!(
-            "together {held} of {limit}, at most {most}, shared resident pages for each{short}\n"
-        )
+        format!("together {held} of {limit}, at most {most}{short}\n")
     }
 }
 
@@ -230,7 +228,7 @@ mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             (lines.len(), lines[4], lines[5]),
-            (6, "signal: why", "together at most 10.0 MiB, shared resident pages for each"),
+            (6, "signal: why", "together at most 10.0 MiB"),
             "{table}"
         );
         assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
@@ -254,9 +252,9 @@ mod tests {
             assert!(table.contains(part), "{part}: {table}");
         }
         assert!(!table.contains("peak resident"), "{table}");
-        let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB, shared resident pages for each";
+        let last = "together 8.0 KiB of 8.0 KiB, at most 10.0 MiB";
         assert!(table.ends_with(&format!("{last}; short of room\n")), "{table}");
-        assert!(live(line, false).ends_with("shared resident pages for each\n"));
+        assert!(live(line, false).ends_with(&format!("{last}\n")));
         let odd = line.replace("sort", "\\u001b[2J\\nall");
         assert!(live(&odd, true).contains(" \u{fffd}[2J\u{fffd}all "), "{}", live(&odd, true));
         assert_eq!(live("", false), "no process has begun, or all have ended\n");

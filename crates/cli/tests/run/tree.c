@@ -26,20 +26,29 @@ static uint64_t word(size_t page, size_t nth) {
 	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
 }
 
+// Writes other data in each round.
+static void fill(uint64_t *memory, size_t round) {
+	for (size_t page = 0; page < pages; page++)
+		for (size_t nth = 0; nth < WORDS; nth++)
+			memory[page * WORDS + nth] = word(round * pages + page, nth);
+}
+
 static uint64_t *filled(const char *mib) {
 	pages = strtoul(mib, 0, 10) << 8;
 	uint64_t *memory = malloc(pages * 4096);
 	CHECK(memory);
-	for (size_t page = 0; page < pages; page++)
-		for (size_t nth = 0; nth < WORDS; nth++)
-			memory[page * WORDS + nth] = word(page, nth);
+	fill(memory, 0);
 	return memory;
 }
 
-static void check(const uint64_t *memory) {
+static void check_round(const uint64_t *memory, size_t round) {
 	for (size_t page = 0; page < pages; page++)
 		for (size_t nth = 0; nth < WORDS; nth++)
-			CHECK(memory[page * WORDS + nth] == word(page, nth));
+			CHECK(memory[page * WORDS + nth] == word(round * pages + page, nth));
+}
+
+static void check(const uint64_t *memory) {
+	check_round(memory, 0);
 }
 
 static void hold(const char *mib, int rounds) {
@@ -213,6 +222,22 @@ int main(int count, char **args) {
 			CHECK(memory[page * WORDS] == word(page, 0));
 		close(ends[1]);
 		for (int nth = 0; nth < 2; nth++)
+			wait_for(children[nth], 0);
+		check(memory);
+	} else if (!strcmp(mode, "overwrite")) {
+		uint64_t *memory = filled(mib);
+		pid_t children[3];
+		for (int nth = 0; nth < 3; nth++) {
+			children[nth] = fork();
+			if (children[nth])
+				continue;
+			for (int round = 1; round < 4; round++) {
+				fill(memory, 3 * round + nth);
+				check_round(memory, 3 * round + nth);
+			}
+			_exit(0);
+		}
+		for (int nth = 0; nth < 3; nth++)
 			wait_for(children[nth], 0);
 		check(memory);
 	} else if (!strcmp(mode, "stay")) {

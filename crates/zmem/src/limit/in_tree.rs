@@ -21,7 +21,7 @@ const FLOOR_SHARE_MAX: u64 = 8;
 /// It grows by so much of what can't go beyond the limit, as a process would do nothing but
 /// compress else.
 const BEYOND_WEIGHT: u64 = 4;
-/// Up to this share.
+/// Up to this share, which the large processes of a tree divide among them.
 const LOST_FLOOR_SHARE: u64 = 4;
 /// Processes that hold such a share of a limit divide it among them.
 const LARGE_SHARE: u64 = 16;
@@ -44,7 +44,8 @@ impl Limit {
     fn floor(&self, limit: u64) -> u64 {
         let floor = self.kept_floor(limit);
         // Step by step: what passes the limit for a moment is not to bring much with it.
-        (floor + self.beyond() * BEYOND_WEIGHT).min(floor.max(limit / LOST_FLOOR_SHARE))
+        let most = limit / LOST_FLOOR_SHARE / self.large.load(Relaxed).max(1);
+        (floor + self.beyond() * BEYOND_WEIGHT).min(floor.max(most))
     }
 
     /// By how much the limit is passed by what can't go: not by what is pinned, which can once it
@@ -63,7 +64,7 @@ impl Limit {
 
     /// What this process has resident above its floor.
     pub(crate) fn above_floor(&self) -> u64 {
-        self.get().map_or(0, |limit| self.resident_bytes().saturating_sub(self.floor(limit)))
+        self.get().map_or(0, |limit| self.own_bytes().saturating_sub(self.floor(limit)))
     }
 
     /// Whether what can't go leaves little room below the limit, in all processes together.
@@ -84,7 +85,8 @@ impl Limit {
         self.member.as_ref().is_some_and(Member::is_in)
     }
 
-    /// What this process could evict.
+    /// What this process could evict, what counts for its parent too: once it does so no more, who
+    /// looks is to find that this may go.
     fn may_go(&self) -> u64 {
         match self.get() {
             Some(limit) if !self.is_stuck() => {
@@ -96,7 +98,7 @@ impl Limit {
 
     /// Whether this process has more resident than its floor.
     pub(super) fn is_more_than_floor(&self, limit: u64) -> bool {
-        self.resident_bytes() > self.floor(limit)
+        self.own_bytes() > self.floor(limit)
     }
 
     /// Tells the others what this process holds.
@@ -106,7 +108,7 @@ impl Limit {
         }
     }
 
-    fn sum(&self, member: &Member, limit: u64) -> Sum {
+    pub(super) fn sum(&self, member: &Member, limit: u64) -> Sum {
         member.sum(self.held(), self.may_go(), limit / LARGE_SHARE)
     }
 
@@ -132,6 +134,7 @@ impl Limit {
         let beyond = stays.saturating_sub(limit);
         if beyond / all.large != self.beyond() {
             self.beyond.store(beyond / all.large, Relaxed);
+            self.large.store(all.large, Relaxed);
         }
         if beyond > limit / LOST_SHARE {
             member.note_lost(stays);

@@ -61,7 +61,7 @@ impl Scene {
                 State::Resident => return,
                 State::Busy => self.word.wait(seen),
                 _ if !self.word.try_own(seen) => {}
-                State::Probation | State::Evicting => {
+                State::Probation | State::Evicting | State::Shared => {
                     self.set_page(&[Page::Closed], Page::Open);
                     self.word.publish(State::Resident, |word| word);
                 }
@@ -80,8 +80,14 @@ impl Scene {
         }
     }
 
-    /// Does what eviction does: puts the block in probation, and stores it unless it is touched.
+    /// Does what eviction does: opens the block if it is shared, puts it in probation, and stores
+    /// it unless it is touched.
     fn evict(&self) {
+        let seen = self.word.load();
+        if seen.state() == State::Shared && self.word.try_own(seen) {
+            self.set_page(&[Page::Closed], Page::Open);
+            self.word.publish(State::Resident, |word| word);
+        }
         let seen = self.word.load();
         if seen.state() == State::Resident && seen.pins() == 0 && self.word.try_own(seen) {
             self.set_page(&[Page::Open], Page::Closed);
@@ -170,6 +176,11 @@ fn loom_zeros_against_eviction_and_touch() {
         || Scene::new(State::Probation, Page::Closed),
         &[Scene::evict, Scene::zero, Scene::touch],
     );
+}
+
+#[test]
+fn loom_what_is_shared_against_eviction_zeros_and_touch() {
+    model(|| Scene::new(State::Shared, Page::Closed), &[Scene::evict, Scene::zero, Scene::touch]);
 }
 
 /// A pinned block is not evicted: either the eviction comes first, or the pin.

@@ -1,4 +1,5 @@
-//! Pages that a child shares with its parent, which count for the parent alone (zm-L15).
+//! Pages that a child shares with its parent, which count for the parent alone: those of the pool
+//! (zm-L15), and blocks that tell when they are touched (zm-L16).
 //!
 //! ```text
 //!   fork:        parent  | pool: 100 pages |       100 held
@@ -6,8 +7,9 @@
 //!   then 10 of them are written to in one of the two, or are gone from it: 90 are shared
 //!
 //!   gone      = bytes of objects that were freed, or moved
-//!   changed   = WEIGHT * gone, from a number on that is far from those of other lives of the slot
-//!   inherited = pages - WEIGHT * room in them, at the fork, + the parent's changed at the fork
+//!   changed   = WEIGHT * gone + blocks that were touched, or went; from a number on that is far
+//!               from those of other lives of the slot
+//!   inherited = pages - WEIGHT * room in them + blocks, at the fork, + the parent's changed then
 //!               - own change since
 //!   shared    = inherited - the parent's changed; what the parent holds at most
 //! ```
@@ -51,6 +53,12 @@ impl Tree {
         }
     }
 
+    /// Returns 1 more than the slot of the parent that the process of a slot shares with; 0: none.
+    pub(super) fn parent(&self, nth: usize) -> u64 {
+        let Slot { process, parent, .. } = self.slot(nth);
+        if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
+    }
+
     /// Returns what the process of a slot holds that its parent does not.
     pub(super) fn held(&self, nth: usize) -> u64 {
         self.slot(nth).held.load(Relaxed).saturating_sub(self.shared(nth))
@@ -67,18 +75,28 @@ impl Tree {
     }
 }
 
-/// What a process has said of its pool.
+impl Slot<'_> {
+    /// Says that so much of what the process shares, with its parent or with children, changed.
+    fn change(&self, bytes: u64) {
+        self.changed.fetch_add(bytes, Relaxed);
+        self.inherited.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// What a process has said of what a child would share.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
-    /// What a child would share.
-    pub(super) whole: AtomicU64,
-    /// What has changed since the pool was made.
+pub(super) struct Sharing {
+    /// What it is of the pool.
+    pub(super) pool: AtomicU64,
+    /// What it is of resident blocks.
+    pub(super) blocks: AtomicU64,
+    /// What has changed of the pool since it was made.
     pub(super) changed: AtomicU64,
     /// What this has to be added to for what its slot says.
     pub(super) life: AtomicU64,
 }
 
-impl Pool {
+impl Sharing {
     /// Begins with a slot whose `changed` is this.
     pub(super) fn begin(&self, changed: u64) {
         self.life.store(changed.wrapping_sub(self.changed.load(Relaxed)), Relaxed);
@@ -86,20 +104,33 @@ impl Pool {
 
     /// Takes note of bytes of the pool's pages, of what no object takes of them, and of those
     /// that objects took which were freed or moved by now; says in the process's slot what changed.
-    pub(super) fn note(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
-        self.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
+    pub(super) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
+        self.pool.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
         // Another thread may have seen more.
         let more = changed.saturating_sub(self.changed.fetch_max(changed, Relaxed));
-        if let Some(slot) = slot {
-            slot.changed.fetch_add(more, Relaxed);
-            slot.inherited.fetch_sub(more, Relaxed);
-        }
+        slot.inspect(|slot| slot.change(more));
+    }
+
+    /// Takes note of bytes of blocks that are shared from the next fork on.
+    pub(super) fn add_blocks(&self, bytes: u64) {
+        self.blocks.fetch_add(bytes, Relaxed);
+    }
+
+    /// Takes note that they are so no more.
+    pub(super) fn leave_blocks(&self, slot: Option<Slot<'_>>, bytes: u64) {
+        self.blocks.fetch_sub(bytes, Relaxed);
+        self.life.fetch_add(bytes, Relaxed);
+        slot.inspect(|slot| slot.change(bytes));
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
     }
 
     /// Returns what a child inherits that is made now, or was.
     pub(super) fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
-        self.whole.load(Relaxed).wrapping_add(said)
+        (self.pool.load(Relaxed) + self.blocks()).wrapping_add(said)
     }
 }

@@ -1,6 +1,6 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::inherited::Pool;
+use super::inherited::Sharing;
 use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
@@ -29,7 +29,7 @@ pub(crate) struct Member {
     is_foreign: AtomicBool,
     /// What of all can't go, if it is to be told that this passes the limit; 0: it is not.
     lost: AtomicU64,
-    pub(super) pool: Pool,
+    pub(super) sharing: Sharing,
 }
 
 impl Member {
@@ -54,7 +54,7 @@ impl Member {
             before: Figures::default(),
             is_foreign: false.into(),
             lost: 0.into(),
-            pool: Pool::default(),
+            sharing: Sharing::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Member {
         if self.is_foreign.load(Relaxed) {
             return self.slot.store(NONE, Relaxed);
         }
-        let (parent, inherited) = (self.slot.load(Relaxed), self.pool.inherited());
+        let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
         self.begin();
         self.tree.set_parent(self.slot.load(Relaxed), parent, inherited);
     }
@@ -79,7 +79,7 @@ impl Member {
         let process = own_number();
         self.process.store(process, Relaxed);
         let nth = self.tree.take(process);
-        nth.inspect(|nth| self.pool.begin(self.tree.renew(*nth)));
+        nth.inspect(|nth| self.sharing.begin(self.tree.renew(*nth)));
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
@@ -121,7 +121,7 @@ impl Member {
 
     /// Returns the slot, unless others took this process to be gone, as one is seen whose first
     /// thread has ended.
-    fn kept_slot(&self) -> Option<Slot<'_>> {
+    pub(super) fn kept_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
 
@@ -135,10 +135,14 @@ impl Member {
         counted.saturating_add_signed(self.beside.load(Relaxed))
     }
 
+    /// Returns what this process shares with its parent, for which that counts.
+    pub(crate) fn shared(&self) -> u64 {
+        self.slot().map_or(0, |_| self.tree.shared(self.slot.load(Relaxed)))
+    }
+
     /// Returns what it holds: what it shares with its parent counts there.
     pub(crate) fn held(&self, counted: u64) -> u64 {
-        let shared = self.slot().map_or(0, |_| self.tree.shared(self.slot.load(Relaxed)));
-        self.all(counted).saturating_sub(shared)
+        self.all(counted).saturating_sub(self.shared())
     }
 
     /// Says what this process holds.
@@ -148,11 +152,6 @@ impl Member {
             slot.held.store(self.all(counted), Relaxed);
             slot.may_go.store(may_go.min(self.all(counted)), Relaxed);
         }
-    }
-
-    /// Says what became of the pages of its pool: see [`Pool::note`].
-    pub(crate) fn note_pool(&self, pages: u64, room: u64, gone: u64) {
-        self.pool.note(self.kept_slot(), pages, room, gone);
     }
 
     /// Returns whether the system's coarse clock has gone on since a thread last asked.

@@ -38,15 +38,20 @@ impl Tree {
         share
     }
 
+    /// Returns whether the process of a slot has found no room a moment ago.
+    pub(super) fn wants(&self, nth: usize, now: u64) -> bool {
+        let wanted = self.slot(nth).wanted.load(Relaxed);
+        wanted <= now && now - wanted < WANT_TIME
+    }
+
     /// Divides what is left by those that hold at most `bytes` and want no more.
     fn next_share(&self, own: usize, limit: u64, now: u64, bytes: u64) -> Share {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in self.in_use().filter(|nth| *nth != own) {
             // A slot that is free holds nothing, and wants nothing.
-            let (held, wanted) = (self.held(nth), self.slot(nth).wanted.load(Relaxed));
-            let wants = wanted <= now && now - wanted < WANT_TIME;
+            let held = self.held(nth);
             is_passed |= held > bytes;
-            if held > bytes || wants {
+            if held > bytes || self.wants(nth, now) {
                 sharers += 1;
             } else {
                 rest = rest.saturating_sub(held);

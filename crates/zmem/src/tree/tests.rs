@@ -172,16 +172,19 @@ fn what_the_dead_held_is_free() {
 /// A child that shares its parent's pool, in a process's slot.
 fn child(parent: &Member, process: &Waiting) -> Member {
     let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
-    let (to, from) = (&child.pool, &parent.pool);
-    for (to, from) in
-        [(&to.whole, &from.whole), (&to.changed, &from.changed), (&to.life, &from.life)]
-    {
+    let (to, from) = (&child.sharing, &parent.sharing);
+    for (to, from) in [
+        (&to.pool, &from.pool),
+        (&to.blocks, &from.blocks),
+        (&to.changed, &from.changed),
+        (&to.life, &from.life),
+    ] {
         to.store(from.load(Relaxed), Relaxed);
     }
-    let (nth, inherited) = (tree.take(process.number()).unwrap(), child.pool.inherited());
+    let (nth, inherited) = (tree.take(process.number()).unwrap(), child.sharing.inherited());
     child.process.store(process.number(), Relaxed);
     child.slot.store(nth, Relaxed);
-    child.pool.begin(tree.renew(nth));
+    child.sharing.begin(tree.renew(nth));
     tree.set_parent(nth, parent.slot.load(Relaxed), inherited);
     child
 }
@@ -226,6 +229,38 @@ fn a_pool_that_a_child_shares_counts_once() {
     let last = child(&own, &late);
     last.publish(1001, 0);
     assert_eq!((tree.sum_but(NONE, 0).held, last.held(1001)), (held + 1, 1));
+}
+
+#[test]
+fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
+    let (tree, others) = (tree(8), [waiting(), waiting()]);
+    let own = Member::new(tree);
+    own.note_pool(1000, 0, 0);
+    own.add_blocks(3000);
+    own.publish(5000, 3000);
+    let [one, two] = others.each_ref().map(|process| child(&own, process));
+    [&one, &two].into_iter().for_each(|child| child.publish(5000, 3000));
+    let held = || own.sum(5000, 0, 0).held;
+    assert_eq!((held(), one.shared(), own.shared()), (5000 + 1000 + 1000, 4000, 0));
+    assert_eq!((own.lent(), one.lent()), ((4000, false), (0, false)));
+    // A child touches some: they are its own then, and still the parent's and the other one's.
+    one.leave_blocks(500);
+    assert_eq!((held(), one.blocks(), one.shared()), (5000 + 1500 + 1000, 2500, 3500));
+    // The parent touches some, which may be others.
+    own.leave_blocks(700);
+    assert_eq!((held(), own.blocks()), (5000 + 2200 + 1700, 2300));
+    // What it closes again, for another child, is no more of those.
+    own.add_blocks(700);
+    let third = waiting();
+    let last = child(&own, &third);
+    last.publish(5000, 3000);
+    assert_eq!((held(), last.shared()), (5000 + 2200 + 1700 + 1000, 4000));
+    // Nothing can be shared that was never, however much is touched.
+    two.note_wanted();
+    two.leave_blocks(two.blocks());
+    own.leave_blocks(own.blocks());
+    assert_eq!((two.shared(), one.shared(), own.lent()), (0, 0, (1000, true)));
+    assert_eq!(last.held(5000), 4000);
 }
 
 #[test]
@@ -308,8 +343,8 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
     limit.share(Some(tree));
     limit.begin(0, 0).unwrap();
     limit.add(48 * 256);
-    // What can't go of the other's, and what may always be resident here.
-    for (stays, floor) in [(0, 1), (62, 1), (64, 5), (66, 9), (200, 16), (63, 3), (62, 1)] {
+    // What can't go of the other's, and what may always be resident here: both are large.
+    for (stays, floor) in [(0, 1), (62, 1), (64, 5), (65, 7), (200, 8), (63, 3), (62, 1)] {
         other.publish(stays * MIB, 0);
         assert_eq!(limit.is_full(0), stays > 0);
         assert_eq!((limit.is_lost(), limit.above_floor()), (floor > 1, (48 - floor) * MIB));

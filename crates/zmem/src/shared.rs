@@ -1,0 +1,83 @@
+//! Blocks that are closed at a fork, as two of each would be much: parent and child have the same
+//! pages, which count once, until one of the two touches them (zm-L16).
+//!
+//! ```text
+//!   fork:    Resident -> closed -> Shared, in the parent and so in the child
+//!   touch:   room is made -> its group is opened -> Resident
+//!
+//!   mappings:  | Shared    | touched | Shared | touched | Shared  |      groups: as many as may be
+//!              '---------- groups of the same size -------------'              mappings
+//! ```
+
+use crate::pager::Pager;
+use crate::policy::{PIECE, SHARED_BYTES};
+use crate::state::State;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Pager {
+    /// Closes what is resident and not pinned. The caller has closed the gate, so no other thread
+    /// changes a block.
+    pub(crate) fn share_all(&self) {
+        let _evictor = self.evictor.lock();
+        let group = self.set_group();
+        let (mut piece, mut groups) = (0, self.groups_max());
+        while let Some(open) = self.next_open_piece(piece) {
+            // A chunk has several pieces, or a piece several chunks.
+            let Range { start, end } = self.units_of(open);
+            let end = self.units_of_chunk(start).end.max(end);
+            piece = end.div_ceil(PIECE);
+            let takes = |unit: usize| {
+                let seen = self.words[unit].load();
+                let is_ours = seen.state() == State::Resident && seen.pins() == 0;
+                is_ours && self.words[unit].try_own(seen)
+            };
+            self.for_runs(start..end, usize::MAX, takes, |run| {
+                let needed = run.len().div_ceil(group);
+                if run.len() < group || needed > groups {
+                    return run
+                        .for_each(|unit| self.words[unit].publish(State::Resident, |word| word));
+                }
+                groups -= needed;
+                self.close(run, State::Shared);
+            });
+        }
+    }
+
+    /// How many groups may be mappings.
+    fn groups_max(&self) -> usize {
+        (2 * self.probation_max).max(1)
+    }
+
+    /// Finds, and keeps, how many blocks a touch opens: so few that all groups may be mappings, if
+    /// each other one is touched.
+    fn set_group(&self) -> usize {
+        let least = (SHARED_BYTES / self.blocks.unit).max(1);
+        let most = self.chunk_bytes / self.blocks.unit;
+        let needed = self.limit.resident().div_ceil(self.groups_max());
+        let group = needed.next_power_of_two().clamp(least, most.max(least));
+        self.group.store(group, Relaxed);
+        group
+    }
+
+    /// Returns the blocks that a touch of one opens.
+    pub(crate) fn group_of(&self, unit: usize) -> Range<usize> {
+        let (group, chunk) = (self.group.load(Relaxed), self.units_of_chunk(unit));
+        let start = chunk.start + (unit - chunk.start) / group * group;
+        start..chunk.end.min(start + group)
+    }
+
+    /// Opens those of some blocks that are shared: from then on they are this process's own.
+    pub(crate) fn unshare(&self, units: Range<usize>) {
+        let takes = |unit: usize| {
+            let seen = self.words[unit].load();
+            seen.state() == State::Shared && self.words[unit].try_own(seen)
+        };
+        self.for_runs(units, usize::MAX, takes, |run| {
+            self.limit.leave_shared(run.len());
+            let opened = self.backend.reopen(&self.memory, self.bytes_of(run.clone()));
+            self.expect("memory can't be opened again", opened);
+            run.for_each(|unit| self.words[unit].publish(State::Resident, |word| word));
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! What a child has of its parent counts once, until one of the two touches it (zm-L16).
+//!
+//! One test: what the process has beside its arena counts, too.
+//!
+//! # Safety
+//! The only handler of SIGSEGV passes faults on, and ends the process for those that are no one's.
+//! The arena is used by one thread.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::ffi::c_void;
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicU64;
+use testkit::child::Child;
+use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_fault};
+
+const MIB: usize = 1 << 20;
+const LIMIT: usize = 32 * MIB;
+const BYTES: usize = 24 * MIB;
+
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's, of this handler, which has all signals blocked but this one.
+    if !unsafe { answer_fault(signal, info, context.cast()) } {
+        // SAFETY: it ends the process: the touch is no one's.
+        unsafe { libc::_exit(77) };
+    }
+}
+
+fn install() {
+    // SAFETY: zeros are a value of the structure; the handler is a function of this type.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigfillset(&mut action.sa_mask);
+        libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, null_mut()), 0);
+    }
+}
+
+/// A tree of this process and its children.
+fn tree() -> Option<Tree> {
+    type Words = [AtomicU64; Seen::BYTES / 8];
+    let (prot, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: where the system likes, for good. Zeros are a value of these.
+    let words: &'static Words = unsafe {
+        let at = libc::mmap(null_mut(), size_of::<Words>(), prot, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        &*at.cast()
+    };
+    Tree::of(words, 1)
+}
+
+/// An arena, all of which is in use.
+struct Scene(Arena);
+
+impl Scene {
+    fn word_at(at: usize, round: usize) -> usize {
+        at / 64 + round * 1_000_000_007
+    }
+
+    fn write(&self, round: usize) {
+        for at in self.0.addresses().step_by(64) {
+            // SAFETY: it is readable and writable, and this thread's.
+            unsafe { (at as *mut usize).write_volatile(Self::word_at(at, round)) };
+        }
+    }
+
+    fn check(&self, round: usize) {
+        for at in self.0.addresses().step_by(64) {
+            // SAFETY: as above.
+            let found = unsafe { (at as *const usize).read_volatile() };
+            assert_eq!(found, Self::word_at(at, round), "{at:x}");
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.0.figures().tree_held as usize
+    }
+
+    /// Does what a child does that needs no memory that it does not have.
+    fn overwrite(&self, child: usize) {
+        assert!(self.held() < 2 * MIB, "{}", self.held());
+        self.0.check();
+        self.check(0);
+        for round in 3 * child..3 * child + 3 {
+            self.write(round);
+            assert!(self.held() < LIMIT, "{}", self.held());
+            self.check(round);
+        }
+        self.0.check();
+    }
+}
+
+/// Else its pages would become two of each, and no limit were kept: it asks the system for nothing.
+#[test]
+fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
+    install();
+    let kinds = [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
+    for (backend, order) in kinds.into_iter().zip([4, 0, 1]) {
+        let (tree, block, limit) = (tree(), BlockOrder::Fixed(order), Some(LIMIT as u64));
+        let options = Options { backend, block, limit, tree, ..Options::default() };
+        let scene = Scene(Arena::new(0, BYTES, &options).unwrap());
+        let addresses = scene.0.addresses();
+        // SAFETY: nothing uses it yet.
+        unsafe { scene.0.set_use(addresses.clone(), Use::Managed).unwrap() };
+        scene.write(0);
+        assert!((BYTES..LIMIT).contains(&scene.held()), "{backend:?}: {}", scene.held());
+        // What is pinned is not closed.
+        let pinned = addresses.start..addresses.start + (4096 << order);
+        scene.0.pin(pinned.clone()).unwrap();
+        let children = [1, 2].map(|child| Child::fork(|| scene.overwrite(child)));
+        children.into_iter().for_each(Child::wait);
+        scene.0.unpin(pinned).unwrap();
+        scene.check(0);
+        scene.0.check();
+        let most = tree.unwrap().held_max() as usize;
+        assert!(most < LIMIT + LIMIT / 8, "{backend:?}: {most}");
+        scene.write(20);
+        scene.check(20);
+    }
+}

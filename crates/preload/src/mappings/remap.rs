@@ -128,14 +128,14 @@ fn remap_plain(
         return done;
     };
     let is_kept = args[3] as i32 & libc::MREMAP_DONTUNMAP != 0;
-    if is_ours && is_kept {
-        space.settle(arena, &old)?;
-    } else if is_ours && now != old.start {
+    if is_ours && !is_kept && now != old.start {
         space.pieces.set(old.clone(), Some(Kind::Other));
         space.put(arena, old.clone(), None)?;
-    } else if is_ours && args[2] < old.len() {
-        let rest = now + args[2].next_multiple_of(page::page_size())..old.end;
-        space.put(arena, rest, None)?;
+    } else if is_ours {
+        if args[2] < old.len() {
+            let rest = now + args[2].next_multiple_of(page::page_size())..old.end;
+            space.put(arena, rest, None)?;
+        }
         space.settle(arena, &old)?;
     }
     if is_to_ours {

@@ -154,7 +154,8 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	size_t pages = 1 + random_below(state, PAGES_MAX);
+	// As many now and then: the system has it stay in its place.
+	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
 	// The kernel does not move what is left out in part.

@@ -164,7 +164,7 @@ impl Pager {
     pub(crate) fn close(&self, run: Range<usize>, to: State) -> usize {
         self.note_closing(&run);
         let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
-        if closed.is_err() && run.len() > 1 {
+        if closed.is_err() && run.len() > 1 && to != State::Shared {
             return run.map(|unit| self.close(unit..unit + 1, to)).sum();
         }
         let state = if closed.is_ok() { to } else { State::Resident };

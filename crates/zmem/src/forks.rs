@@ -24,7 +24,7 @@ fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
             pager.bring_all_back();
-        } else if pager.limit.is_much_with_child() {
+        } else if pager.is_heap_own && pager.limit.is_much_with_child() {
             pager.share_all();
         }
     });

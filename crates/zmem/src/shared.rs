@@ -19,10 +19,13 @@ impl Pager {
     /// Closes what is resident and not pinned. The caller has closed the gate, so no other thread
     /// changes a block.
     pub(crate) fn share_all(&self) {
-        let _evictor = self.evictor.lock();
+        // A copy may lack the thread that has it.
+        let Some(evictor) = self.evictor.try_lock() else { return };
         let group = self.set_group();
         let (mut piece, mut groups) = (0, self.groups_max());
-        while let Some(open) = self.next_open_piece(piece) {
+        while piece < evictor.pieces
+            && let Some(open) = self.next_open_piece(piece)
+        {
             // A chunk has several pieces, or a piece several chunks.
             let Range { start, end } = self.units_of(open);
             let end = self.units_of_chunk(start).end.max(end);
@@ -60,9 +63,12 @@ impl Pager {
         group
     }
 
-    /// Returns the blocks that a touch of one opens.
+    /// Returns the blocks that a touch of one opens: a chunk where no process shares them any more.
     pub(crate) fn group_of(&self, unit: usize) -> Range<usize> {
         let (group, chunk) = (self.group.load(Relaxed), self.units_of_chunk(unit));
+        if !self.limit.is_sharing() {
+            return chunk;
+        }
         let start = chunk.start + (unit - chunk.start) / group * group;
         start..chunk.end.min(start + group)
     }
@@ -74,10 +80,22 @@ impl Pager {
             seen.state() == State::Shared && self.words[unit].try_own(seen)
         };
         self.for_runs(units, usize::MAX, takes, |run| {
+            let run = match self.backend.reopen(&self.memory, self.bytes_of(run.clone())) {
+                Ok(()) => run,
+                Err(_) => self.open_all_around(run, takes),
+            };
             self.limit.leave_shared(run.len());
-            let opened = self.backend.reopen(&self.memory, self.bytes_of(run.clone()));
-            self.expect("memory can't be opened again", opened);
             run.for_each(|unit| self.words[unit].publish(State::Resident, |word| word));
         });
+    }
+
+    /// Opens a run with all that is shared before and behind it, where the process may have no more
+    /// mappings: so none is split. Returns what it opened.
+    fn open_all_around(&self, run: Range<usize>, takes: impl Fn(usize) -> bool) -> Range<usize> {
+        let start = run.start - (0..run.start).rev().take_while(|unit| takes(*unit)).count();
+        let end = run.end + (run.end..self.units()).take_while(|unit| takes(*unit)).count();
+        let opened = self.backend.reopen(&self.memory, self.bytes_of(start..end));
+        self.expect("memory can't be opened again", opened);
+        start..end
     }
 }

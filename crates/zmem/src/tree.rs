@@ -2,9 +2,8 @@
 //! has done; see `layout`.
 //!
 //! ```text
-//!   slot:  | process | held | may go | waits | wanted | changed | inherited | parent |
+//!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | wanted |
 //!   process: 0 free, `CLEARED` while it becomes so
-//!   changed, inherited, parent: see `inherited`
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
 //! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
@@ -13,15 +12,16 @@
 mod inherited;
 mod layout;
 mod member;
+mod seen;
 mod share;
 mod sharing;
 mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
-pub use layout::Seen;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
 pub(crate) use member::Member;
+pub use seen::Seen;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -108,9 +108,9 @@ impl Tree {
         for nth in self.in_use().filter(|nth| *nth != own) {
             let slot = self.slot(nth);
             if !matches!(slot.process.load(Relaxed), 0 | CLEARED) {
-                let held = self.held(nth);
+                let (held, may_go) = self.counted(nth);
                 sum.held += held;
-                sum.may_go += slot.may_go.load(Relaxed).min(held);
+                sum.may_go += may_go;
                 sum.large += u64::from(held >= much);
             }
         }

@@ -290,14 +290,14 @@ fn a_file_that_says_anything_is_read() {
         |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
     let [table, ..] = asked("uzram-run", &bytes(&words), ALL);
     assert_eq!(table.out, "no process has begun, or all have ended\n", "{table:?}");
-    words[0] = u64::from_le_bytes(*b"uzramtr4");
+    words[0] = u64::from_le_bytes(*b"uzramtr5");
     for nth in 0..12 {
         words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
         // Of some processes: not all are in use, or there are figures of them.
         words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
         for slot in 0..510 {
-            words[8 + 8 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
-            words[8 + 8 * 510 + 64 * slot] = words[8 + 8 * slot];
+            words[8 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
+            words[8 + 16 * 510 + 64 * slot] = words[8 + 16 * slot];
         }
         let [table, told, metrics] = asked("uzram-run", &bytes(&words), ALL);
         lint(&metrics.out);

@@ -16,7 +16,7 @@
 #define WORDS (4096 / sizeof(uint64_t))
 
 // Behind these words of the shared file come figures of what processes have done.
-#define SLOTS_END (8 + 8 * 510)
+#define SLOTS_END (8 + 16 * 510)
 
 static size_t pages;
 
@@ -71,7 +71,7 @@ static int processes(void) {
 	uint64_t *words = mmap(0, facts.st_size, PROT_READ, MAP_SHARED, shared(), 0);
 	CHECK(words != MAP_FAILED);
 	int count = 0;
-	for (off_t nth = 8; nth < SLOTS_END; nth += 8)
+	for (off_t nth = 8; nth < SLOTS_END; nth += 16)
 		count += words[nth] != 0;
 	munmap(words, facts.st_size);
 	return count;

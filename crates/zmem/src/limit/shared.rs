@@ -39,7 +39,12 @@ impl Limit {
         let Some(member) = self.member.as_ref().filter(|_| shared > 0) else { return 0 };
         let (lent, wants) = member.lent();
         let lent = if wants { 0 } else { lent };
-        (member.shared() + lent).min(shared)
+        (member.borrowed() + lent).min(shared)
+    }
+
+    /// Returns whether another process has some of them as well, for which a touch of one counts.
+    pub(crate) fn is_sharing(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.borrowed() > 0 || member.lent().0 > 0)
     }
 
     /// Returns what is resident and may go.

@@ -1,6 +1,6 @@
 //! A process in its tree: what it says there, and what it sees.
 
-use super::inherited::Sharing;
+use super::inherited::{Shares, Sharing};
 use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
@@ -136,13 +136,14 @@ impl Member {
     }
 
     /// Returns what this process shares with its parent, for which that counts.
-    pub(crate) fn shared(&self) -> u64 {
-        self.slot().map_or(0, |_| self.tree.shared(self.slot.load(Relaxed)))
+    pub(super) fn shares(&self) -> Shares {
+        let nth = self.slot.load(Relaxed);
+        if nth == NONE { Shares::default() } else { self.tree.shares(nth) }
     }
 
     /// Returns what it holds: what it shares with its parent counts there.
     pub(crate) fn held(&self, counted: u64) -> u64 {
-        self.all(counted).saturating_sub(self.shared())
+        self.shares().counted(self.all(counted), 0).0
     }
 
     /// Says what this process holds.
@@ -172,8 +173,9 @@ impl Member {
     /// if it holds `much`, and this one is in any case.
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
-        sum.held += self.held(counted);
-        sum.may_go += may_go.min(self.held(counted));
+        let (held, may_go) = self.shares().counted(self.all(counted), may_go);
+        sum.held += held;
+        sum.may_go += may_go;
         sum.large += 1;
         raise(self.tree.head().peak, sum.held);
         sum

@@ -1,7 +1,7 @@
 //! What a process says of what its children share with it, and asks of them: see `inherited`.
 
-use super::Member;
 use super::member::milliseconds;
+use super::{Member, NONE};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Member {
@@ -22,18 +22,21 @@ impl Member {
 
     /// Returns how many bytes of blocks it would have.
     pub(crate) fn blocks(&self) -> u64 {
-        self.sharing.blocks()
+        self.sharing.blocks.whole.load(Relaxed)
     }
 
-    /// Returns the most that a child still shares with this process, and whether one has found no
-    /// room a moment ago.
+    /// Returns the bytes of blocks that this process shares with its parent.
+    pub(crate) fn borrowed(&self) -> u64 {
+        self.shares().blocks
+    }
+
+    /// Returns the most bytes of blocks that a child still shares with this process, and whether
+    /// one has found no room a moment ago.
     pub(crate) fn lent(&self) -> (u64, bool) {
-        if !self.is_in() {
-            return (0, false);
-        }
-        let (parent, now) = (self.slot.load(Relaxed) as u64 + 1, milliseconds());
-        let children = self.tree.in_use().filter(|nth| self.tree.parent(*nth) == parent);
-        let each = children.map(|nth| (self.tree.shared(nth), self.tree.wants(nth, now)));
+        let (own, now) = (self.slot.load(Relaxed), milliseconds());
+        let is_child = |nth: &usize| own != NONE && self.tree.parent(*nth) == own as u64 + 1;
+        let children = self.tree.in_use().filter(is_child);
+        let each = children.map(|nth| (self.tree.shares(nth).blocks, self.tree.wants(nth, now)));
         each.fold((0, false), |most, one| (most.0.max(one.0), most.1 | one.1))
     }
 }

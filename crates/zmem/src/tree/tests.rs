@@ -1,5 +1,6 @@
 //! Slots of processes that begin, execute programs, and end in any way.
 
+use super::inherited::Sharing;
 use super::member::own_number;
 use super::share::Share;
 use super::waits::POKING;
@@ -172,14 +173,16 @@ fn what_the_dead_held_is_free() {
 /// A child that shares its parent's pool, in a process's slot.
 fn child(parent: &Member, process: &Waiting) -> Member {
     let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
-    let (to, from) = (&child.sharing, &parent.sharing);
-    for (to, from) in [
-        (&to.pool, &from.pool),
-        (&to.blocks, &from.blocks),
-        (&to.changed, &from.changed),
-        (&to.life, &from.life),
-    ] {
-        to.store(from.load(Relaxed), Relaxed);
+    let parts = |of: &Sharing| {
+        [&of.pool, &of.blocks]
+            .map(|part| [&part.whole, &part.changed, &part.life].map(|word| word.load(Relaxed)))
+    };
+    for (to, from) in
+        [&child.sharing.pool, &child.sharing.blocks].into_iter().zip(parts(&parent.sharing))
+    {
+        to.whole.store(from[0], Relaxed);
+        to.changed.store(from[1], Relaxed);
+        to.life.store(from[2], Relaxed);
     }
     let (nth, inherited) = (tree.take(process.number()).unwrap(), child.sharing.inherited());
     child.process.store(process.number(), Relaxed);
@@ -240,27 +243,35 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     own.publish(5000, 3000);
     let [one, two] = others.each_ref().map(|process| child(&own, process));
     [&one, &two].into_iter().for_each(|child| child.publish(5000, 3000));
-    let held = || own.sum(5000, 0, 0).held;
-    assert_eq!((held(), one.shared(), own.shared()), (5000 + 1000 + 1000, 4000, 0));
-    assert_eq!((own.lent(), one.lent()), ((4000, false), (0, false)));
+    let sum = || own.sum(5000, 3000, 0);
+    // What each has beside its blocks and its pool can't go, nor can the pool.
+    assert_eq!((sum().held, sum().may_go), (5000 + 1000 + 1000, 3000));
+    assert_eq!((one.borrowed(), own.borrowed()), (3000, 0));
+    assert_eq!((own.lent(), one.lent()), ((3000, false), (0, false)));
     // A child touches some: they are its own then, and still the parent's and the other one's.
     one.leave_blocks(500);
-    assert_eq!((held(), one.blocks(), one.shared()), (5000 + 1500 + 1000, 2500, 3500));
+    assert_eq!((sum().held, sum().may_go), (5000 + 1500 + 1000, 3500));
+    assert_eq!((one.blocks(), one.borrowed()), (2500, 2500));
     // The parent touches some, which may be others.
     own.leave_blocks(700);
-    assert_eq!((held(), own.blocks()), (5000 + 2200 + 1700, 2300));
+    assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
+    // What changes of the pool is none of the blocks'.
+    own.note_pool(1000, 0, 100_000);
+    assert_eq!((sum().held, own.lent().0), (5000 + 3200 + 2700, 2300));
     // What it closes again, for another child, is no more of those.
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
     last.publish(5000, 3000);
-    assert_eq!((held(), last.shared()), (5000 + 2200 + 1700 + 1000, 4000));
+    assert_eq!((sum().held, last.borrowed()), (5000 + 3200 + 2700 + 1000, 3000));
     // Nothing can be shared that was never, however much is touched.
     two.note_wanted();
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
-    assert_eq!((two.shared(), one.shared(), own.lent()), (0, 0, (1000, true)));
+    assert_eq!((two.borrowed(), one.borrowed(), own.lent()), (0, 0, (0, true)));
     assert_eq!(last.held(5000), 4000);
+    let without = Member::without_slot(tree);
+    assert_eq!((without.lent(), without.borrowed()), ((0, false), 0));
 }
 
 #[test]

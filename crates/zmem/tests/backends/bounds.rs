@@ -24,8 +24,8 @@ fn mappings_max() -> usize {
 fn mappings_stay_below_half_of_what_may_be() {
     let _turn = turn();
     let mut cases = vec![
-        (BackendKind::Signal, scaled(256, 4096) * MIB, BlockOrder::Fixed(0), Some(64 * MIB as u64)),
-        (BackendKind::Signal, scaled(256, 4096) * MIB, BlockOrder::Fixed(0), None),
+        (BackendKind::Signal, scaled(128, 4096) * MIB, BlockOrder::Fixed(0), Some(32 * MIB as u64)),
+        (BackendKind::Signal, scaled(128, 4096) * MIB, BlockOrder::Fixed(0), None),
         (BackendKind::SignalMappings, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
         (BackendKind::SignalMappings, 256 * MIB, BlockOrder::Fixed(4), Some(16 * MIB as u64)),
         // Its blocks are marked as larger ones.

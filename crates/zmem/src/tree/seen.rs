@@ -1,0 +1,56 @@
+//! How the memory that processes share is read by who has no part in it.
+
+use super::inherited::Shares;
+use super::layout::{CLEARED, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot};
+use crate::figures::Figures;
+
+/// What the processes of a tree have said by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The space that numbers of its processes are of, as an inode in /proc; 0 before the first.
+    pub space: u64,
+    /// The most bytes that they held together.
+    pub held_max: u64,
+    /// Whether more is held than the limit has room for.
+    pub is_short: bool,
+    /// Those that have a slot. One that has just begun has no figures yet; one that has executed a
+    /// program has those of what it did before.
+    pub processes: Vec<Figures>,
+}
+
+impl Seen {
+    /// The bytes of a tree's memory, in which at most 510 processes have their slots.
+    pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
+
+    /// Reads a copy of a tree's memory; `None`: it is none, or one of another version. It may have
+    /// been written by anyone: numbers are what they are.
+    pub fn of(copy: &[u8]) -> Option<Self> {
+        let words: Vec<u64> =
+            copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let Parts { head, slots, rows } = Parts::of(&words)?;
+        let head = Head::of(head);
+        // Before the first process it is zeros.
+        if !matches!(*head.magic, 0 | MAGIC) {
+            return None;
+        }
+        let process = |(slot, row): (&[u64; SLOT], &[u64; ROW])| {
+            let slot = Slot::of(slot);
+            if matches!(*slot.process, 0 | CLEARED) {
+                return None;
+            }
+            // A row may be left of one that had the slot before.
+            let said = Some(Figures::of_words(row)).filter(|row| row.process == *slot.process);
+            let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
+            let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();
+            let (process, (tree_held, _)) = (*slot.process, shares.counted(*slot.held, 0));
+            Some(Figures { process, tree_held, ..said.unwrap_or_default() })
+        };
+        let used = usize::try_from(*head.used).unwrap_or(usize::MAX);
+        Some(Seen {
+            space: *head.space,
+            held_max: *head.peak,
+            is_short: *head.is_short != 0,
+            processes: slots.iter().zip(rows).take(used).filter_map(process).collect(),
+        })
+    }
+}

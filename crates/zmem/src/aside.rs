@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, Ordering::SeqCst, fence, wait_for, wake};
 use page::fork::Mutex;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// A thread without work ends after this time.
@@ -82,6 +82,8 @@ pub(crate) struct Storer {
     pub(crate) refused: AtomicU32,
     /// Whether no thread is to be started any more.
     pub(crate) is_over: AtomicBool,
+    /// Blocks that were put back, as they got no smaller.
+    pub(crate) returned: AtomicU64,
 }
 
 /// Blocks that wait, and their contents.

@@ -6,7 +6,7 @@ use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::recent::Spares;
 use crate::sync::wait_for;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 /// A fault waits so long for a step of another thread that makes room, and goes on then (zm-H4).
@@ -18,6 +18,8 @@ const ROOM_TICK: Duration = Duration::from_millis(1);
 const GAIN_SHARE: u64 = 32;
 /// And where the limit is lost, this one.
 const LOST_GAIN_SHARE: u64 = 128;
+/// Evictions of less than this share of what was wanted were in vain.
+const VAIN_SHARE: usize = 4;
 /// After it was, this many times as long passes until it is again.
 const PACK_PAUSE: u32 = 16;
 /// What is longer was not spent on it: the process was stopped.
@@ -67,15 +69,24 @@ impl Pager {
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
             // A child that is far above its limit comes down by larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
-            let goal = Goal::AtLeast(least.min(self.units_above_floor()).max(units));
-            let began = Instant::now();
-            if self.evict(&mut evictor, goal, Spares::Recent, buf) == 0 {
-                self.limit.stuck.postpone(began.elapsed(), is_again);
-            }
+            let wanted = least.min(self.units_above_floor()).max(units);
+            let goal = Goal::AtLeast(wanted);
+            self.paced(wanted, is_again, || self.evict(&mut evictor, goal, Spares::Recent, buf));
             drop(evictor);
             if self.is_heap_own {
                 self.pack_where_tight();
             }
+        }
+    }
+
+    /// Has `evict` evict so many blocks, and takes note where hardly any went: they were looked for
+    /// in vain, or came back as they got no smaller. Each next fault or call would try them all.
+    pub(crate) fn paced(&self, wanted: usize, is_again: bool, evict: impl FnOnce() -> usize) {
+        let returned = || self.storer.returned.load(Relaxed);
+        let (began, before) = (Instant::now(), returned());
+        let gone = evict().saturating_sub((returned() - before) as usize);
+        if gone < wanted.div_ceil(VAIN_SHARE) {
+            self.limit.postpone(began.elapsed(), is_again);
         }
     }
 

@@ -169,6 +169,7 @@ impl Pager {
             return true;
         }
         self.put_back(&taken, &data);
+        count(&self.storer.returned, 1);
         drop((data, taken));
         // Some of it may have been written, even where that failed.
         self.publish_put_back(unit, HEAT_MAX, true);

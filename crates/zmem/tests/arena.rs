@@ -614,6 +614,31 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     arena.check();
 }
 
+/// Each call of a program would try all of it else.
+#[test]
+fn what_does_not_compress_is_not_tried_for_each_call() {
+    install();
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
+    let options = Options { limit, tree, ..Options::default() };
+    let arena = Arena::new(0, 12 * MIB, &options).unwrap();
+    let threads: &'static Threads = Box::leak(Box::default());
+    arena.store_aside(threads);
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    // SAFETY: it is readable and writable, and this thread's.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(arena.addresses().start as *mut u8, 12 * MIB) };
+    Rng::with_seed(testkit::seed(84)).fill(bytes);
+    arena.yield_room(false);
+    let before = arena.stats().incompressible;
+    (0..300).for_each(|_| arena.yield_room(false));
+    let tried = (arena.stats().incompressible - before) as usize;
+    assert!(tried < 4 * 12 * MIB / 4096, "{tried}");
+    arena.rest();
+    arena.check();
+}
+
 /// There its number is that of another process, which would be taken for it.
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_tree() {

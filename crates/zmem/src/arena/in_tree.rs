@@ -8,15 +8,18 @@ use crate::tree::Member;
 
 impl Arena {
     /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
-    /// all the way, as one that `waits` does not need it now.
+    /// all the way, as one that `waits` does not need it now. Where hardly anything could go, that
+    /// is tried again later: else each call of a program whose data do not compress would try all.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || match waits {
             true => limit.is_above_share(),
             false => limit.is_above_share_and_short(),
         };
-        let goal = Goal::AtLeast(self.calls.pager.step_units());
-        while is_more() && self.calls.evict(goal) > 0 {}
+        let (is_again, step) = (limit.is_stuck(), self.calls.pager.step_units());
+        while limit.may_try() && is_more() {
+            self.calls.pager.paced(step, is_again, || self.calls.evict(Goal::AtLeast(step)));
+        }
     }
 
     /// Takes note of memory of this process's that is not the arena's.

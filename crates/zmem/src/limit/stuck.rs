@@ -66,6 +66,13 @@ impl Limit {
         self.stuck.resident.store(resident, Relaxed);
     }
 
+    /// Takes note that an eviction that took so long was in vain, or nearly so: the next one is for
+    /// when more has come, or after a pause.
+    pub(crate) fn postpone(&self, took: Duration, is_again: bool) {
+        self.set_stuck(true);
+        self.stuck.postpone(took, is_again);
+    }
+
     /// Whether nothing could be evicted, and no more than a batch has come since.
     pub(crate) fn is_stuck(&self) -> bool {
         let stuck = self.stuck.resident.load(Relaxed);

@@ -136,11 +136,7 @@ impl Pager {
     /// Evicts the blocks of a range that are not pinned, hot ones too.
     pub(crate) fn evict_range(&self, units: Range<usize>, buf: &mut [u8]) {
         let evictor = self.evictor.lock();
-        let cools = |unit: usize| {
-            let word = &self.words[unit];
-            let seen = word.load();
-            seen.state() == State::Resident && seen.pins() == 0 && word.try_own(seen)
-        };
+        let cools = |unit: usize| self.try_own_unpinned(unit);
         for start in units.clone().step_by(PIECE) {
             let part = start..units.end.min(start + PIECE);
             self.mark(part.clone(), cools);
@@ -148,6 +144,13 @@ impl Pager {
         }
         self.weigh();
         drop(evictor);
+    }
+
+    /// Takes ownership of a block that is resident and not pinned, and returns whether it did.
+    pub(crate) fn try_own_unpinned(&self, unit: usize) -> bool {
+        let word = &self.words[unit];
+        let seen = word.load();
+        seen.state() == State::Resident && seen.pins() == 0 && word.try_own(seen)
     }
 
     /// Puts those of the blocks in probation for which `takes` takes ownership. Returns how many.

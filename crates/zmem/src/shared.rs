@@ -30,11 +30,7 @@ impl Pager {
             let Range { start, end } = self.units_of(open);
             let end = self.units_of_chunk(start).end.max(end);
             piece = end.div_ceil(PIECE);
-            let takes = |unit: usize| {
-                let seen = self.words[unit].load();
-                let is_ours = seen.state() == State::Resident && seen.pins() == 0;
-                is_ours && self.words[unit].try_own(seen)
-            };
+            let takes = |unit: usize| self.try_own_unpinned(unit);
             self.for_runs(start..end, usize::MAX, takes, |run| {
                 let needed = run.len().div_ceil(group);
                 if run.len() < group || needed > groups {

@@ -50,14 +50,19 @@ impl Pager {
         };
         let outcome = Outcome::default();
         let mut going = Going { pager: self, first, taken: 0, stayed: 0, outcome, data: buf };
-        let mut room = self.waiting_room(self.batch());
+        let mut room = None;
         self.for_runs(units.clone(), usize::MAX, takes, |run| {
             self.note_closing(&run);
-            room -= going.copy_and_store(run, alone, room);
+            let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
+            *room -= going.copy_and_store(run, alone, *room);
         });
-        going.drop_spans(units.clone());
-        let gone = going.leave(units.clone());
-        self.storer.ring();
+        // Where memory is short, the hand passes many pieces for one block that may go.
+        let mut gone = 0;
+        if going.taken != 0 {
+            going.drop_spans(units.clone());
+            gone = going.leave(units.clone());
+            self.storer.ring();
+        }
         // Of what was handed over some may be stored by the next round alone.
         if self.limit.has_many_tables() {
             self.close_chunks(units);

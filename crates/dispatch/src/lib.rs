@@ -27,6 +27,7 @@ mod here {
     pub(crate) mod children;
     pub(crate) mod deliver;
     pub(crate) mod entry;
+    pub(crate) mod inner;
     pub(crate) mod mask;
     pub(crate) mod signal_calls;
     pub(crate) mod thread;
@@ -36,6 +37,7 @@ mod here {
 
     pub use arm::arm;
     pub use call::{Call, NOTE_WORDS};
+    pub use inner::lead_inner_calls;
     pub use user::read_memory;
     pub use x86_64::instructions::raw_syscall;
 }

@@ -138,6 +138,21 @@ fn functions_that_are_stood_in_for_find_their_memory() {
     }
 }
 
+/// Most of their calls cost no signal: a tenth is left for those of evicted buffers, and others.
+#[test]
+fn streams_find_their_memory() {
+    let place = place();
+    let program = place.compile(&sources(), "streams");
+    let rounds = scaled(2000, 20_000);
+    for threads in ["1", "2"] {
+        let command = [program.to_str().unwrap(), &rounds.to_string(), threads];
+        let stats = same(&place, "limit=6000000,block=4096", &command);
+        assert!(stats.sum("evicted") > 100, "{}", stats.sum("evicted"));
+        let calls = 4 * rounds as u64;
+        assert!(stats.sum("calls") < calls / 2, "{} for {calls}", stats.sum("calls"));
+    }
+}
+
 #[test]
 fn what_outlives_a_call_stays() {
     let place = place();

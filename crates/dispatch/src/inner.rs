@@ -1,0 +1,144 @@
+//! The C library's own calls of `read` and `write`: its streams call them where no other library
+//! can stand in for them, so the functions themselves lead here.
+//!
+//! ```text
+//!   write:    cmp byte ptr [one thread], 0 ; je several
+//!   alone:    mov eax, 1 ; syscall ; cmp rax, -4096 ; ja ..     <- jmp to `write` here
+//!   several:  sub rsp, 0x28 ; mov [rsp + 0x18], rdx ; ..        <- jmp to `inner.s`
+//! ```
+//! di-7: with several threads such a call is a point of cancellation, where a thread that waits is
+//! ended. It stays so: what has to wait goes on as ever. A function of other instructions stays as
+//! it is, and so does one whose page the system doesn't let be written.
+//!
+//! # Safety
+//! One thread runs. What is written over are instructions that nothing leads to but the jump before
+//! them, as they were compared byte by byte. So a jump to a function with the same arguments, stack
+//! and return address does what they did, and `inner.s` does what is skipped where it goes back.
+#![allow(unsafe_code)]
+
+use crate::user::read_memory;
+use crate::wrappers::call;
+use crate::x86_64::instructions::raw_syscall;
+use std::arch::global_asm;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+global_asm!(
+    include_str!("inner.s"),
+    try_read = sym try_read,
+    rest_of_read = sym REST_OF_READ,
+    try_write = sym try_write,
+    rest_of_write = sym REST_OF_WRITE,
+);
+
+// SAFETY: the functions above, with the arguments of those that they stand in for.
+unsafe extern "C" {
+    fn uzram_dispatch_inner_read(fd: i32, to: usize, bytes: usize) -> isize;
+    fn uzram_dispatch_inner_write(fd: i32, from: usize, bytes: usize) -> isize;
+}
+
+/// Where the functions go on with several threads.
+static REST_OF_READ: AtomicUsize = AtomicUsize::new(0);
+static REST_OF_WRITE: AtomicUsize = AtomicUsize::new(0);
+
+const PAGE: usize = 4096;
+/// The instructions are looked for in so much of a function.
+const CODE: usize = 96;
+/// A jump: this byte, and the address, counted from its end.
+const JUMP: u8 = 0xe9;
+const JUMP_BYTES: usize = 5;
+/// `xor eax, eax; syscall; cmp rax, -4096; ja`.
+const READS: &[u8] = b"\x31\xc0\x0f\x05\x48\x3d\x00\xf0\xff\xff\x77";
+/// `mov eax, 1; syscall; cmp rax, -4096; ja`.
+const WRITES: &[u8] = b"\xb8\x01\x00\x00\x00\x0f\x05\x48\x3d\x00\xf0\xff\xff\x77";
+/// `sub rsp, 0x28; mov [rsp + 0x18], rdx; mov [rsp + 0x10], rsi; mov [rsp + 8], edi; call`.
+const SEVERAL: &[u8] =
+    b"\x48\x83\xec\x28\x48\x89\x54\x24\x18\x48\x89\x74\x24\x10\x89\x7c\x24\x08\xe8";
+/// The first two of these.
+const SKIPPED: usize = 9;
+/// The call would have to wait, as `inner.s` has it.
+const WAITS: isize = isize::MIN;
+
+type Transfer = unsafe extern "C" fn(i32, usize, usize) -> isize;
+
+unsafe extern "C" fn read(fd: i32, to: usize, bytes: usize) -> isize {
+    // SAFETY: the caller vouches for the arguments.
+    unsafe { call(libc::SYS_read, [fd as usize, to, bytes, 0, 0, 0]) }
+}
+
+unsafe extern "C" fn write(fd: i32, from: usize, bytes: usize) -> isize {
+    // SAFETY: the caller vouches for the arguments.
+    unsafe { call(libc::SYS_write, [fd as usize, from, bytes, 0, 0, 0]) }
+}
+
+unsafe extern "C" fn try_read(fd: i32, to: usize, bytes: usize) -> isize {
+    // SAFETY: the caller vouches for the arguments.
+    if is_ready(fd, libc::POLLIN) { unsafe { read(fd, to, bytes) } } else { WAITS }
+}
+
+unsafe extern "C" fn try_write(fd: i32, from: usize, bytes: usize) -> isize {
+    // A pipe that is ready has room for so much.
+    let is_ready = bytes <= libc::PIPE_BUF && is_ready(fd, libc::POLLOUT);
+    // SAFETY: the caller vouches for the arguments.
+    if is_ready { unsafe { write(fd, from, bytes) } } else { WAITS }
+}
+
+/// Whether a call would not have to wait, if no other thread is faster.
+fn is_ready(fd: i32, events: i16) -> bool {
+    let mut asked = libc::pollfd { fd, events, revents: 0 };
+    let args = [(&raw mut asked).addr(), 1, 0, 0, 0, 0];
+    // SAFETY: the structure is here.
+    unsafe { raw_syscall(libc::SYS_poll as usize, args) == 1 }
+}
+
+/// Has the C library's own calls of `read` and `write` ask the hook, as its exported ones do, where
+/// that can be done.
+///
+/// # Safety
+/// No other thread runs, and the caller is a library that exports [`crate::export_wrappers`].
+pub unsafe fn lead_inner_calls() {
+    let (read_several, write_several) = (uzram_dispatch_inner_read, uzram_dispatch_inner_write);
+    lead_function(c"read", READS, read, read_several, &REST_OF_READ);
+    lead_function(c"write", WRITES, write, write_several, &REST_OF_WRITE);
+}
+
+fn lead_function(
+    name: &CStr,
+    alone: &[u8],
+    ours: Transfer,
+    of_several: Transfer,
+    rest: &AtomicUsize,
+) {
+    // SAFETY: the name is a string. What is found is what this library stands in for.
+    let function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+    let mut code = [0; CODE];
+    if !read_memory(function, &mut code) {
+        return;
+    }
+    let place = |part: &[u8]| code.windows(part.len()).position(|window| window == part);
+    let (Some(alone), Some(several)) = (place(alone), place(SEVERAL)) else { return };
+    rest.store(function + several + SKIPPED, Relaxed);
+    lead(function + alone, ours);
+    lead(function + several, of_several);
+}
+
+/// Writes a jump to `ours`. What may be written and executed at once is never refused to become
+/// what may be executed, as the other way round is.
+fn lead(place: usize, ours: Transfer) {
+    let end = place + JUMP_BYTES;
+    let Ok(distance) = i32::try_from((ours as usize).wrapping_sub(end) as isize) else { return };
+    let start = place & !(PAGE - 1);
+    let protect = |prot: i32| {
+        let args = [start, end - start, prot as usize, 0, 0, 0];
+        // SAFETY: see the head of this file.
+        unsafe { raw_syscall(libc::SYS_mprotect as usize, args) }
+    };
+    let executed = libc::PROT_READ | libc::PROT_EXEC;
+    if protect(executed | libc::PROT_WRITE) == 0 {
+        let mut jump = [JUMP; JUMP_BYTES];
+        jump[1..].copy_from_slice(&distance.to_ne_bytes());
+        // SAFETY: see the head of this file; the page is writable by now.
+        unsafe { (place as *mut [u8; JUMP_BYTES]).write(jump) };
+        protect(executed);
+    }
+}

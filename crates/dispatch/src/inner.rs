@@ -61,26 +61,39 @@ const WAITS: isize = isize::MIN;
 
 type Transfer = unsafe extern "C" fn(i32, usize, usize) -> isize;
 
+/// # Safety
+/// As of the C library's.
 unsafe extern "C" fn read(fd: i32, to: usize, bytes: usize) -> isize {
     // SAFETY: the caller vouches for the arguments.
     unsafe { call(libc::SYS_read, [fd as usize, to, bytes, 0, 0, 0]) }
 }
 
+/// # Safety
+/// As of the C library's.
 unsafe extern "C" fn write(fd: i32, from: usize, bytes: usize) -> isize {
     // SAFETY: the caller vouches for the arguments.
     unsafe { call(libc::SYS_write, [fd as usize, from, bytes, 0, 0, 0]) }
 }
 
+/// # Safety
+/// As of the C library's.
 unsafe extern "C" fn try_read(fd: i32, to: usize, bytes: usize) -> isize {
+    if !is_ready(fd, libc::POLLIN) {
+        return WAITS;
+    }
     // SAFETY: the caller vouches for the arguments.
-    if is_ready(fd, libc::POLLIN) { unsafe { read(fd, to, bytes) } } else { WAITS }
+    unsafe { read(fd, to, bytes) }
 }
 
+/// # Safety
+/// As of the C library's.
 unsafe extern "C" fn try_write(fd: i32, from: usize, bytes: usize) -> isize {
     // A pipe that is ready has room for so much.
-    let is_ready = bytes <= libc::PIPE_BUF && is_ready(fd, libc::POLLOUT);
+    if bytes > libc::PIPE_BUF || !is_ready(fd, libc::POLLOUT) {
+        return WAITS;
+    }
     // SAFETY: the caller vouches for the arguments.
-    if is_ready { unsafe { write(fd, from, bytes) } } else { WAITS }
+    unsafe { write(fd, from, bytes) }
 }
 
 /// Whether a call would not have to wait, if no other thread is faster.

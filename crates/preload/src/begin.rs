@@ -117,9 +117,8 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
         program.arena.store_aside(&OWN_THREAD);
     }
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
-    unsafe { dispatch::arm(program)? };
-    // SAFETY: see the head of this file; the wrappers are this library's.
-    unsafe { dispatch::lead_inner_calls() };
+    // The wrappers are this library's.
+    unsafe { dispatch::arm(program).map(|()| dispatch::lead_inner_calls())? };
     SAFEPOINT.begin();
     program.measure();
     program.show();

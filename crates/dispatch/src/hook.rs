@@ -3,6 +3,7 @@
 use crate::Call;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,18 @@ pub(crate) fn set(hook: &'static dyn Hook) -> bool {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn get() -> Option<&'static dyn Hook> {
     HOOK.get().copied()
+}
+
+static IS_CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// Takes note that the program has filtered its system calls, or tried to.
+pub fn confine() {
+    IS_CONFINED.store(true, Relaxed);
+}
+
+/// Whether a call that the program does not make itself may end it.
+pub fn is_confined() -> bool {
+    IS_CONFINED.load(Relaxed)
 }
 
 /// The hook, once threads are armed.

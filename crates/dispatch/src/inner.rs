@@ -7,20 +7,25 @@
 //!   several:  sub rsp, 0x28 ; mov [rsp + 0x18], rdx ; ..        <- jmp to `inner.s`
 //! ```
 //! di-7: with several threads such a call is a point of cancellation, where a thread that waits is
-//! ended. It stays so: what has to wait goes on as ever. A function of other instructions stays as
-//! it is, and so does one whose page the system doesn't let be written.
+//! ended. It stays so: what may have to wait goes on as ever. A function of other instructions
+//! stays as it is, and so does one that the system doesn't let be written.
 //!
 //! # Safety
-//! One thread runs. What is written over are instructions that nothing leads to but the jump before
-//! them, as they were compared byte by byte. So a jump to a function with the same arguments, stack
-//! and return address does what they did, and `inner.s` does what is skipped where it goes back.
+//! One thread runs. What is written over are instructions that nothing leads to but the branch
+//! before them, as they were compared byte by byte, and the branch leads from one place to the
+//! other. So a jump to a function with the same arguments, stack and return address does what they
+//! did, and `inner.s` does what is skipped where it goes back.
 #![allow(unsafe_code)]
 
+use crate::hook::is_confined;
 use crate::user::read_memory;
 use crate::wrappers::call;
 use crate::x86_64::instructions::raw_syscall;
 use std::arch::global_asm;
 use std::ffi::CStr;
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 global_asm!(
@@ -32,7 +37,7 @@ global_asm!(
 );
 
 // SAFETY: the functions above, with the arguments of those that they stand in for.
-unsafe extern "C" {
+unsafe extern "C-unwind" {
     fn uzram_dispatch_inner_read(fd: i32, to: usize, bytes: usize) -> isize;
     fn uzram_dispatch_inner_write(fd: i32, from: usize, bytes: usize) -> isize;
 }
@@ -41,12 +46,14 @@ unsafe extern "C" {
 static REST_OF_READ: AtomicUsize = AtomicUsize::new(0);
 static REST_OF_WRITE: AtomicUsize = AtomicUsize::new(0);
 
-const PAGE: usize = 4096;
 /// The instructions are looked for in so much of a function.
 const CODE: usize = 96;
 /// A jump: this byte, and the address, counted from its end.
 const JUMP: u8 = 0xe9;
 const JUMP_BYTES: usize = 5;
+/// What stands before the calls is but the test: `cmp`, and a branch of two bytes, `je` or `jne`.
+const TEST_MAX: usize = 20;
+const BRANCHES: [u8; 2] = [0x74, 0x75];
 /// `xor eax, eax; syscall; cmp rax, -4096; ja`.
 const READS: &[u8] = b"\x31\xc0\x0f\x05\x48\x3d\x00\xf0\xff\xff\x77";
 /// `mov eax, 1; syscall; cmp rax, -4096; ja`.
@@ -59,26 +66,26 @@ const SKIPPED: usize = 9;
 /// The call would have to wait, as `inner.s` has it.
 const WAITS: isize = isize::MIN;
 
-type Transfer = unsafe extern "C" fn(i32, usize, usize) -> isize;
+type Transfer = unsafe extern "C-unwind" fn(i32, usize, usize) -> isize;
 
 /// # Safety
 /// As of the C library's.
-unsafe extern "C" fn read(fd: i32, to: usize, bytes: usize) -> isize {
+unsafe extern "C-unwind" fn read(fd: i32, to: usize, bytes: usize) -> isize {
     // SAFETY: the caller vouches for the arguments.
     unsafe { call(libc::SYS_read, [fd as usize, to, bytes, 0, 0, 0]) }
 }
 
 /// # Safety
 /// As of the C library's.
-unsafe extern "C" fn write(fd: i32, from: usize, bytes: usize) -> isize {
+unsafe extern "C-unwind" fn write(fd: i32, from: usize, bytes: usize) -> isize {
     // SAFETY: the caller vouches for the arguments.
     unsafe { call(libc::SYS_write, [fd as usize, from, bytes, 0, 0, 0]) }
 }
 
 /// # Safety
 /// As of the C library's.
-unsafe extern "C" fn try_read(fd: i32, to: usize, bytes: usize) -> isize {
-    if !is_ready(fd, libc::POLLIN) {
+unsafe extern "C-unwind" fn try_read(fd: i32, to: usize, bytes: usize) -> isize {
+    if !is_ready(fd, libc::POLLIN, |kind, length| kind == libc::S_IFREG && length > 0) {
         return WAITS;
     }
     // SAFETY: the caller vouches for the arguments.
@@ -87,21 +94,41 @@ unsafe extern "C" fn try_read(fd: i32, to: usize, bytes: usize) -> isize {
 
 /// # Safety
 /// As of the C library's.
-unsafe extern "C" fn try_write(fd: i32, from: usize, bytes: usize) -> isize {
+unsafe extern "C-unwind" fn try_write(fd: i32, from: usize, bytes: usize) -> isize {
     // A pipe that is ready has room for so much.
-    if bytes > libc::PIPE_BUF || !is_ready(fd, libc::POLLOUT) {
+    let fits = bytes <= libc::PIPE_BUF;
+    if !is_ready(fd, if fits { libc::POLLOUT } else { 0 }, |kind, _| kind == libc::S_IFREG) {
         return WAITS;
     }
     // SAFETY: the caller vouches for the arguments.
     unsafe { write(fd, from, bytes) }
 }
 
-/// Whether a call would not have to wait, if no other thread is faster.
-fn is_ready(fd: i32, events: i16) -> bool {
+/// Whether a call would not have to wait, if nobody else is faster: as `is_always` says of a file's
+/// kind and length, or as one of `events` is there. Files of the system's own, that tell no length,
+/// may wait; and a question would take what they tell once.
+fn is_ready(fd: i32, events: i16, is_always: impl Fn(u32, i64) -> bool) -> bool {
+    if is_confined() {
+        return false;
+    }
+    let mut found = MaybeUninit::<libc::stat>::zeroed();
     let mut asked = libc::pollfd { fd, events, revents: 0 };
-    let args = [(&raw mut asked).addr(), 1, 0, 0, 0, 0];
-    // SAFETY: the structure is here.
-    unsafe { raw_syscall(libc::SYS_poll as usize, args) == 1 }
+    let args = [fd as usize, found.as_mut_ptr().addr(), 0, 0, 0, 0];
+    // SAFETY: both structures are here, and zeros are values of them.
+    unsafe {
+        if raw_syscall(libc::SYS_fstat as usize, args) != 0 {
+            return false;
+        }
+        let found = found.assume_init();
+        match found.st_mode & libc::S_IFMT {
+            kind if is_always(kind, found.st_size) => true,
+            libc::S_IFIFO | libc::S_IFSOCK | libc::S_IFCHR if events != 0 => {
+                let args = [(&raw mut asked).addr(), 1, 0, 0, 0, 0];
+                raw_syscall(libc::SYS_poll as usize, args) == 1
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Has the C library's own calls of `read` and `write` ask the hook, as its exported ones do, where
@@ -128,30 +155,28 @@ fn lead_function(
     if !read_memory(function, &mut code) {
         return;
     }
-    let place = |part: &[u8]| code.windows(part.len()).position(|window| window == part);
-    let (Some(alone), Some(several)) = (place(alone), place(SEVERAL)) else { return };
+    let Some((alone, several)) = places(&code, alone) else { return };
     rest.store(function + several + SKIPPED, Relaxed);
     lead(function + alone, ours);
     lead(function + several, of_several);
 }
 
-/// Writes a jump to `ours`. What may be written and executed at once is never refused to become
-/// what may be executed, as the other way round is.
+/// Returns where the call of one thread lies, and what several threads begin with.
+fn places(code: &[u8], alone: &[u8]) -> Option<(usize, usize)> {
+    let place = |part: &[u8]| code.windows(part.len()).position(|window| window == part);
+    let (alone, several) = (place(alone).filter(|place| *place <= TEST_MAX)?, place(SEVERAL)?);
+    let &[branch, by] = code[..alone].last_chunk()?;
+    (BRANCHES.contains(&branch) && alone + usize::from(by) == several).then_some((alone, several))
+}
+
+/// Writes a jump to `ours`, as a debugger does: the mapping stays as it is.
 fn lead(place: usize, ours: Transfer) {
     let end = place + JUMP_BYTES;
     let Ok(distance) = i32::try_from((ours as usize).wrapping_sub(end) as isize) else { return };
-    let start = place & !(PAGE - 1);
-    let protect = |prot: i32| {
-        let args = [start, end - start, prot as usize, 0, 0, 0];
-        // SAFETY: see the head of this file.
-        unsafe { raw_syscall(libc::SYS_mprotect as usize, args) }
-    };
-    let executed = libc::PROT_READ | libc::PROT_EXEC;
-    if protect(executed | libc::PROT_WRITE) == 0 {
-        let mut jump = [JUMP; JUMP_BYTES];
-        jump[1..].copy_from_slice(&distance.to_ne_bytes());
-        // SAFETY: see the head of this file; the page is writable by now.
-        unsafe { (place as *mut [u8; JUMP_BYTES]).write(jump) };
-        protect(executed);
+    let mut jump = [JUMP; JUMP_BYTES];
+    jump[1..].copy_from_slice(&distance.to_ne_bytes());
+    if let Ok(memory) = File::options().write(true).open("/proc/self/mem") {
+        // Where the system refuses it nothing is written.
+        let _refused = memory.write_all_at(&jump, place as u64);
     }
 }

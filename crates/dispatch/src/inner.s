@@ -13,6 +13,11 @@ uzram_dispatch_inner_\name:
     .cfi_adjust_cfa_offset 8
     push rdx
     .cfi_adjust_cfa_offset 8
+    # A thread that was cancelled ends here, as it does in the function.
+    call qword ptr [rip + pthread_testcancel@GOTPCREL]
+    mov rdx, [rsp]
+    mov rsi, [rsp + 8]
+    mov rdi, [rsp + 16]
     call \tried
     pop rdx
     .cfi_adjust_cfa_offset -8

@@ -47,4 +47,4 @@ pub use elsewhere::{Call, arm};
 pub use error::Error;
 #[cfg(target_arch = "x86_64")]
 pub use here::*;
-pub use hook::{Direct, Hook, Outcome, Step};
+pub use hook::{Direct, Hook, Outcome, Step, confine, is_confined};

@@ -2,7 +2,8 @@
 //! preloaded exports them by [`export_wrappers`](crate::export_wrappers).
 //!
 //! They ask [`Hook::direct`](crate::Hook::direct), make the call, and set `errno`. They are
-//! cancellation points no more: a thread that waits in one is cancelled at its next point.
+//! cancellation points no more: a thread that waits in one is cancelled at its next point. One that
+//! may be cancelled anywhere is, so they may be unwound.
 //!
 //! # Safety
 //! Each does what the C library's function of its name does, with the arguments as they are.
@@ -104,7 +105,7 @@ macro_rules! export_wrappers {
         /// As of the C library's.
         // SAFETY: it does what the function does that it stands in for.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $kind),*) -> isize {
+        pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> isize {
             let mut args = [0; 6];
             let given = $crate::export_wrappers!(@given $([$($given),*])? $($arg),*);
             args[..given.len()].copy_from_slice(&given);

@@ -16,7 +16,7 @@ use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::{Arena, SAFEPOINT};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
@@ -31,8 +31,6 @@ pub(crate) struct Program {
     /// Threads of this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
-    /// Whether the program has filtered its system calls, or tried to.
-    pub(crate) is_confined: AtomicBool,
     pub(crate) tree: Option<TreeFile>,
 }
 
@@ -47,8 +45,7 @@ impl Program {
         tree: Option<TreeFile>,
     ) -> Self {
         let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
-        let (cost, is_confined) = (Cost::default(), AtomicBool::new(false));
-        Program { arena, settings, space, threads, cost, is_confined, tree }
+        Program { arena, settings, space, threads, cost: Cost::default(), tree }
     }
 
     /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena

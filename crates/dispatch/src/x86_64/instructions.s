@@ -17,6 +17,7 @@ uzram_dispatch_restorer:
     .hidden uzram_dispatch_syscall
     .globl uzram_dispatch_syscall
 uzram_dispatch_syscall:
+    .cfi_startproc
     mov rax, rdi
     mov rdi, rsi
     mov rsi, rdx
@@ -26,6 +27,7 @@ uzram_dispatch_syscall:
     mov r9, [rsp + 8]
     syscall
     ret
+    .cfi_endproc
 
     # (call): issues it; with a mask in it, signals may come in the region.
     .hidden uzram_dispatch_issue
@@ -141,6 +143,7 @@ uzram_dispatch_copied:
     .hidden uzram_dispatch_dispatched
     .globl uzram_dispatch_dispatched
 uzram_dispatch_dispatched:
+    .cfi_startproc
     mov rax, rdi
     mov rdi, rsi
     mov rsi, rdx
@@ -150,4 +153,5 @@ uzram_dispatch_dispatched:
     mov r9, [rsp + 8]
     syscall
     ret
+    .cfi_endproc
     .popsection

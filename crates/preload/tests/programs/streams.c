@@ -4,12 +4,18 @@
 //   streams ROUNDS THREADS
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -92,25 +98,69 @@ static void *gets_nothing(void *from) {
 static void *fills(void *to) {
 	char page[PAGE] = {0};
 	for (;;)
-		CHECK(fwrite(page, 1, PAGE, to) == PAGE);
+		CHECK(fwrite(page, 1, PAGE, to) == PAGE && fflush(to) == 0);
 	return NULL;
 }
 
-static void cancel(void) {
-	int ends[2];
-	CHECK(pipe(ends) == 0);
-	FILE *from = fdopen(ends[0], "r"), *to = fdopen(ends[1], "w");
+static void *ends_anywhere(void *to) {
+	CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
+	for (;;)
+		CHECK(write(fileno(to), "x", 1) == 1);
+	return NULL;
+}
+
+static void *adds(void *to) {
+	CHECK(eventfd_write(*(int *)to, 10) == 0);
+	return NULL;
+}
+
+// A thread is cancelled that waits in a call, or makes one after the other.
+static void cancel(void *(*made)(void *), void *argument) {
 	pthread_t thread;
 	void *result;
-	CHECK(pthread_create(&thread, NULL, gets_nothing, from) == 0);
-	CHECK(putc('x', to) == 'x' && fflush(to) == 0 && usleep(20000) == 0);
+	CHECK(pthread_create(&thread, NULL, made, argument) == 0 && usleep(20000) == 0);
 	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
 	CHECK(result == PTHREAD_CANCELED);
-	CHECK(pthread_create(&thread, NULL, fills, to) == 0 && usleep(20000) == 0);
-	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
-	CHECK(result == PTHREAD_CANCELED);
+}
+
+static void *cancels_itself(void *to) {
+	CHECK(pthread_cancel(pthread_self()) == 0);
+	CHECK(fputc('x', to) == 'x' && fflush(to) == 0);
+	return NULL;
+}
+
+static void cancel_all(void) {
+	int ends[2], counter = eventfd(UINT32_MAX, 0);
+	CHECK(pipe(ends) == 0 && eventfd_write(counter, UINT64_MAX - UINT32_MAX - 5) == 0);
+	FILE *from = fdopen(ends[0], "r"), *to = fdopen(ends[1], "w");
+	CHECK(putc('x', to) == 'x' && fflush(to) == 0);
+	cancel(gets_nothing, from);
+	cancel(fills, to);
 	// Else what is left in the other would wait for room as the program ends.
 	CHECK(fclose(from) == 0);
+	cancel(adds, &counter);
+	FILE *nothing = fopen("/dev/null", "w");
+	CHECK(nothing);
+	cancel(fills, nothing);
+	for (int round = 0; round < 20; round++)
+		cancel(ends_anywhere, nothing);
+	cancel(cancels_itself, nothing);
+}
+
+// What the C library asks for that the program does not would end it.
+static void confine(void) {
+	struct sock_filter allowed[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_poll, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog filter = {sizeof allowed / sizeof *allowed, allowed};
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+	// Each call costs a signal by now.
+	rounds = 20;
+	by_pipe();
 }
 
 int main(int count, char **args) {
@@ -125,7 +175,8 @@ int main(int count, char **args) {
 	by_file();
 	errors();
 	if (threads > 1) {
-		cancel();
+		cancel_all();
+		confine();
 		is_over = 1;
 		CHECK(pthread_join(pressing, NULL) == 0);
 	}

@@ -73,5 +73,11 @@ pub use choices::Choices;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
 pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};
 
+/// Returns how many mappings a process may have.
+pub fn mappings_max() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    text.trim().parse().unwrap()
+}
+
 /// The folder of what C programs of tests include.
 pub const INCLUDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");

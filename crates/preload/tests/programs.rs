@@ -239,8 +239,9 @@ fn python_objects_go_and_come() {
         d = {i: ('key%d' % i, [i, str(i) * 3, {'a': i}]) for i in range(60000)}\n\
         print(sum(d[i][1][0] + len(d[i][0]) for i in range(0, len(d), 7)))\n\
         pid = os.fork()\n\
+        threads = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[17]\n\
         if pid == 0: os._exit(0 if all(d[i][1][0] == i for i in d) else 3)\n\
-        print(os.waitpid(pid, 0)[1], all(d[i][1][1] == str(i) * 3 for i in d))\n";
+        print(os.waitpid(pid, 0)[1], all(d[i][1][1] == str(i) * 3 for i in d), threads)\n";
     fs::write(place.path().join("script.py"), script).unwrap();
     let stats = same(&place, "limit=15000000", &["python3", "script.py"]);
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));

@@ -21,6 +21,9 @@ use std::time::Duration;
 const IDLE_TIME: Duration = Duration::from_millis(50);
 /// A thread that is to end is told so again after this time.
 const END_TIME: Duration = Duration::from_millis(5);
+/// After it had to end so many starts are not tried: who asked for one thread may look whether
+/// there is one. Python does, after a fork.
+const STARTS_AT_REST: u32 = 64;
 
 /// Starts a thread that the program knows nothing of.
 pub trait StartThread: Debug + Send + Sync {
@@ -78,8 +81,8 @@ pub(crate) struct Storer {
     /// What the thread waits for: it changes with what it is to look at.
     bell: AtomicU32,
     sleeps: AtomicU32,
-    /// Starts that are not tried, as one was refused.
-    pub(crate) refused: AtomicU32,
+    /// Starts that are not tried, as one was refused, or the thread had to end.
+    pub(crate) passed: AtomicU32,
     /// Whether no thread is to be started any more.
     pub(crate) is_over: AtomicBool,
     /// Blocks that were put back, as they got no smaller.
@@ -141,6 +144,7 @@ impl Storer {
         if shares_memory() {
             return;
         }
+        self.passed.fetch_max(STARTS_AT_REST, SeqCst);
         let last = system.last();
         loop {
             let _runs = self.state.compare_exchange(RUNS, STOPS, SeqCst, SeqCst);

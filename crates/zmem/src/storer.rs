@@ -89,9 +89,9 @@ impl Pager {
 
     /// Returns whether a start is worth a try.
     fn may_start(&self) -> bool {
-        let refused = self.storer.refused.load(SeqCst);
-        self.storer.refused.store(refused.saturating_sub(1), SeqCst);
-        refused == 0 && !self.storer.is_over.load(SeqCst)
+        let passed = self.storer.passed.load(SeqCst);
+        self.storer.passed.store(passed.saturating_sub(1), SeqCst);
+        passed == 0 && !self.storer.is_over.load(SeqCst)
     }
 
     fn start(&self) -> bool {
@@ -100,7 +100,7 @@ impl Pager {
         let is_started = signals::without_signals(start);
         let state = &self.storer.state;
         if !is_started {
-            self.storer.refused.store(REFUSED_STARTS, SeqCst);
+            self.storer.passed.store(REFUSED_STARTS, SeqCst);
             state.store(NONE, SeqCst);
             return false;
         }

@@ -78,7 +78,8 @@ fn python_with_threads_and_processes() {
          \x20   try: subprocess.run(['/nowhere'])\n\
          \x20   except FileNotFoundError: print('not found')\n\
          \x20   for how in ('fork', 'spawn'):\n\
-         \x20       with m.get_context(how).Pool(3) as pool: print(pool.map(square, range(9)))\n",
+         \x20       pool = m.get_context(how).Pool(3); print(pool.map(square, range(9)))\n\
+         \x20       pool.close(); pool.join()\n",
     );
     assert!(counts.begun > 8 && counts.forks >= 3, "{counts:?}");
 }

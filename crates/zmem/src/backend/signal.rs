@@ -110,22 +110,23 @@ mod tests {
     use super::*;
     use std::ptr::null_mut;
     use testkit::child::in_child;
+    use testkit::mappings_max;
 
     /// Has the process have as many mappings as it may, but for one.
     fn take_mappings() {
-        let page = page::page_size();
+        let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: where the system likes; nobody touches it.
-        let start = unsafe { libc::mmap(null_mut(), page << 20, protection, flags, -1, 0) };
+        let start = unsafe { libc::mmap(null_mut(), page * pages, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let open = |nth: usize, protection| {
             // SAFETY: it is what was just mapped.
             unsafe { libc::mprotect(start.byte_add(nth * page), page, protection) == 0 }
         };
-        let taken = (1..1 << 20).step_by(2).take_while(|nth| open(*nth, libc::PROT_READ)).count();
+        let taken = (1..pages).step_by(2).take_while(|nth| open(*nth, libc::PROT_READ)).count();
         // Two or three of them join again, and then one is split.
         assert!(open(2 * taken - 1, libc::PROT_NONE));
-        assert!(open((1 << 20) - 1, libc::PROT_READ) || taken == 0);
+        assert!(open(pages - 1, libc::PROT_READ) || taken == 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{MIB, ORDERS, PAGE, for_each_backend, for_each_option};
 use fastrand::Rng;
-use testkit::scaled;
+use testkit::{mappings_max, scaled};
 use zmem::{Advice, BackendKind, BlockOrder, Error, Options, Region};
 
 /// Bytes that compress to about a fifth, and tell where they are.
@@ -134,7 +134,7 @@ fn what_is_a_regions_already_is_not_managed_again() {
 #[test]
 fn a_region_that_is_refused_keeps_no_other_out() {
     let backend = BackendKind::SignalMappings;
-    let many = Region::new(64 << 30, Options { backend, ..Options::default() });
+    let many = Region::new(mappings_max() * 2 * MIB, Options { backend, ..Options::default() });
     assert!(matches!(many.map(drop), Err(Error::System { .. })), "each block may be a mapping");
     assert!(Region::new(MIB, Options::default()).is_ok());
 }

@@ -48,7 +48,7 @@ pub(super) const JOBS: [Job; 6] = [
     job("redis", "redis-server", "redis-server", 1.5, redis),
     job("node", "node", "nodejs", 2.0, node),
     Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
-    job("xz", "xz", "xz-utils", 1.5, xz),
+    Job { options: DENSE, ..job("xz", "xz", "xz-utils", 1.25, xz) },
 ];
 
 /// CPython with a heap.
@@ -137,11 +137,14 @@ fn sqlite(place: &Place, python: &str) -> Result<Vec<String>, Error> {
     Ok(words(python, &["-s", "-E", &script, &input, &cache.to_string(), &seed]))
 }
 
+/// A half for each thread. A larger dictionary is read everywhere all the time: no memory is cold.
 fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
-    let input = place.input("lines", place.scale.bytes(60_000_000))?;
-    let window = (place.scale.bytes(8 * MIB)).max(64 << 10);
-    let filter = format!("--lzma2=preset=1,dict={window}");
-    Ok(words(xz, &["-T2", &filter, "-c", &input]))
+    let bytes = place.scale.bytes(60_000_000);
+    let input = place.input("lines", bytes)?;
+    let window = place.scale.bytes(MIB).max(64 << 10);
+    let (filter, half) =
+        (format!("--lzma2=preset=0,dict={window}"), format!("--block-size={}", bytes.div_ceil(2)));
+    Ok(words(xz, &["-T2", &filter, &half, "-c", &input]))
 }
 
 fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {

@@ -33,13 +33,14 @@ impl Limit {
     }
 
     /// Returns what of them is not to go, as no room would come of it: what counts for the parent,
-    /// and what a child has as well, unless one wants room, and so gives up what it has.
-    fn staying(&self) -> u64 {
+    /// and what a child has as well, unless one wants room, and so gives up what it has. And what
+    /// a child may have.
+    fn staying(&self) -> (u64, u64) {
         let shared = self.shared_bytes();
-        let Some(member) = self.member.as_ref().filter(|_| shared > 0) else { return 0 };
+        let Some(member) = self.member.as_ref().filter(|_| shared > 0) else { return (0, 0) };
         let (lent, wants) = member.lent();
-        let lent = if wants { 0 } else { lent };
-        (member.borrowed() + lent).min(shared)
+        let stays = if wants { 0 } else { lent };
+        ((member.borrowed() + stays).min(shared), lent)
     }
 
     /// Returns whether another process has some of them as well, for which a touch of one counts.
@@ -49,15 +50,15 @@ impl Limit {
 
     /// Returns what is resident and may go.
     pub(super) fn own_bytes(&self) -> u64 {
-        self.resident_bytes().saturating_sub(self.staying())
+        self.resident_bytes().saturating_sub(self.staying().0)
     }
 
     /// Returns whether some of them may go. What children may share saves room only once it goes
     /// there, too: so that is for where all else was looked at in vain.
     pub(crate) fn may_go_shared(&self, is_vain: bool) -> bool {
-        let own = self.shared_bytes().saturating_sub(self.staying());
-        let lent = || self.member.as_ref().map_or(0, |member| member.lent().0);
-        own > 0 && (is_vain || own > lent())
+        let (staying, lent) = self.staying();
+        let own = self.shared_bytes().saturating_sub(staying);
+        own > 0 && (is_vain || own > lent)
     }
 
     /// Returns whether all would hold much, if a child held for itself what this process has.

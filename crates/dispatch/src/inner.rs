@@ -51,7 +51,7 @@ const CODE: usize = 96;
 /// A jump: this byte, and the address, counted from its end.
 const JUMP: u8 = 0xe9;
 const JUMP_BYTES: usize = 5;
-/// What stands before the calls is but the test: `cmp`, and a branch of two bytes, `je` or `jne`.
+/// Only the test stands before a call: `cmp`, and a branch of two bytes, `je` or `jne`.
 const TEST_MAX: usize = 20;
 const BRANCHES: [u8; 2] = [0x74, 0x75];
 /// `xor eax, eax; syscall; cmp rax, -4096; ja`.
@@ -137,16 +137,18 @@ fn is_ready(fd: i32, events: i16, is_always: impl Fn(u32, i64) -> bool) -> bool 
 /// # Safety
 /// No other thread runs, and the caller is a library that exports [`crate::export_wrappers`].
 pub unsafe fn lead_inner_calls() {
+    let Ok(memory) = File::options().write(true).open("/proc/self/mem") else { return };
     let (read_several, write_several) = (uzram_dispatch_inner_read, uzram_dispatch_inner_write);
-    lead_function(c"read", READS, read, read_several, &REST_OF_READ);
-    lead_function(c"write", WRITES, write, write_several, &REST_OF_WRITE);
+    lead_function(&memory, c"read", READS, [read, read_several], &REST_OF_READ);
+    lead_function(&memory, c"write", WRITES, [write, write_several], &REST_OF_WRITE);
 }
 
+/// Leads a function of one thread, and of several, to `ours`.
 fn lead_function(
+    memory: &File,
     name: &CStr,
-    alone: &[u8],
-    ours: Transfer,
-    of_several: Transfer,
+    calls: &[u8],
+    ours: [Transfer; 2],
     rest: &AtomicUsize,
 ) {
     // SAFETY: the name is a string. What is found is what this library stands in for.
@@ -155,28 +157,26 @@ fn lead_function(
     if !read_memory(function, &mut code) {
         return;
     }
-    let Some((alone, several)) = places(&code, alone) else { return };
+    let Some((alone, several)) = places(&code, calls) else { return };
     rest.store(function + several + SKIPPED, Relaxed);
-    lead(function + alone, ours);
-    lead(function + several, of_several);
+    lead(memory, function + alone, ours[0]);
+    lead(memory, function + several, ours[1]);
 }
 
 /// Returns where the call of one thread lies, and what several threads begin with.
-fn places(code: &[u8], alone: &[u8]) -> Option<(usize, usize)> {
+fn places(code: &[u8], calls: &[u8]) -> Option<(usize, usize)> {
     let place = |part: &[u8]| code.windows(part.len()).position(|window| window == part);
-    let (alone, several) = (place(alone).filter(|place| *place <= TEST_MAX)?, place(SEVERAL)?);
+    let (alone, several) = (place(calls).filter(|place| *place <= TEST_MAX)?, place(SEVERAL)?);
     let &[branch, by] = code[..alone].last_chunk()?;
     (BRANCHES.contains(&branch) && alone + usize::from(by) == several).then_some((alone, several))
 }
 
 /// Writes a jump to `ours`, as a debugger does: the mapping stays as it is.
-fn lead(place: usize, ours: Transfer) {
+fn lead(memory: &File, place: usize, ours: Transfer) {
     let end = place + JUMP_BYTES;
     let Ok(distance) = i32::try_from((ours as usize).wrapping_sub(end) as isize) else { return };
     let mut jump = [JUMP; JUMP_BYTES];
     jump[1..].copy_from_slice(&distance.to_ne_bytes());
-    if let Ok(memory) = File::options().write(true).open("/proc/self/mem") {
-        // Where the system refuses it nothing is written.
-        let _refused = memory.write_all_at(&jump, place as u64);
-    }
+    // Where the system refuses it nothing is written.
+    let _refused = memory.write_all_at(&jump, place as u64);
 }

@@ -134,12 +134,12 @@ fn functions_that_are_stood_in_for_find_their_memory() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
         let settings = format!("limit=4000000,arena=268435456,backend={backend}");
         let stats = same(&place, &settings, &[program.to_str().unwrap(), &rounds]);
-        // How far the thread comes that presses depends on the machine's load.
-        assert!(stats.sum("evicted") > 300, "{}", stats.sum("evicted"));
+        assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
     }
 }
 
-/// Most of their calls cost no signal: a tenth is left for those of evicted buffers, and others.
+/// Five calls a round would cost a signal each. What is left are calls on evicted buffers, and
+/// others than reads and writes.
 #[test]
 fn streams_find_their_memory() {
     let place = place();

@@ -147,7 +147,7 @@ static void cancel_all(void) {
 	cancel(cancels_itself, nothing);
 }
 
-// What the C library asks for that the program does not would end it.
+// A call that is not the program's own would end it.
 static void confine(void) {
 	struct sock_filter allowed[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

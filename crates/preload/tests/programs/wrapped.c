@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, COLD = 8 << 20 };
 
-static volatile int is_over;
+static volatile int is_over, has_gone_over;
 static char *memory;
 
 // Has the pages go in which paths and answers lie.
@@ -33,6 +33,7 @@ static void *press(void *argument) {
 	for (uint64_t round = 0; !is_over; round++) {
 		for (size_t at = 0; at < COLD / 8; at += 16)
 			cold[at] = at + round;
+		has_gone_over = 1;
 		evict();
 	}
 	free(cold);
@@ -121,6 +122,9 @@ int main(int count, char **args) {
 		look();
 		wait_for_events(poll, pipes);
 	}
+	// However little that thread ran: all that is cold has come and gone once.
+	while (!has_gone_over)
+		usleep(1000);
 	is_over = 1;
 	CHECK(pthread_join(pressing, NULL) == 0);
 	printf("all is there\n");

@@ -3,7 +3,6 @@
 use crate::Call;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +40,10 @@ pub enum Direct {
 ///
 /// All but [`direct`](Self::direct) run on a stack of this crate's (200 KiB), with all signals
 /// blocked but SIGSEGV, SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`,
-/// with any lock held, or on a thread that the C library knows nothing of. So they use no heap, no
-/// lock of the C library's, and no thread-local storage. Calls that they make themselves, by the C
-/// library's functions too, are not dispatched; they keep `errno` as it was.
+/// with any lock held, on a thread that the C library knows nothing of, or that was cancelled. So
+/// they use no heap, no lock of the C library's and none of its points of cancellation, and no
+/// thread-local storage. Calls that they make themselves, by the C library's functions too, are not
+/// dispatched; they keep `errno` as it was.
 ///
 /// A signal that interrupts a call which waits never returns to where it was issued. So there is
 /// nothing to be held over it on a stack: what has to be undone is written to [`Call::note`], and
@@ -76,7 +76,7 @@ pub trait Hook: Sync {
     }
 
     /// Comes after a call that [`direct`](Self::direct) has held something for, on the same thread,
-    /// unless a signal handler left the call for good.
+    /// where that is cancelled too, unless a signal handler left the call for good.
     fn let_go(&self) {}
 
     /// Sees SIGSEGV and SIGBUS of a touch before the program does, those within the hook's own code
@@ -137,18 +137,6 @@ pub(crate) fn set(hook: &'static dyn Hook) -> bool {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn get() -> Option<&'static dyn Hook> {
     HOOK.get().copied()
-}
-
-static IS_CONFINED: AtomicBool = AtomicBool::new(false);
-
-/// Takes note that the program has filtered its system calls, or tried to.
-pub fn confine() {
-    IS_CONFINED.store(true, Relaxed);
-}
-
-/// Whether a call that the program does not make itself may end it.
-pub fn is_confined() -> bool {
-    IS_CONFINED.load(Relaxed)
 }
 
 /// The hook, once threads are armed.

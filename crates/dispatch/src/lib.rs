@@ -24,6 +24,7 @@ mod here {
     pub(crate) mod arm;
     pub(crate) mod brief;
     pub(crate) mod call;
+    pub(crate) mod cancel;
     pub(crate) mod children;
     pub(crate) mod deliver;
     pub(crate) mod entry;
@@ -47,4 +48,4 @@ pub use elsewhere::{Call, arm};
 pub use error::Error;
 #[cfg(target_arch = "x86_64")]
 pub use here::*;
-pub use hook::{Direct, Hook, Outcome, Step, confine, is_confined};
+pub use hook::{Direct, Hook, Outcome, Step};

@@ -1,14 +1,15 @@
 //! Functions of the C library that programs call most, without a signal: a library that is
 //! preloaded exports them by [`export_wrappers`](crate::export_wrappers).
 //!
-//! They ask [`Hook::direct`](crate::Hook::direct), make the call, and set `errno`. They are
-//! cancellation points no more: a thread that waits in one is cancelled at its next point. One that
-//! may be cancelled anywhere is, so they may be unwound.
+//! They ask [`Hook::direct`](crate::Hook::direct), make the call, and set `errno`. Those that are
+//! points of cancellation in the C library are here, and any may be unwound, as a thread that may
+//! be cancelled anywhere can be there.
 //!
 //! # Safety
 //! Each does what the C library's function of its name does, with the arguments as they are.
 #![allow(unsafe_code)]
 
+use crate::cancel::{cancellable, is_alone};
 use crate::hook::{Direct, get};
 use crate::x86_64::instructions::{dispatched_syscall, raw_syscall};
 
@@ -22,20 +23,19 @@ const ERRORS: isize = -4095;
 /// As of the call.
 #[inline]
 pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
+    let issue = if is_cancellation_point(number) && !is_alone() { cancellable } else { issue };
     let number = number as usize;
+    let hook = get();
+    let how = hook.map_or(Direct::Dispatch, |hook| hook.direct(number, &args));
     // SAFETY: the caller vouches for the call. Where memory was away nothing is lost by asking
     // once more, but what `Hook::direct` has let go on knowing so.
     let result = unsafe {
-        match get().map(|hook| (hook, hook.direct(number, &args))) {
-            None | Some((_, Direct::Dispatch)) => dispatched_syscall(number, args),
-            Some((hook, how)) => {
-                let result = raw_syscall(number, args);
-                if how == Direct::Held {
-                    hook.let_go();
-                }
-                if result == EFAULT { dispatched_syscall(number, args) } else { result }
-            }
+        let result = issue(number, &args, how);
+        if how == Direct::Held {
+            hook.inspect(|hook| hook.let_go());
         }
+        let is_away = result == EFAULT && how != Direct::Dispatch;
+        if is_away { issue(number, &args, Direct::Dispatch) } else { result }
     };
     if !(ERRORS..0).contains(&result) {
         return result;
@@ -43,6 +43,38 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     // SAFETY: the C library's, of this thread.
     unsafe { *libc::__errno_location() = -result as i32 };
     -1
+}
+
+/// Whether the C library's functions that make this call are points of cancellation.
+const fn is_cancellation_point(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_readv
+            | libc::SYS_writev
+            | libc::SYS_recvfrom
+            | libc::SYS_sendto
+            | libc::SYS_poll
+            | libc::SYS_openat
+            | libc::SYS_close
+    )
+}
+
+/// Makes a call that is none.
+///
+/// # Safety
+/// As the call itself; it does not return twice.
+unsafe fn issue(number: usize, args: &[usize; 6], how: Direct) -> isize {
+    // SAFETY: the caller vouches for the call.
+    unsafe {
+        match how {
+            Direct::Issue | Direct::Held => raw_syscall(number, *args),
+            Direct::Dispatch => dispatched_syscall(number, *args),
+        }
+    }
 }
 
 /// Defines the functions that programs call in place of the C library's. Behind the number of a

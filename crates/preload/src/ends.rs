@@ -5,6 +5,7 @@ use crate::program::Program;
 use crate::robust;
 use dispatch::Call;
 use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Of `close_range`.
 const CLOSE_RANGE_UNSHARE: usize = 2;
@@ -49,7 +50,7 @@ impl Program {
             Ends::No => {}
             Ends::Once => self.arena.rest(),
             Ends::ForGood => {
-                dispatch::confine();
+                self.is_confined.store(true, Relaxed);
                 self.arena.end_thread();
             }
         }
@@ -68,7 +69,7 @@ impl Program {
             _ => return,
         }
         // A filter of the program's own may end it for a call that it does not make itself.
-        if !dispatch::is_confined() {
+        if !self.is_confined.load(Relaxed) {
             robust::pin(&self.arena, call.note(), number == libc::SYS_exit);
         }
     }

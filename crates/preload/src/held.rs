@@ -1,10 +1,10 @@
 //! Memory that a wrapper holds for a call, which it issues on the program's stack.
 //!
 //! pl-14: a thread holds one range at a time. A signal handler that comes amid its call finds it
-//! taken and goes the long way. Where a handler leaves the call for good, or the thread is
-//! cancelled in it, the range stays pinned and the thread goes the long way from then on: what is
-//! taken is pinned first and noted then, and given up in the other order, so nothing is ever
-//! unpinned that was not pinned.
+//! taken and goes the long way. Where a handler leaves the call for good, the range stays pinned,
+//! and the thread goes the long way from then on: what is taken is pinned first and noted then, and
+//! given up in the other order, so nothing is ever unpinned that was not pinned. A thread that is
+//! cancelled in its call lets go as it is unwound.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -16,7 +16,7 @@ use crate::{held, local, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::{Arena, SAFEPOINT};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
@@ -32,6 +32,9 @@ pub(crate) struct Program {
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) tree: Option<TreeFile>,
+    /// Whether the program has filtered its system calls, or tried to: one that it does not make
+    /// itself may end it.
+    pub(crate) is_confined: AtomicBool,
 }
 
 /// So many calls lie between two looks at what a process has in memory beside its arena.
@@ -45,7 +48,8 @@ impl Program {
         tree: Option<TreeFile>,
     ) -> Self {
         let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
-        Program { arena, settings, space, threads, cost: Cost::default(), tree }
+        let is_confined = AtomicBool::new(false);
+        Program { arena, settings, space, threads, cost: Cost::default(), tree, is_confined }
     }
 
     /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena

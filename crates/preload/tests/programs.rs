@@ -156,6 +156,20 @@ fn streams_find_their_memory() {
     }
 }
 
+/// What calls held that threads were cancelled in would be more than the first limit.
+#[test]
+fn who_is_cancelled_ends_and_lets_go() {
+    let place = place();
+    let program = place.compile(&sources(), "cancel");
+    let program = program.to_str().unwrap();
+    same(&place, "limit=6000000,block=4096", &[program, "held"]);
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let settings = format!("limit=60000000,arena=268435456,backend={backend}");
+        let stats = same(&place, &settings, &[program, "all"]);
+        assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
+    }
+}
+
 #[test]
 fn what_outlives_a_call_stays() {
     let place = place();

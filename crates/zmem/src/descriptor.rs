@@ -38,6 +38,13 @@ pub(crate) fn name(stat: &Stat) -> u32 {
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
+/// Closes a file by the system call itself: in the C library's `close`, which ends an [`OwnedFd`],
+/// a thread may be cancelled, which can't unwind from what answers a fault.
+pub(crate) fn close(file: OwnedFd) {
+    // SAFETY: it is this function's, and nobody's any more.
+    _ = unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
+}
+
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
@@ -87,8 +94,7 @@ impl Descriptor {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes it if it names its file still. Nobody uses it. By the system call itself: in the C
-    /// library's `close` a thread may be cancelled, which can't unwind from what answers a fault.
+    /// Closes it if it names its file still. Nobody uses it.
     pub(crate) fn close(self) {
         if self.look().is_some() {
             // SAFETY: as the look has just said, and the caller. Where another has closed it since

@@ -11,7 +11,7 @@ mod open;
 
 pub(crate) use open::{CanMove, Delivery};
 
-use crate::descriptor::{Descriptor, name};
+use crate::descriptor::{Descriptor, close, name};
 use crate::memory::Managed;
 use abi::*;
 use open::{ask, open_for};
@@ -92,6 +92,7 @@ impl Uffd {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
         if can_move != wants_move {
+            close(file);
             return Err(Errno::NOSYS);
         }
         self.0.store(raised(file).packed(), Release);

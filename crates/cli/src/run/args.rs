@@ -33,9 +33,6 @@ const DEFAULT_PERCENT: u8 = 85;
 /// signal-mappings and signal-remap): where it is less, the program is not run, and the message
 /// says what it takes.
 ///
-/// A thread that waits in read, write, recv, send, open or poll, called by the program itself, is
-/// not cancelled by pthread_cancel before it waits elsewhere.
-///
 /// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
 /// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 /// SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.

@@ -24,10 +24,20 @@ unsafe extern "C" {
     static uzram_dispatch_region_end: u8;
     static uzram_dispatch_copying: u8;
     static uzram_dispatch_copied: u8;
+    fn uzram_dispatch_issue(issue: *mut Issue);
+    fn uzram_dispatch_clone(n: usize, args: *const usize, frame: usize, begins: Begins) -> isize;
+    fn uzram_dispatch_leave(start: usize, bytes: usize, number: usize, code: usize) -> !;
+    fn uzram_dispatch_copy(to: usize, from: usize, bytes: usize) -> usize;
+}
+
+/// What makes a call: its number, its arguments.
+pub(crate) type Instructions =
+    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
+
+// SAFETY: as above; a thread may be cancelled there.
+unsafe extern "C-unwind" {
     #[link_name = "uzram_dispatch_syscall"]
-    fn call_allowed(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize;
-    #[link_name = "uzram_dispatch_dispatched"]
-    fn call_dispatched(
+    pub(crate) fn call_allowed(
         n: usize,
         a: usize,
         b: usize,
@@ -36,10 +46,16 @@ unsafe extern "C" {
         e: usize,
         f: usize,
     ) -> isize;
-    fn uzram_dispatch_issue(issue: *mut Issue);
-    fn uzram_dispatch_clone(n: usize, args: *const usize, frame: usize, begins: Begins) -> isize;
-    fn uzram_dispatch_leave(start: usize, bytes: usize, number: usize, code: usize) -> !;
-    fn uzram_dispatch_copy(to: usize, from: usize, bytes: usize) -> usize;
+    #[link_name = "uzram_dispatch_dispatched"]
+    pub(crate) fn call_dispatched(
+        n: usize,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+    ) -> isize;
 }
 
 /// What a child calls first, with its frame.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::abi::*;
+use crate::descriptor::close;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -40,11 +41,13 @@ fn open_device() -> Result<OwnedFd, Errno> {
     let device = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: it makes a descriptor, which is nobody's yet.
-    match unsafe { libc::ioctl(device.as_raw_fd(), NEW as _, flags) } {
+    let made = match unsafe { libc::ioctl(device.as_raw_fd(), NEW as _, flags) } {
         // SAFETY: as above.
         file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
         _ => Err(last_error()),
-    }
+    };
+    close(device);
+    made
 }
 
 fn last_error() -> Errno {
@@ -74,8 +77,13 @@ pub(super) fn open_for(
     if wants_move == CanMove::Yes && agree(needed | FEATURE_MOVE).is_ok() {
         return Ok((file, CanMove::Yes));
     }
-    agree(needed)?;
-    Ok((file, CanMove::No))
+    match agree(needed) {
+        Ok(()) => Ok((file, CanMove::No)),
+        Err(errno) => {
+            close(file);
+            Err(errno)
+        }
+    }
 }
 
 /// Asks the kernel.

@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use crate::actions::{self, Actions};
-use crate::cancel::find_alone;
 use crate::entry::on_signal;
 use crate::error::Error;
 use crate::hook::{self, Hook};
@@ -75,7 +74,6 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
     if has_other_threads() {
         return Err(Error::Threads);
     }
-    find_alone();
     let thread = Thread::make(NonNull::from(&ACTIONS), Kind::Thread)
         .map_err(|error| Error::Memory { errno: -error as i32 })?;
     let mask = set_mask(u64::MAX);

@@ -26,7 +26,7 @@ uzram_dispatch_\name:
     # PTHREAD_CANCEL_ASYNCHRONOUS; the type before comes to lie on the stack.
     mov edi, 1
     lea rsi, [rsp + 16]
-    call qword ptr [rip + pthread_setcanceltype@GOTPCREL]
+    call qword ptr [rip + {set_type}]
     mov rdi, rbx
     mov rsi, [r12]
     mov rdx, [r12 + 8]
@@ -39,7 +39,7 @@ uzram_dispatch_\name:
     mov rbx, rax
     mov edi, [rsp + 16]
     xor esi, esi
-    call qword ptr [rip + pthread_setcanceltype@GOTPCREL]
+    call qword ptr [rip + {set_type}]
     mov rax, rbx
     add rsp, 32
     .cfi_adjust_cfa_offset -32

@@ -30,7 +30,9 @@ pub enum Outcome {
 pub enum Direct {
     /// It issues the call: nothing is to be done for it, before or after.
     Issue,
-    /// It issues the call, and says by [`Hook::let_go`] that it has returned.
+    /// The same, and if it fails with EFAULT it goes the long way after: it has done nothing then.
+    Try,
+    /// As [`Try`](Self::Try), and it says by [`Hook::let_go`] that it has returned.
     Held,
     /// It goes the long way, by [`Hook::call`].
     Dispatch,
@@ -68,8 +70,7 @@ pub trait Hook: Sync {
     }
 
     /// Says what a wrapper does. It runs on the program's stack, waits for nothing, may be
-    /// interrupted by signals, and never come back. A call that is issued and fails with EFAULT
-    /// goes the long way after.
+    /// interrupted by signals, and never come back.
     fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
         let _ = (number, args);
         Direct::Issue

@@ -15,6 +15,7 @@
 //! arguments, stack and return address does what it did.
 #![allow(unsafe_code)]
 
+use crate::cancel;
 use crate::user::read_memory;
 use crate::wrappers::call;
 use std::ffi::CStr;
@@ -52,12 +53,14 @@ unsafe extern "C-unwind" fn write(fd: i32, from: usize, bytes: usize) -> isize {
     unsafe { call(libc::SYS_write, [fd as usize, from, bytes, 0, 0, 0]) }
 }
 
-/// Has the C library's own calls of `read` and `write` ask the hook, as its exported ones do, where
-/// that can be done.
+/// Has the wrappers be points of cancellation, and the C library's own calls of `read` and `write`
+/// lead to them, where that can be done.
 ///
 /// # Safety
-/// No other thread runs, and the caller is a library that exports [`crate::export_wrappers`].
-pub unsafe fn lead_inner_calls() {
+/// This thread alone runs, and is armed. The caller is a library that exports
+/// [`crate::export_wrappers`].
+pub unsafe fn begin_wrappers() {
+    cancel::begin();
     let Ok(memory) = File::options().write(true).open("/proc/self/mem") else { return };
     lead(&memory, c"read", READS, read);
     lead(&memory, c"write", WRITES, write);

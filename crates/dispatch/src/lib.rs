@@ -38,7 +38,7 @@ mod here {
 
     pub use arm::arm;
     pub use call::{Call, NOTE_WORDS};
-    pub use inner::lead_inner_calls;
+    pub use inner::begin_wrappers;
     pub use user::read_memory;
     pub use x86_64::instructions::raw_syscall;
 }

@@ -34,8 +34,12 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
         if how == Direct::Held {
             hook.inspect(|hook| hook.let_go());
         }
-        let is_away = result == EFAULT && how != Direct::Dispatch;
-        if is_away { issue(number, &args, Direct::Dispatch) } else { result }
+        let may_be_away = matches!(how, Direct::Try | Direct::Held);
+        if may_be_away && result == EFAULT {
+            issue(number, &args, Direct::Dispatch)
+        } else {
+            result
+        }
     };
     if !(ERRORS..0).contains(&result) {
         return result;
@@ -71,7 +75,7 @@ unsafe fn issue(number: usize, args: &[usize; 6], how: Direct) -> isize {
     // SAFETY: the caller vouches for the call.
     unsafe {
         match how {
-            Direct::Issue | Direct::Held => raw_syscall(number, *args),
+            Direct::Issue | Direct::Try | Direct::Held => raw_syscall(number, *args),
             Direct::Dispatch => dispatched_syscall(number, *args),
         }
     }

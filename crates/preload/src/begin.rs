@@ -116,10 +116,10 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     if OWN_THREAD.begin() {
         program.arena.store_aside(&OWN_THREAD);
     }
-    // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
-    // The wrappers are this library's.
-    unsafe { dispatch::arm(program).map(|()| dispatch::lead_inner_calls())? };
     SAFEPOINT.begin();
+    // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
+    // The wrappers are this library's, and this thread runs alone.
+    unsafe { dispatch::arm(program).map(|()| dispatch::begin_wrappers())? };
     program.measure();
     program.show();
     Ok(())

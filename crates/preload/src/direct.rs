@@ -26,7 +26,7 @@ impl Program {
             libc::SYS_poll => (args[0], args[1].saturating_mul(size_of::<libc::pollfd>())),
             // pl-15: they fail with EFAULT where memory is away, and have done nothing then.
             libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_access | libc::SYS_readlink => {
-                return Direct::Issue;
+                return Direct::Try;
             }
             libc::SYS_lseek => return Direct::Issue,
             libc::SYS_close if self.answer_of_tree(number, args).is_none() => return Direct::Issue,
@@ -44,7 +44,7 @@ impl Program {
         }
         let blocks = Space::around(&self.arena, &part);
         match self.threads.load(Relaxed) {
-            1 if self.arena.is_resident(blocks.clone()) => Direct::Issue,
+            1 if self.arena.is_resident(blocks.clone()) => Direct::Try,
             2.. if held::hold(&self.arena, &blocks) => Direct::Held,
             _ => Direct::Dispatch,
         }

@@ -4,7 +4,8 @@
 //! taken and goes the long way. Where a handler leaves the call for good, the range stays pinned,
 //! and the thread goes the long way from then on: what is taken is pinned first and noted then, and
 //! given up in the other order, so nothing is ever unpinned that was not pinned. A thread that is
-//! cancelled in its call lets go as it is unwound.
+//! cancelled in its call lets go as it is unwound; one that may be cancelled anywhere may be before
+//! the call and after it, and its range stays so, too.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -179,7 +179,7 @@ impl Limit {
     }
 
     fn note_peak(&self) {
-        self.peak.note(self.held(), self.resident());
+        self.peak.note(self.told_held(), self.told_resident());
         self.publish();
     }
 

@@ -107,6 +107,13 @@ impl<F: Flag> Drop for JobGuard<'_, F> {
     }
 }
 
+/// By the system call itself: in the C library's a thread may be cancelled, which can't unwind from
+/// here.
+#[cfg(not(loom))]
+fn sleep() {
+    _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
+}
+
 /// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was
 /// preempted.
 #[derive(Default)]
@@ -121,7 +128,7 @@ impl Backoff {
             #[cfg(not(loom))]
             0..6 => (0..1 << self.rounds).for_each(|_| std::hint::spin_loop()),
             #[cfg(not(loom))]
-            30.. => thread::sleep(std::time::Duration::from_micros(50)),
+            30.. => sleep(),
             _ => thread::yield_now(),
         }
     }

@@ -117,11 +117,12 @@ struct Task {
 	Function *function;
 	char *at;
 	int waits, times;
-	volatile int began;
+	volatile int began, forbids;
 };
 
 static void clean(void *task) {
 	struct Task *of = task;
+	CHECK(!of->forbids);
 	// Memory that the call was given can be given to another.
 	CHECK(write(null, of->at, LARGE) == LARGE && pread(file, of->at, PAGE, 0) >= 0);
 	were_cleaned++;
@@ -166,6 +167,24 @@ static void *calls_unless_disabled(void *task) {
 	calls(task);
 	CHECK(!"it went on");
 	return of;
+}
+
+// Forbids it between calls, over and over.
+static void *forbids(void *task) {
+	struct Task *of = task;
+	pthread_cleanup_push(clean, task);
+	for (;;) {
+		of->began = 1;
+		CHECK(write(null, of->at, 1) == 1);
+		CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
+		of->forbids = 1;
+		for (int time = 0; time < 50; time++)
+			CHECK(write(null, of->at, 1) == 1);
+		of->forbids = 0;
+		CHECK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL) == 0);
+	}
+	pthread_cleanup_pop(0);
+	return NULL;
 }
 
 static char *mapped(size_t bytes) {
@@ -213,6 +232,8 @@ static void cancel(void *(*made)(void *), struct Task *task, int is_sent) {
 		sched_yield();
 	if (is_sent && task->waits)
 		usleep(rand() % 400);
+	for (volatile int spin = rand() % 2000; is_sent && spin > 0; spin--)
+		;
 	CHECK(!is_sent || pthread_cancel(thread) == 0);
 	CHECK(pthread_join(thread, &result) == 0);
 	CHECK(result == PTHREAD_CANCELED && were_cleaned == before + 1);
@@ -230,7 +251,7 @@ static void *press(void *argument) {
 
 static void each(int has_gone) {
 	for (int nth = 0; nth < FUNCTIONS; nth++) {
-		struct Task task = {functions[nth], mapped(LARGE), 1, 0, 0};
+		struct Task task = {functions[nth], mapped(LARGE), 1, 0, 0, 0};
 		if (has_gone)
 			CHECK(madvise(task.at, LARGE, MADV_PAGEOUT) == 0);
 		if (nth >= NEVER_WAIT)
@@ -262,7 +283,7 @@ static void alone(void) {
 // What a call held when it was cancelled has to go again: it would be more than the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
-		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0};
+		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};
 		cancel(calls, &task, 1);
 	}
 }
@@ -273,7 +294,10 @@ static void all(void) {
 	CHECK(pthread_create(&pressing, NULL, press, NULL) == 0);
 	each(0);
 	each(1);
-	struct Task whole = {reads, mapped(LARGE), 0, 20, 0};
+	struct Task forbidding = {writes, mapped(LARGE), 0, 0, 0, 0};
+	for (int round = 0; round < ROUNDS; round++)
+		cancel(forbids, &forbidding, 1);
+	struct Task whole = {reads, mapped(LARGE), 0, 20, 0, 0};
 	cancel(goes_on, &whole, 0);
 	CHECK(whole.began == 2);
 	is_over = 1;

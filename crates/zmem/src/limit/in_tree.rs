@@ -101,6 +101,17 @@ impl Limit {
         self.own_bytes() > self.floor(limit)
     }
 
+    /// Returns what is held: of a process, as the system counted it last.
+    pub(crate) fn told_held(&self) -> u64 {
+        self.member.as_ref().map_or(self.held(), |member| member.all(self.held()))
+    }
+
+    /// Returns what of it is resident. Blocks count here that were opened unasked, and so take no
+    /// memory yet.
+    pub(crate) fn told_resident(&self) -> u64 {
+        self.resident_bytes().min(self.told_held())
+    }
+
     /// Tells the others what this process holds.
     pub(super) fn publish(&self) {
         if let Some(member) = &self.member {
@@ -194,7 +205,7 @@ impl Limit {
 
     /// Has a child, which has its parent's place, have its own, and a peak of its own.
     pub(crate) fn begin_child(&self) {
-        self.peak.begin(self.held(), self.resident());
+        self.peak.begin(self.told_held(), self.told_resident());
         if let Some(member) = &self.member {
             member.begin_child();
             self.publish();

@@ -1,4 +1,4 @@
-//! The most that was held at a time, and of it the most blocks that were resident.
+//! The most bytes that were held at a time, and of them the most that were resident.
 
 use crate::stats::raise;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,22 +11,22 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    pub(super) fn note(&self, held: u64, resident: usize) {
+    pub(super) fn note(&self, held: u64, resident: u64) {
         raise(&self.held, held);
-        raise(&self.resident, resident as u64);
+        raise(&self.resident, resident);
     }
 
     /// Begins anew.
-    pub(super) fn begin(&self, held: u64, resident: usize) {
+    pub(super) fn begin(&self, held: u64, resident: u64) {
         self.held.store(held, Relaxed);
-        self.resident.store(resident as u64, Relaxed);
+        self.resident.store(resident, Relaxed);
     }
 
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
 
-    pub(crate) fn resident(&self) -> usize {
-        self.resident.load(Relaxed) as usize
+    pub(crate) fn resident(&self) -> u64 {
+        self.resident.load(Relaxed)
     }
 }

@@ -131,7 +131,7 @@ impl Member {
     }
 
     /// Returns what this process has, where its pager counts `counted`.
-    fn all(&self, counted: u64) -> u64 {
+    pub(crate) fn all(&self, counted: u64) -> u64 {
         counted.saturating_add_signed(self.beside.load(Relaxed))
     }
 

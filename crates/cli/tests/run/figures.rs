@@ -52,6 +52,24 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
+/// Zeros that go take no memory, nor does what is opened beside others before it is touched.
+#[test]
+fn what_is_resident_is_what_takes_memory() {
+    const MAPPINGS: &str = "
+import mmap
+kept = []
+for _ in range(1000):
+    kept.append(mmap.mmap(-1, 65536, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    kept[-1].write(bytes(65536))
+    kept[-1].madvise(21)";
+    let program = ["python3", "-s", "-E", "-c", MAPPINGS];
+    let ended = end_of(&["--limit", "32M", "--stats", "--json", "--"], &program);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let sum = &json(&ended)["sum"];
+    assert!(number(sum, "evicted") >= 16_000, "{sum}");
+    assert!(number(sum, "held_max") < 32 << 20 && number(sum, "resident_max") < 32 << 20, "{sum}");
+}
+
 #[test]
 fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);

@@ -622,8 +622,7 @@ fn what_does_not_compress_is_not_tried_for_each_call() {
     let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
     let options = Options { limit, tree, ..Options::default() };
     let arena = Arena::new(0, 12 * MIB, &options).unwrap();
-    let threads: &'static Threads = Box::leak(Box::default());
-    arena.store_aside(threads);
+    store_aside(&arena);
     // SAFETY: nothing uses it yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     // SAFETY: it is readable and writable, and this thread's.

@@ -184,7 +184,7 @@ loom:
 # copy that `clone` makes beside other threads waits for a lock of its.
 OWN_FAULTS = handle_segv=0:handle_sigbus=0:use_sigaltstack=0:detect_stack_use_after_return=0
 NOT_ZMEM = --skip what_is_locked_in_part --skip what_is_locked_with_all --skip can_not_be_managed --skip memory_whose_pages \
-  --skip the_resident_size --skip what_is_held_has --skip reclaim_passes_over --skip what_no_missing_thread
+  --skip the_resident_size --skip what_is_held_has --skip reclaim_passes_over --skip what_no_missing_thread --skip what_a_child_inherits
 
 # gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata,
 # and it needs mappings where the process may have no more. A refused allocation is an error to be returned, not an end.

@@ -69,10 +69,9 @@ impl Arena {
 
     /// Returns its figures, and what this process holds for its tree.
     pub fn figures(&self) -> Figures {
-        let stats = self.stats();
-        let member = self.calls.pager.limit.member.as_ref();
-        let tree_held = member.map_or(0, |member| member.held(stats.held));
-        Figures { tree_held, ..Figures::of(&stats) }
+        let limit = &self.calls.pager.limit;
+        let tree_held = limit.member.as_ref().map_or(0, |member| member.held(limit.held()));
+        Figures { tree_held, ..Figures::of(&self.stats()) }
     }
 
     /// Returns this process's figures with what it did before it executed its program.

@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 use crate::hook::{Direct, hook};
+use crate::mask::{BYTES, bit};
 use crate::user::read_memory;
 use crate::x86_64::instructions::{Instructions, call_allowed, call_dispatched, raw_syscall};
 use std::arch::global_asm;
@@ -49,6 +50,8 @@ const DISABLED: u32 = 1;
 const ASYNCHRONOUS: u32 = 2;
 const CANCELING: u32 = 4;
 const CANCELED: u32 = 8;
+/// The signal.
+const SIGNAL: i32 = 32;
 /// As much of a descriptor is looked at.
 const WORDS: usize = 256;
 
@@ -113,7 +116,17 @@ extern "C" fn unwound(_: i32, actions: i32, _: u64, _: *mut c_void, _: *mut c_vo
     CONTINUE_UNWIND
 }
 
-/// Waits for the signal of who has begun to cancel this thread.
+/// Whether the signal that cancels is blocked, as it is in its handler.
+fn is_blocked() -> bool {
+    let mut mask = 0u64;
+    let args = [libc::SIG_BLOCK as usize, 0, (&raw mut mask).addr(), BYTES, 0, 0];
+    // SAFETY: it writes to `mask`.
+    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
+    mask & bit(SIGNAL) != 0
+}
+
+/// Waits for the signal of who has begun to cancel this thread, unless its handler was interrupted
+/// by one that makes this call.
 fn settle() {
     let place = WORD.load(Relaxed);
     if place == 0 {
@@ -121,9 +134,13 @@ fn settle() {
     }
     // SAFETY: it lies in the descriptor of this thread, which stays.
     let word = unsafe { &*((libc::pthread_self() as usize + place) as *const AtomicU32) };
+    let is_awaited = || word.load(Relaxed) & (CANCELING | CANCELED) == CANCELING;
+    if !is_awaited() || is_blocked() {
+        return;
+    }
     let sleep = (&raw const SLEEP).addr();
     for _ in 0..SLEEPS {
-        if word.load(Relaxed) & (CANCELING | CANCELED) != CANCELING {
+        if !is_awaited() {
             return;
         }
         // SAFETY: it reads what is here.

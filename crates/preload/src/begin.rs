@@ -18,6 +18,12 @@ use zmem::{Arena, SAFEPOINT};
 
 /// The smallest arena that is worth its name.
 const ARENA_MIN: usize = 64 << 20;
+const ARENA_MAX: usize = 32 << 30;
+/// Where larger units would come and go together, as there may not be more mappings, the arena is
+/// smaller: mappings of programs are often no larger. It has room for so many times the limit.
+const UNIT_MAX: usize = 64 << 10;
+const LIMITS: usize = 8;
+const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
 const PAGE: usize = 4096;
 
@@ -55,7 +61,10 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let start = brk.next_multiple_of(ALIGN);
     // Before anything else: the C library's allocator, which may be called yet, moves the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
-    let mut bytes = settings.arena.next_multiple_of(ALIGN).max(ARENA_MIN);
+    let wanted = settings.arena.unwrap_or(ARENA_MAX);
+    let mut bytes = wanted.next_multiple_of(ALIGN).max(ARENA_MIN);
+    let limit = settings.options.limit.map_or(ARENA_MAX, |limit| limit as usize);
+    let least = settings.arena.unwrap_or(limit.saturating_mul(LIMITS).max(ARENA_LEAST));
     loop {
         let above = Arena::new(start, bytes, &settings.options);
         let above =
@@ -66,6 +75,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
                 bytes = (bytes / 2).max(ARENA_MIN)
             }
+            Ok((arena, _)) if arena.block() > UNIT_MAX && bytes / 2 >= least => bytes /= 2,
             made => return made,
         }
     }

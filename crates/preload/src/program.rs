@@ -38,7 +38,7 @@ pub(crate) struct Program {
 }
 
 /// So many calls lie between two looks at what a process has in memory beside its arena.
-const WEIGHED: u64 = 512;
+const WEIGHED: u64 = 128;
 
 impl Program {
     pub(crate) fn new(
@@ -58,6 +58,7 @@ impl Program {
         let Some(TreeFile { tree, .. }) = &self.tree else { return };
         if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
+            self.say_if_lost();
         }
         if tree.is_short() {
             self.arena.yield_room(false);

@@ -19,8 +19,8 @@ const BACKENDS: [(&str, BackendKind); 4] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    /// Bytes of address space of the arena.
-    pub(crate) arena: usize,
+    /// Bytes of address space of the arena; `None` as is good for its backend.
+    pub(crate) arena: Option<usize>,
     /// The file that each process appends a line to when it ends.
     pub(crate) stats: Option<Vec<u8>>,
     /// Whether programs that this one executes are left as they are.
@@ -42,7 +42,7 @@ impl Settings {
         let mut options = Options::default();
         let mut found = Settings {
             options: options.clone(),
-            arena: 32 << 30,
+            arena: None,
             stats: None,
             is_first_only: false,
             tree: None,
@@ -78,7 +78,7 @@ impl Settings {
                     options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
                 }
                 b"first-only" => found.is_first_only = number()? != 0,
-                b"arena" => found.arena = number()?,
+                b"arena" => found.arena = Some(number()?),
                 b"tree" => {
                     let mut numbers = value.split(|&byte| byte == b':').map(of);
                     let tree = match (numbers.next(), numbers.next(), numbers.next()) {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(found.options.block, BlockOrder::Fixed(2));
         assert_eq!(found.options.codec.name(), "zstd");
         assert_eq!(found.options.params.level, Some(-3));
-        assert_eq!((found.arena, found.stats.as_deref()), (4 << 20, Some(&b"/a"[..])));
+        assert_eq!((found.arena, found.stats.as_deref()), (Some(4 << 20), Some(&b"/a"[..])));
         for wrong in [
             "limit",
             "tree=5",

@@ -73,6 +73,27 @@ for _ in range(1000):
     }
 }
 
+/// Where each block that goes may be a mapping of its own there are no more than the system allows:
+/// what the program has in small pieces goes nevertheless.
+#[test]
+fn small_pieces_go_with_each_backend() {
+    const PIECES: &str = "
+import mmap
+kept = []
+for nth in range(400):
+    kept.append(mmap.mmap(-1, 131072, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    kept[-1].write(bytes([nth % 251]) * 131072)
+    assert kept[nth // 2][131071] == nth // 2 % 251";
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let options = ["--limit", "24M", "--backend", backend, "--stats", "--json", "--"];
+        let ended = end_of(&options, &["python3", "-s", "-E", "-c", PIECES]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let figures = json(&ended);
+        assert!(number(&figures["sum"], "evicted") > 400, "{figures}");
+        assert!(number(&figures["sum"], "tree_held_max") < 26 << 20, "{figures}");
+    }
+}
+
 #[test]
 fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);

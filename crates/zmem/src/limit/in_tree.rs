@@ -192,7 +192,7 @@ impl Limit {
         {
             member.note_all(all, self.held(), self.tables.load(Relaxed));
             self.publish();
-            let _peak = self.sum(member, u64::MAX);
+            let _noted = self.look(member, self.limit.load(Relaxed), 0);
         }
     }
 

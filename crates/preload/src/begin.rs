@@ -21,8 +21,8 @@ const ARENA_MIN: usize = 64 << 20;
 const ARENA_MAX: usize = 32 << 30;
 /// Where larger units would come and go together, as there may not be more mappings, the arena is
 /// smaller: mappings of programs are often no larger. It has room for so many times the limit.
-const UNIT_MAX: usize = 64 << 10;
-const LIMITS: usize = 8;
+const UNIT_MAX: usize = 16 << 10;
+const LIMITS: usize = 4;
 const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
 const PAGE: usize = 4096;

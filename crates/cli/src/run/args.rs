@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// 6.13), signal-mappings (marks of mappings), or signal-remap (the same, without use of
     /// /proc/self/mem); best is the first of these that the system has and permits. There may be no
     /// more marks of mappings than the system allows (vm.max_map_count): blocks go together then,
-    /// up to 64 KiB, or more where a program has gigabytes
+    /// 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]

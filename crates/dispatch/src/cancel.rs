@@ -78,7 +78,8 @@ fn find_word(set_state: *mut c_void, set_type: *mut c_void) -> Option<usize> {
     type Set = unsafe extern "C-unwind" fn(i32, *mut i32) -> i32;
     // SAFETY: the descriptor's address is a number; both functions have this type.
     let (descriptor, set_state, set_type) = unsafe {
-        let sets = (transmute::<*mut c_void, Set>(set_state), transmute(set_type));
+        let sets =
+            (transmute::<*mut c_void, Set>(set_state), transmute::<*mut c_void, Set>(set_type));
         (libc::pthread_self() as usize, sets.0, sets.1)
     };
     let look = |set: Option<(Set, i32)>| {

@@ -34,7 +34,8 @@ fetch() {
   [ -d "$suites/$source" ] && return
   [ -d "$suites/apt" ] || lists
   version=$(dpkg-query -W -f '=${source:Version}' "$package" 2>/dev/null || true)
-  (cd "$suites" && { apt apt-get source --download-only "$source$version" || apt apt-get source --download-only "$source"; })
+  local get="apt apt-get source --tar-only --download-only"
+  (cd "$suites" && { $get "$source$version" || $get "$source"; })
   archive=$(ls -t "$suites/${source}_"*.orig.tar.* | head -1)
   rm -rf "$suites/$source.new"
   mkdir "$suites/$source.new"
@@ -43,6 +44,6 @@ fetch() {
 }
 
 case ${1-} in
-fetch) fetch redis redis-server ;;
+fetch) fetch redis redis-server; fetch nodejs nodejs ;;
 *) echo "suites: take: fetch" >&2; exit 2 ;;
 esac

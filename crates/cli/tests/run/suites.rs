@@ -62,6 +62,13 @@ const UNITS: &[&str] = &[
 /// A server that holds nothing takes more.
 const LIMIT: &str = "5M";
 
+/// Of node's tests, in order of their names, one of so many.
+const NODE_STEP: usize = 24;
+/// Most of them take more, so that a line says that it can't be kept. Those are left out that look
+/// at what other processes say.
+const NODE_OTHERS: [&str; 2] = ["child_process", "cluster"];
+const NODE_LIMIT: &str = "10M";
+
 /// What a program's tests are made of, where that was fetched.
 fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
@@ -120,4 +127,52 @@ fn redis_ends_its_own_tests_as_it_does_without() {
         .sum();
     eprintln!("redis: {} tests, {evicted} blocks went", before.values().sum::<usize>());
     assert!(evicted > 100_000, "{evicted}");
+}
+
+/// Runs one of node's tests, by `program`. Returns how it ended.
+fn node(program: &[&str], test: &Path, place: &Path) -> Option<i32> {
+    let text = fs::read(test).unwrap();
+    let text = String::from_utf8_lossy(&text);
+    let flags = text.lines().find_map(|line| line.strip_prefix("// Flags: ")).unwrap_or_default();
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", "100"]).args(program).arg("node").args(flags.split_whitespace());
+    command.arg(test).env("NODE_TEST_DIR", place).env_remove("NODE_OPTIONS");
+    command.current_dir(place).output().expect("timeout").status.code()
+}
+
+#[test]
+fn node_ends_its_own_tests_as_it_does_without() {
+    let Some(suite) = suite("nodejs").filter(|_| is_long()) else {
+        eprintln!("LEFT OUT: node's own tests, which `make long` runs");
+        return;
+    };
+    library();
+    let dir = tempfile::tempdir().unwrap();
+    let stats = dir.path().join("stats");
+    fs::write(&stats, "").unwrap();
+    let mut tests: Vec<_> = fs::read_dir(suite.join("test/parallel"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "js"))
+        .collect();
+    tests.sort();
+    let run = [UZRAM, "run", "--limit", NODE_LIMIT, "--stats-file", stats.to_str().unwrap(), "--"];
+    let mut ends = BTreeMap::new();
+    let has_others = |test: &Path| {
+        let text = String::from_utf8_lossy(&fs::read(test).unwrap()).into_owned();
+        NODE_OTHERS.iter().any(|name| text.contains(name))
+    };
+    for test in tests.iter().step_by(NODE_STEP).filter(|test| !has_others(test)) {
+        // Some end one way or another by themselves: the third try tells.
+        let both = (0..3)
+            .map(|_| [&[][..], &run[..]].map(|program| node(program, test, dir.path())))
+            .find(|[without, with]| without == with);
+        let [end, _] = both.unwrap_or_else(|| panic!("{} ends otherwise", test.display()));
+        *ends.entry(end).or_insert(0) += 1;
+    }
+    let text = fs::read_to_string(&stats).unwrap();
+    let evicted = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
+    let evicted: u64 = text.lines().map(evicted).sum();
+    eprintln!("node: {ends:?} by exit code, {evicted} blocks went");
+    assert!(evicted > 10_000, "{evicted}");
 }

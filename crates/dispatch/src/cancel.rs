@@ -76,12 +76,11 @@ pub(crate) fn begin() {
 /// cancelled.
 fn find_word(set_state: *mut c_void, set_type: *mut c_void) -> Option<usize> {
     type Set = unsafe extern "C-unwind" fn(i32, *mut i32) -> i32;
-    // SAFETY: the descriptor's address is a number; both functions have this type.
-    let (descriptor, set_state, set_type) = unsafe {
-        let sets =
-            (transmute::<*mut c_void, Set>(set_state), transmute::<*mut c_void, Set>(set_type));
-        (libc::pthread_self() as usize, sets.0, sets.1)
-    };
+    // SAFETY: both functions have this type.
+    let [set_state, set_type] =
+        [set_state, set_type].map(|set| unsafe { transmute::<*mut c_void, Set>(set) });
+    // SAFETY: it returns an address.
+    let descriptor = unsafe { libc::pthread_self() } as usize;
     let look = |set: Option<(Set, i32)>| {
         let (mut before, mut bytes) = (0, [0; 4 * WORDS]);
         // SAFETY: they write to `before`, and what they change is undone.

@@ -75,6 +75,13 @@ fn suite(name: &str) -> Option<PathBuf> {
     path.exists().then(|| path.canonicalize().unwrap())
 }
 
+/// Returns how many blocks went, by what processes have said at their ends.
+fn evicted(stats: &Path) -> u64 {
+    let text = fs::read_to_string(stats).unwrap();
+    let of = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
+    text.lines().map(of).sum()
+}
+
 /// Runs units of redis's tests with a server of this script. Returns how each test ended.
 fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> {
     let place = Programs::new();
@@ -120,19 +127,13 @@ fn redis_ends_its_own_tests_as_it_does_without() {
     let before = redis(&suite, &without, UNITS);
     let after = redis(&suite, &with, UNITS);
     assert_eq!(before, after);
-    let evicted: u64 = fs::read_to_string(&stats)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap())
-        .sum();
+    let evicted = evicted(&stats);
     eprintln!("redis: {} tests, {evicted} blocks went", before.values().sum::<usize>());
     assert!(evicted > 100_000, "{evicted}");
 }
 
-/// Runs one of node's tests, by `program`. Returns how it ended.
-fn node(program: &[&str], test: &Path, place: &Path) -> Option<i32> {
-    let text = fs::read(test).unwrap();
-    let text = String::from_utf8_lossy(&text);
+/// Runs one of node's tests, which has this text, by `program`. Returns how it ended.
+fn node(program: &[&str], test: &Path, text: &str, place: &Path) -> Option<i32> {
     let flags = text.lines().find_map(|line| line.strip_prefix("// Flags: ")).unwrap_or_default();
     let mut command = Command::new("timeout");
     command.args(["-k", "1", "100"]).args(program).arg("node").args(flags.split_whitespace());
@@ -158,21 +159,20 @@ fn node_ends_its_own_tests_as_it_does_without() {
     tests.sort();
     let run = [UZRAM, "run", "--limit", NODE_LIMIT, "--stats-file", stats.to_str().unwrap(), "--"];
     let mut ends = BTreeMap::new();
-    let has_others = |test: &Path| {
-        let text = String::from_utf8_lossy(&fs::read(test).unwrap()).into_owned();
-        NODE_OTHERS.iter().any(|name| text.contains(name))
-    };
-    for test in tests.iter().step_by(NODE_STEP).filter(|test| !has_others(test)) {
+    for test in tests.iter().step_by(NODE_STEP) {
+        let text = fs::read(test).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        if NODE_OTHERS.iter().any(|name| text.contains(name)) {
+            continue;
+        }
         // Some end one way or another by themselves: the third try tells.
         let both = (0..3)
-            .map(|_| [&[][..], &run[..]].map(|program| node(program, test, dir.path())))
+            .map(|_| [&[][..], &run[..]].map(|program| node(program, test, &text, dir.path())))
             .find(|[without, with]| without == with);
         let [end, _] = both.unwrap_or_else(|| panic!("{} ends otherwise", test.display()));
         *ends.entry(end).or_insert(0) += 1;
     }
-    let text = fs::read_to_string(&stats).unwrap();
-    let evicted = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
-    let evicted: u64 = text.lines().map(evicted).sum();
+    let evicted = evicted(&stats);
     eprintln!("node: {ends:?} by exit code, {evicted} blocks went");
     assert!(evicted > 10_000, "{evicted}");
 }

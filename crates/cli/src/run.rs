@@ -24,6 +24,8 @@ use crate::process_start::keep_pipe_signal;
 pub(crate) use args::RunArgs;
 use measure::memory::cgroup_limit;
 use refusal::Refusal;
+use rustix::fs::fstat;
+use rustix::stdio::stderr;
 use stats_file::StatsFile;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -84,6 +86,9 @@ fn settings(
         let params = Params { level: Some(level), ..Params::default() };
         args.algorithm.check(&params).map_err(Error::level)?;
         text.push(format!(",level={level}"));
+    }
+    if let Ok(stderr) = fstat(stderr()) {
+        text.push(format!(",stderr={}:{}", stderr.st_dev, stderr.st_ino));
     }
     if args.first_only {
         text.push(",first-only=1");

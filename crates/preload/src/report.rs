@@ -5,19 +5,30 @@ use crate::cost::Costs;
 use crate::heap;
 use crate::program::Program;
 use crate::space::system;
+use crate::tree::stat;
 use std::fmt::Display;
 use zmem::Figures;
 
 impl Program {
-    /// Says, once in a tree, that the limit can't be kept.
+    /// Says, once in a tree, that the limit can't be kept, if it is a person who reads it.
     pub(crate) fn say_if_lost(&self) {
-        if let Some(stays) = self.arena.take_lost() {
+        if let Some(stays) = self.arena.take_lost(|| self.is_heard()) {
             let (limit, stays) = (self.arena.stats().limit.unwrap_or(0) >> 10, stays >> 10);
             say(&format_args!(
                 "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
                  takes {stays} KiB by now; the program goes on above it; give a larger --limit"
             ));
         }
+    }
+
+    /// Returns whether standard error is not a pipe to a process that looks for what this one says,
+    /// as a parent does that compares it: unless it is the one that `uzram run` has.
+    fn is_heard(&self) -> bool {
+        stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]).is_ok_and(|facts| {
+            let is_pipe = [libc::S_IFIFO, libc::S_IFSOCK].contains(&(facts.st_mode & libc::S_IFMT));
+            let name = (facts.st_dev as usize, facts.st_ino as usize);
+            !is_pipe || self.settings.stderr == Some(name)
+        })
     }
 
     /// Returns what this process has done, by the programs too that it ran before this one.

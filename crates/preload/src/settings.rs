@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) is_first_only: bool,
     /// The file that the processes of the tree share.
     pub(crate) tree: Option<TreeName>,
+    /// What `uzram run` has as its standard error, by device and inode.
+    pub(crate) stderr: Option<(usize, usize)>,
 }
 
 /// A file by the number of its descriptor, as each process inherits it, and its own.
@@ -46,6 +48,7 @@ impl Settings {
             stats: None,
             is_first_only: false,
             tree: None,
+            stderr: None,
         };
         for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
             let shown = || String::from_utf8_lossy(part).into_owned();
@@ -54,6 +57,11 @@ impl Settings {
             let value = &value[1..];
             let of = |text: &[u8]| str::from_utf8(text).ok()?.parse::<usize>().ok();
             let number = || of(value).ok_or_else(|| format!("{}: not a number", shown()));
+            let pair = || {
+                let at = value.iter().position(|&byte| byte == b':').unwrap_or(value.len());
+                let pair = of(&value[..at]).zip(value.get(at + 1..).and_then(of));
+                pair.ok_or_else(|| format!("{}: take NUMBER:NUMBER", shown()))
+            };
             match name {
                 b"limit" => options.limit = Some(number()? as u64),
                 b"block" => {
@@ -80,13 +88,9 @@ impl Settings {
                 b"first-only" => found.is_first_only = number()? != 0,
                 b"arena" => found.arena = Some(number()?),
                 b"tree" => {
-                    let mut numbers = value.split(|&byte| byte == b':').map(of);
-                    let tree = match (numbers.next(), numbers.next(), numbers.next()) {
-                        (Some(Some(number)), Some(Some(inode)), None) => TreeName { number, inode },
-                        _ => return Err(format!("{}: take NUMBER:INODE", shown())),
-                    };
-                    found.tree = Some(tree);
+                    found.tree = Some(pair().map(|(number, inode)| TreeName { number, inode })?);
                 }
+                b"stderr" => found.stderr = Some(pair()?),
                 b"stats" => found.stats = Some(value.to_vec()),
                 _ => return Err(format!("{}: unknown", shown())),
             }
@@ -104,9 +108,10 @@ mod tests {
     fn settings_are_read_and_wrong_ones_named() {
         let of = |text: &str| Settings::parse(OsStr::new(text));
         let text = "limit=1000,block=16384,algorithm=zstd,level=-3,backend=signal-remap,tree=960:7,\
-            first-only=1,stats=/a,arena=4194304";
+            stderr=12:3,first-only=1,stats=/a,arena=4194304";
         let found = of(text).unwrap();
         assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
+        assert_eq!(found.stderr, Some((12, 3)));
         assert!(found.is_first_only && !of("first-only=0").unwrap().is_first_only);
         assert_eq!(found.options.limit, Some(1000));
         assert_eq!(found.options.backend, BackendKind::SignalRemap);
@@ -118,6 +123,7 @@ mod tests {
             "limit",
             "tree=5",
             "tree=1:2:3",
+            "stderr=1:",
             "limit=x",
             "level=high",
             "block=5000",

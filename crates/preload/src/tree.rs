@@ -31,7 +31,7 @@ pub(crate) struct TreeFile {
 }
 
 /// Asks the system what a file is.
-fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> {
+pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> {
     // SAFETY: a structure of numbers.
     let mut facts: libc::stat = unsafe { zeroed() };
     let at = (&raw mut facts).addr();

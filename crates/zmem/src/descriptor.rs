@@ -13,10 +13,11 @@
 //! is ours.
 #![allow(unsafe_code)]
 
-use rustix::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
@@ -38,21 +39,39 @@ pub(crate) fn name(stat: &Stat) -> u32 {
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// Closes a file by the system call itself: in the C library's `close`, which ends an [`OwnedFd`],
-/// a thread may be cancelled, which can't unwind from what answers a fault.
-pub(crate) fn close(file: OwnedFd) {
-    // SAFETY: it is this function's, and nobody's any more.
-    _ = unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
+/// An open file, which is closed by the system call itself when it is dropped: in the C library's
+/// `close`, which ends an [`OwnedFd`], a thread may be cancelled, which can't unwind from what
+/// answers a fault.
+#[derive(Debug)]
+pub(crate) struct File(ManuallyDrop<OwnedFd>);
+
+impl From<OwnedFd> for File {
+    fn from(file: OwnedFd) -> Self {
+        File(ManuallyDrop::new(file))
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: it is this one's, and nobody's any more: what is within is not dropped.
+        _ = unsafe { libc::syscall(libc::SYS_close, self.0.as_raw_fd()) };
+    }
 }
 
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
     /// Returns the descriptor of a file with this name, under a high number if there is one.
-    pub(crate) fn raised(file: OwnedFd, name: u32) -> Self {
+    pub(crate) fn raised(file: File, name: u32) -> Self {
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
-        let pack = |file: OwnedFd| {
-            let number = (file.into_raw_fd() + 1) as u64;
+        let pack = |file: File| {
+            let number = (ManuallyDrop::new(file).as_fd().as_raw_fd() + 1) as u64;
             Descriptor(u64::from(name) << 32 | u64::from(opening) | number)
         };
         let low = pack(file);
@@ -60,7 +79,7 @@ impl Descriptor {
         match fcntl_dupfd_cloexec(low.borrow(), max.saturating_sub(LAST) as i32) {
             Ok(high) => {
                 low.close();
-                pack(high)
+                pack(high.into())
             }
             Err(_) => low,
         }

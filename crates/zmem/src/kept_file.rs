@@ -4,7 +4,7 @@
 //! file anew, at once: later it may be refused to it. What it names is looked at before each use
 //! and after. The word that says it lies in the page that each copy of the process finds wiped.
 
-use crate::descriptor::{Descriptor, name};
+use crate::descriptor::{Descriptor, File, name};
 use crate::process::{FILES, own, shares_memory};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, Stat, fstat, open, stat};
@@ -105,7 +105,7 @@ impl KeptFile {
 
     /// Opens the file.
     fn open(&self) -> Result<Descriptor, Errno> {
-        let file = open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?;
+        let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
         // Another may have closed it by now: what the path says is the file is no other.
         Ok(Descriptor::raised(file, stat(self.path).map_or(0, |stat| name(&stat))))
     }

@@ -1,6 +1,6 @@
 //! Probes: what this system lets this process do with memory.
 
-use crate::descriptor::close;
+use crate::descriptor::File;
 use crate::gate::GATE;
 use crate::memory::{Managed, table_reach};
 use crate::signals::without_signals;
@@ -51,10 +51,7 @@ fn try_to_free_tables() -> Option<bool> {
     let taken = || {
         let file = open(c"/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let mut text = [0; 4096];
-        let file = file.ok()?;
-        let bytes = read(&file, &mut text);
-        close(file);
-        let bytes = bytes.ok()?;
+        let bytes = read(File::from(file.ok()?), &mut text).ok()?;
         let text = std::str::from_utf8(&text[..bytes]).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmPTE:"))?;
         line.trim().strip_suffix(" kB")?.parse::<usize>().ok()

@@ -11,11 +11,11 @@ mod open;
 
 pub(crate) use open::{CanMove, Delivery};
 
-use crate::descriptor::{Descriptor, close, name};
+use crate::descriptor::{Descriptor, File, name};
 use crate::memory::Managed;
 use abi::*;
 use open::{ask, open_for};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -75,7 +75,7 @@ fn go_on(
     Ok(())
 }
 
-fn raised(file: OwnedFd) -> Descriptor {
+fn raised(file: File) -> Descriptor {
     let name = fstat(&file).map_or(0, |stat| name(&stat));
     Descriptor::raised(file, name)
 }
@@ -92,7 +92,6 @@ impl Uffd {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
         if can_move != wants_move {
-            close(file);
             return Err(Errno::NOSYS);
         }
         self.0.store(raised(file).packed(), Release);

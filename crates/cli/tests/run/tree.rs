@@ -255,3 +255,19 @@ fn a_limit_that_can_not_be_kept_is_told_once() {
     let kept = Tree::new().told("32M", &["hold", "60"]);
     assert!(!kept.ended.err.contains("can't be kept"), "{}", kept.ended.err);
 }
+
+/// A parent that reads what its child says finds what the child says, and no more.
+#[test]
+fn that_it_can_not_be_kept_is_not_told_to_who_reads_a_pipe_of_the_programs() {
+    let tree = Tree::new();
+    let said = |script: &str| {
+        let script = script.replace("HOLD", &format!("{} hold 60", tree.program));
+        let ended = end(run(&["--limit", "4M", "--", "sh", "-c"]).arg(script));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        (ended.out.contains("can't be kept"), ended.err.contains("can't be kept"))
+    };
+    assert_eq!(said("HOLD 2>&1 >&- | cat"), (false, false));
+    assert_eq!(said("HOLD | cat"), (false, true));
+    let file = tree.programs.path().join("errors");
+    assert_eq!(said(&format!("HOLD 2>{0}; cat {0}", file.display())), (true, false));
+}

@@ -62,9 +62,9 @@ impl Arena {
     }
 
     /// Returns the bytes of all processes that can't go, if it was found that the limit can't be
-    /// kept. Of all processes one is told so, once.
-    pub fn take_lost(&self) -> Option<u64> {
-        self.calls.pager.limit.member.as_ref().and_then(Member::take_lost)
+    /// kept. Of all processes one that may say so is told, once.
+    pub fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
+        self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
     }
 
     /// Returns its figures, and what this process holds for its tree.

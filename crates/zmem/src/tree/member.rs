@@ -213,11 +213,12 @@ impl Member {
     }
 
     /// Returns how much can't go if it was found, since this was last asked, that the limit can't
-    /// be kept, and no other process has said so.
-    pub(crate) fn take_lost(&self) -> Option<u64> {
+    /// be kept, and this process may say so, and no other one has.
+    pub(crate) fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         let is_noted = self.lost.load(Relaxed) != 0;
         let stays = if is_noted { self.lost.swap(0, Relaxed) } else { 0 };
-        (stays != 0 && self.tree.head().is_told.swap(1, Relaxed) == 0).then_some(stays)
+        let takes = stays != 0 && may_say() && self.tree.head().is_told.swap(1, Relaxed) == 0;
+        takes.then_some(stays)
     }
 }
 

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::abi::*;
-use crate::descriptor::close;
+use crate::descriptor::File;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -26,28 +26,26 @@ pub(crate) enum CanMove {
     No,
 }
 
-fn open(may_see: i32) -> Result<OwnedFd, Errno> {
+fn open(may_see: i32) -> Result<File, Errno> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: it makes a descriptor, which is nobody's yet.
     match unsafe { libc::syscall(libc::SYS_userfaultfd, flags | may_see) } {
         // SAFETY: as above.
-        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file as i32) }),
+        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file as i32) }.into()),
         _ => Err(last_error()),
     }
 }
 
-fn open_device() -> Result<OwnedFd, Errno> {
+fn open_device() -> Result<File, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let device = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
+    let device = File::from(rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?);
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: it makes a descriptor, which is nobody's yet.
-    let made = match unsafe { libc::ioctl(device.as_raw_fd(), NEW as _, flags) } {
+    match unsafe { libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags) } {
         // SAFETY: as above.
-        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
+        file @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(file) }.into()),
         _ => Err(last_error()),
-    };
-    close(device);
-    made
+    }
 }
 
 fn last_error() -> Errno {
@@ -56,10 +54,7 @@ fn last_error() -> Errno {
 }
 
 /// Opens one, and agrees on what it can.
-pub(super) fn open_for(
-    delivery: Delivery,
-    wants_move: CanMove,
-) -> Result<(OwnedFd, CanMove), Errno> {
+pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File, CanMove), Errno> {
     let (file, feature) = match delivery {
         Delivery::Messages => (open(0).or_else(|_| open_device())?, FEATURE_THREAD_ID),
         // Systems before Linux 5.11 do not know the flag.
@@ -77,13 +72,8 @@ pub(super) fn open_for(
     if wants_move == CanMove::Yes && agree(needed | FEATURE_MOVE).is_ok() {
         return Ok((file, CanMove::Yes));
     }
-    match agree(needed) {
-        Ok(()) => Ok((file, CanMove::No)),
-        Err(errno) => {
-            close(file);
-            Err(errno)
-        }
-    }
+    agree(needed)?;
+    Ok((file, CanMove::No))
 }
 
 /// Asks the kernel.

@@ -62,6 +62,7 @@ impl Program {
         match number {
             libc::SYS_exit => {}
             libc::SYS_exit_group => {
+                self.say_if_lost();
                 self.report();
                 self.arena.leave_tree();
             }

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use zmem::Figures;
 
 impl Program {
-    /// Says, once in a tree, that the limit can't be kept, if it is a person who reads it.
+    /// Says, once in a tree, that the limit can't be kept, where who started `uzram run` finds it.
     pub(crate) fn say_if_lost(&self) {
         if let Some(stays) = self.arena.take_lost(|| self.is_heard()) {
             let (limit, stays) = (self.arena.stats().limit.unwrap_or(0) >> 10, stays >> 10);
@@ -21,13 +21,12 @@ impl Program {
         }
     }
 
-    /// Returns whether standard error is not a pipe to a process that looks for what this one says,
-    /// as a parent does that compares it: unless it is the one that `uzram run` has.
+    /// Returns whether standard error is that of `uzram run`: of any other, a parent's pipe or a
+    /// file, the program may look at what is written to it.
     fn is_heard(&self) -> bool {
-        stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]).is_ok_and(|facts| {
-            let is_pipe = [libc::S_IFIFO, libc::S_IFSOCK].contains(&(facts.st_mode & libc::S_IFMT));
-            let name = (facts.st_dev as usize, facts.st_ino as usize);
-            !is_pipe || self.settings.stderr == Some(name)
+        self.settings.stderr.is_some_and(|heard| {
+            let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
+            facts.is_ok_and(|facts| (facts.st_dev as usize, facts.st_ino as usize) == heard)
         })
     }
 

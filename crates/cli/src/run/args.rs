@@ -17,15 +17,16 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// When it comes to the limit, what was not used for longest is compressed; it comes back when it
 /// is touched. The program needs no change: a library is loaded into it, and into all programs that
-/// it executes; all of these processes together keep the limit. Only dynamically linked programs
-/// for x86-64 that use glibc can be run so, and neither Go nor Java yet.
+/// it executes with its environment; all of these processes together keep the limit. Only programs
+/// for x86-64 that are dynamically linked to glibc can be run so, and neither Go nor Java yet.
 ///
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't
-/// go. So it does where there are many: each keeps a 64th of the limit resident (1 to 16 MiB, an
-/// eighth at most), and large ones a quarter together where what is compressed takes too much. A
-/// process gives memory up when it touches memory that is new, compressed, or shared with a parent
-/// or child, or makes a system call. One that sleeps, or only computes, keeps what it has.
+/// go: on that of this command, by a process that has it too, at its end at the latest. So it does
+/// where there are many: each keeps a 64th of the limit resident (1 to 16 MiB, an eighth at most),
+/// and large ones a quarter together where what is compressed takes too much. A process gives
+/// memory up when it touches memory that is new, compressed, or shared with a parent or child, or
+/// makes a system call. One that sleeps, or only computes, keeps what it has.
 ///
 /// Of a parent and its children each counts what it has; what is compressed and they still share
 /// counts once, and so does other memory where two of it would be much. The least limit is some 2

@@ -96,6 +96,9 @@ impl Figures {
         let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
         let ratio = of("stored_max") / of("compressed_max");
         let ratio = (ratio.is_finite()).then(|| Value::from((ratio * 100.0).round() / 100.0));
+        // Others may not have looked at the moment when one of them held most.
+        let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
+        let tree_held_max = tree_held_max.max(held_max);
         sum.insert("call_ns".to_owned(), per_call.into());
         sum.insert("ratio".to_owned(), ratio.unwrap_or_default());
         Figures { processes, sum, tree_held_max, is_short }
@@ -237,6 +240,7 @@ mod tests {
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
         let one = Figures::parse(LINES.lines().next().unwrap(), 0).table();
         assert!(one.lines().count() == 4 && !one.contains("all "), "{one}");
+        assert!(one.ends_with("together at most 4.0 KiB\n"), "no less than one of them: {one}");
         assert!(Figures::parse("", 0).table().contains("no process"));
     }
 

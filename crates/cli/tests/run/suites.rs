@@ -64,9 +64,7 @@ const LIMIT: &str = "5M";
 
 /// Of node's tests, in order of their names, one of so many.
 const NODE_STEP: usize = 24;
-/// Most of them take more, so that a line says that it can't be kept. Those are left out that look
-/// at what other processes say.
-const NODE_OTHERS: [&str; 2] = ["child_process", "cluster"];
+/// Most of them take more, so that a line says that it can't be kept.
 const NODE_LIMIT: &str = "10M";
 
 /// What a program's tests are made of, where that was fetched.
@@ -162,9 +160,6 @@ fn node_ends_its_own_tests_as_it_does_without() {
     for test in tests.iter().step_by(NODE_STEP) {
         let text = fs::read(test).unwrap();
         let text = String::from_utf8_lossy(&text);
-        if NODE_OTHERS.iter().any(|name| text.contains(name)) {
-            continue;
-        }
         // Some end one way or another by themselves: the third try tells.
         let both = (0..3)
             .map(|_| [&[][..], &run[..]].map(|program| node(program, test, &text, dir.path())))

@@ -61,8 +61,8 @@ impl Arena {
         self.weigh_process();
     }
 
-    /// Returns the bytes of all processes that can't go, if it was found that the limit can't be
-    /// kept. Of all processes one that may say so is told, once.
+    /// Returns the bytes of all processes that can't go, if one found that the limit can't be kept.
+    /// Of all processes one that may say so is told, once.
     pub fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
     }

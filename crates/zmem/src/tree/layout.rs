@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   | head: 8 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
-//!   head: | magic, most held, used, is short, looked at, space, is told, - |
+//!   head: | magic, most held, used, is short, looked at, space, is told, lost |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | - |                                                         process
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
@@ -12,7 +12,7 @@
 
 use crate::figures;
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr5");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr6");
 pub(super) const HEAD: usize = 8;
 /// Two lines of a processor's cache: what others add up, and what they are asked.
 pub(super) const SLOT: usize = 16;
@@ -42,6 +42,8 @@ pub(super) struct Head<'a, T> {
     pub(super) space: &'a T,
     /// Whether a process has said that the limit can't be kept.
     pub(super) is_told: &'a T,
+    /// How much can't go, if it was found that the limit can't be kept.
+    pub(super) lost: &'a T,
 }
 
 /// The words of a slot.
@@ -79,9 +81,9 @@ impl<'a, T> Parts<'a, T> {
 
 impl<'a, T> Head<'a, T> {
     pub(super) fn of(
-        [magic, peak, used, is_short, looked, space, is_told, _]: &'a [T; HEAD],
+        [magic, peak, used, is_short, looked, space, is_told, lost]: &'a [T; HEAD],
     ) -> Self {
-        Head { magic, peak, used, is_short, looked, space, is_told }
+        Head { magic, peak, used, is_short, looked, space, is_told, lost }
     }
 }
 

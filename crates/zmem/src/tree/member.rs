@@ -27,8 +27,6 @@ pub(crate) struct Member {
     before: Figures,
     /// Whether it is in another space of numbers than the tree.
     is_foreign: AtomicBool,
-    /// What of all can't go, if it is to be told that this passes the limit; 0: it is not.
-    lost: AtomicU64,
     pub(super) sharing: Sharing,
 }
 
@@ -53,7 +51,6 @@ impl Member {
             is_hushed: false.into(),
             before: Figures::default(),
             is_foreign: false.into(),
-            lost: 0.into(),
             sharing: Sharing::default(),
         }
     }
@@ -207,18 +204,21 @@ impl Member {
         has_looked
     }
 
-    /// Says that the limit can't be kept, as so much can't go.
+    /// Takes note that the limit can't be kept, as so much can't go.
     pub(crate) fn note_lost(&self, stays: u64) {
-        self.lost.store(stays, Relaxed);
+        let head = self.tree.head();
+        if head.is_told.load(Relaxed) == 0 {
+            head.lost.store(stays, Relaxed);
+        }
     }
 
-    /// Returns how much can't go if it was found, since this was last asked, that the limit can't
-    /// be kept, and this process may say so, and no other one has.
+    /// Returns how much can't go if any process found that the limit can't be kept, and this one
+    /// may say so, and none has.
     pub(crate) fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
-        let is_noted = self.lost.load(Relaxed) != 0;
-        let stays = if is_noted { self.lost.swap(0, Relaxed) } else { 0 };
-        let takes = stays != 0 && may_say() && self.tree.head().is_told.swap(1, Relaxed) == 0;
-        takes.then_some(stays)
+        let head = self.tree.head();
+        let stays = head.lost.load(Relaxed);
+        let is_due = stays != 0 && head.is_told.load(Relaxed) == 0 && may_say();
+        (is_due && head.is_told.swap(1, Relaxed) == 0).then_some(stays)
     }
 }
 

@@ -11,9 +11,9 @@ use crate::mappings::{CHUNK_BYTES, Mappings};
 use crate::memory::Managed;
 use crate::options::Blocks;
 use crate::order::Order;
-use crate::policy::{BATCH_BYTES, PIECE, batch};
+use crate::policy::{BATCH_BYTES, PIECE, batch, seats};
 use crate::recent::Recent;
-use crate::seats::{SEATS_MAX, Seats};
+use crate::seats::Seats;
 use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::store;
@@ -123,7 +123,7 @@ impl Pager {
     ) -> Result<Self, Error> {
         let backend = choose(options, &memory)?;
         backend.probe().map_err(Error::system("what this backend does with memory"))?;
-        let seats = (processors() + 2 + backend.threads()).min(SEATS_MAX);
+        let seats = seats(processors(), backend.threads(), options.limit);
         let (blocks, mappings) = fit(options.blocks()?, &*backend, memory.bytes(), seats)?;
         let units = memory.bytes() / blocks.unit;
         let pieces = units.div_ceil(PIECE);

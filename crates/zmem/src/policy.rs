@@ -1,5 +1,7 @@
 //! Thresholds that are choices.
 
+use crate::seats::SEATS_MAX;
+
 /// Blocks of a piece: what the clock's hand goes over at a time, and the most that are evicted at
 /// once. A `u64` has a bit for each.
 pub(crate) const PIECE: usize = 64;
@@ -12,6 +14,20 @@ pub(crate) const fn batch(unit: usize) -> usize {
     if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
 }
 
+/// Buffers of seats take this share of a limit at most, however many processors there are.
+const SEATS_SHARE: u64 = 32;
+/// But so many processors have their seats under any limit.
+const PROCESSORS_LEAST: usize = 2;
+
+/// Returns how many seats there are: for a thread on each processor, two more, and for `threads`
+/// that answer faults.
+pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> usize {
+    let of = |processors: usize| processors + 2 + threads.min(processors);
+    let afforded = limit.map_or(u64::MAX, |limit| limit / SEATS_SHARE / BATCH_BYTES as u64);
+    let most = of(PROCESSORS_LEAST).max(usize::try_from(afforded).unwrap_or(usize::MAX));
+    of(processors).min(most).min(SEATS_MAX)
+}
+
 /// Most rounds for which the clock passes over a block that was touched in probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
@@ -21,3 +37,19 @@ pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// In probation is at most this share of the resident blocks.
 pub(crate) const PROBATION_SHARE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_are_for_all_processors_if_the_limit_has_room_for_them() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, None)), [3, 4, 18, SEATS_MAX]);
+        assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, Some(MIB))), [3, 4, 4, 4]);
+        assert_eq!([2, 16].map(|count| seats(count, count, Some(MIB))), [6, 6]);
+        // Of 256 KiB each, in a 32nd.
+        assert_eq!([39, 40, 48].map(|mib| seats(16, 0, Some(mib * MIB))), [4, 5, 6]);
+        assert_eq!([143, 144, 152].map(|mib| seats(16, 0, Some(mib * MIB))), [17, 18, 18]);
+    }
+}

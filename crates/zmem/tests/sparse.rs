@@ -10,6 +10,7 @@ use zmem::{BackendKind, BlockOrder, Options, Region};
 const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
 const STEP: usize = 4 * MIB;
+const LIMIT: Option<u64> = Some(20 << 20);
 
 /// What this process takes: pages of no file, and page tables.
 fn taken() -> [u64; 2] {
@@ -18,6 +19,15 @@ fn taken() -> [u64; 2] {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     })
+}
+
+/// A region without a limit that has no more buffers than one with it, however many processors there
+/// are: what is never used counts as held too.
+fn region(bytes: usize, backend: BackendKind, block: BlockOrder) -> Option<Region> {
+    let options = Options { backend, block, limit: LIMIT, ..Options::default() };
+    let region = Region::new(bytes, options).ok()?;
+    region.set_limit(None).unwrap();
+    Some(region)
 }
 
 fn touch(region: &mut Region) {
@@ -44,7 +54,7 @@ fn what_is_held_has_page_tables_with_it() {
 fn hold_page_tables(backend: BackendKind) {
     in_child(|| {
         let before = taken();
-        let Ok(mut region) = Region::new(8 * GIB, Options { backend, ..Options::default() }) else {
+        let Some(mut region) = region(8 * GIB, backend, Options::default().block) else {
             return println!("left out, as it is not permitted here: {backend:?}");
         };
         touch(&mut region);
@@ -73,10 +83,9 @@ fn hold_page_tables(backend: BackendKind) {
 fn what_is_touched_here_and_there_keeps_the_limit() {
     for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(3)] {
         for backend in [BackendKind::Signal, BackendKind::UserfaultfdSigbus] {
-            let limit = (20 * MIB) as u64;
+            let limit = LIMIT.unwrap();
             in_child(|| {
-                let options = Options { backend, block, ..Options::default() };
-                let Ok(mut region) = Region::new(16 * GIB, options) else { return };
+                let Some(mut region) = region(16 * GIB, backend, block) else { return };
                 touch(&mut region);
                 if !frees_tables(&region) {
                     return println!("page tables stay here");

@@ -31,8 +31,8 @@ const DEFAULT_PERCENT: u8 = 85;
 /// Of a parent and its children each counts what it has; what is compressed and they still share
 /// counts once, and so does other memory where two of it would be much. The least limit is some 2
 /// MiB with blocks of 4 KiB and lz4, and 10 MiB with 64 KiB and zstd (14 and 20 MiB with
-/// signal-mappings and signal-remap), on two processors, and 8 and 32 MiB on sixteen: where it is
-/// less, the program is not run, and the message says what it takes.
+/// signal-mappings and signal-remap): where it is less, the program is not run, and the message
+/// says what it takes.
 ///
 /// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
 /// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,

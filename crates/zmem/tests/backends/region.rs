@@ -33,7 +33,7 @@ fn what_is_reclaimed_comes_back() {
         region.check();
         let after = region.stats();
         assert_eq!((after.resident, after.stored), (0, 8 * MIB as u64), "{options:?}");
-        assert!(after.held < before.held / 2, "{options:?}: {after:?}");
+        assert!(after.held + (4 * MIB as u64) < before.held, "{options:?}: {after:?}");
         assert!(*region == *expected, "{options:?}");
         region.check();
         assert_eq!(region.stats().filled as usize, 8 * MIB / after.block);

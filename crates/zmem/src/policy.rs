@@ -14,18 +14,16 @@ pub(crate) const fn batch(unit: usize) -> usize {
     if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
 }
 
-/// Buffers of seats take this share of a limit at most, however many processors there are.
-const SEATS_SHARE: u64 = 32;
-/// But so many processors have their seats under any limit.
-const PROCESSORS_LEAST: usize = 2;
+/// Buffers of seats take this share of a limit at most, however many processors there are, but for
+/// those of two.
+const SEATS_SHARE: usize = 32;
 
 /// Returns how many seats there are: for a thread on each processor, two more, and for `threads`
 /// that answer faults.
 pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> usize {
     let of = |processors: usize| processors + 2 + threads.min(processors);
-    let afforded = limit.map_or(u64::MAX, |limit| limit / SEATS_SHARE / BATCH_BYTES as u64);
-    let most = of(PROCESSORS_LEAST).max(usize::try_from(afforded).unwrap_or(usize::MAX));
-    of(processors).min(most).min(SEATS_MAX)
+    let afforded = limit.map_or(SEATS_MAX, |limit| limit as usize / SEATS_SHARE / BATCH_BYTES);
+    of(processors).min(of(2).max(afforded)).min(SEATS_MAX)
 }
 
 /// Most rounds for which the clock passes over a block that was touched in probation.

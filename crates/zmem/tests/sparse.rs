@@ -21,8 +21,8 @@ fn taken() -> [u64; 2] {
     })
 }
 
-/// A region without a limit that has no more buffers than one with it, however many processors there
-/// are: what is never used counts as held too.
+/// A region without a limit that has no more buffers than one with it, on however many processors:
+/// what is never used counts as held too.
 fn region(bytes: usize, backend: BackendKind, block: BlockOrder) -> Option<Region> {
     let options = Options { backend, block, limit: LIMIT, ..Options::default() };
     let region = Region::new(bytes, options).ok()?;

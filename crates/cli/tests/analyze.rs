@@ -111,7 +111,7 @@ assert sum(zeros[::4096]) == 0";
 fn a_report_is_not_lost_when_its_rows_are() {
     let dir = tempfile::tempdir().unwrap();
     let [file, rows, empty] = ["file", "rows", "empty"].map(|name| dir.path().join(name));
-    write_all(dir.path(), &[("file", text(1, 100 * PAGE)), ("empty", Vec::new())]);
+    write_all(dir.path(), &[("file", text(1, 2000 * PAGE)), ("empty", Vec::new())]);
     let ask = |rows: &Path| {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))

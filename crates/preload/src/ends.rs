@@ -66,7 +66,11 @@ impl Program {
                 self.report();
                 self.arena.leave_tree();
             }
-            libc::SYS_execve | libc::SYS_execveat => self.arena.hush(&self.figures()),
+            libc::SYS_execve | libc::SYS_execveat => {
+                // The program may close its standard error before its end, as many do.
+                self.say_if_lost();
+                self.arena.hush(&self.figures());
+            }
             _ => return,
         }
         // A filter of the program's own may end it for a call that it does not make itself.

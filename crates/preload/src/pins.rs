@@ -68,19 +68,25 @@ pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasti
     is_pinned
 }
 
-/// Unpins what was pinned for a call.
-pub(crate) fn release(arena: &Arena, note: &mut Note) {
+/// Unpins what was pinned for a call. Returns how many bytes.
+pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
+    let mut bytes = 0;
+    let mut unpin = |range: Range<usize>| {
+        bytes += range.len();
+        let _pinned = arena.unpin(range);
+    };
     let count = (note[1] as u32) as usize;
     let inline = note[2..].chunks(2).take(count.min(INLINE));
-    inline.for_each(|range| _ = arena.unpin(range[0] as usize..range[1] as usize));
+    inline.for_each(|range| unpin(range[0] as usize..range[1] as usize));
     if note[0] != 0 {
         // SAFETY: `add` put a box's address there, and it is taken out here.
         let list: Box<Vec<Range<usize>>> =
             unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(note[0] as usize)) };
-        list.iter().for_each(|range| _ = arena.unpin(range.clone()));
+        list.into_iter().for_each(unpin);
     }
     note[0] = 0;
     note[1] &= RETRIED;
+    bytes
 }
 
 /// Returns whether a call is made once more; says so from then on.

@@ -39,6 +39,8 @@ pub(crate) struct Program {
 
 /// So many calls lie between two looks at what a process has in memory beside its arena.
 const WEIGHED: u64 = 128;
+/// A call has more than this share of the limit pinned: room may be short by all of it.
+const MUCH_SHARE: u64 = 16;
 
 impl Program {
     pub(crate) fn new(
@@ -118,7 +120,10 @@ impl Program {
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
             _ => {}
         }
-        pins::release(&self.arena, call.note());
+        let unpinned = pins::release(&self.arena, call.note());
+        if self.settings.options.limit.is_some_and(|limit| unpinned as u64 > limit / MUCH_SHARE) {
+            self.arena.yield_unpinned();
+        }
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
                 let call_of = (call.number(), call.args());

@@ -162,17 +162,6 @@ impl Arena {
         self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
     }
 
-    /// Sets or lifts the limit of what the arena holds: managed blocks that are resident, and all
-    /// that serves it.
-    ///
-    /// # Errors
-    /// [`Error::Limit`]: an empty arena takes more.
-    pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
-        self.calls.inside(|pager| pager.limit.set(limit))??;
-        self.calls.seek_room();
-        Ok(())
-    }
-
     /// Returns whether a range is there, as far as it is managed. Other threads may have it go.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         let is_there = |words: &[BlockWord]| {

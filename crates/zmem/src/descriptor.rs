@@ -68,7 +68,7 @@ impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
     /// Returns the descriptor of a file with this name, under a high number if there is one.
-    pub(crate) fn raised(file: File, name: u32) -> Self {
+    pub(crate) fn raised(name: u32, file: File) -> Self {
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
         let pack = |file: File| {
             let number = (ManuallyDrop::new(file).as_fd().as_raw_fd() + 1) as u64;

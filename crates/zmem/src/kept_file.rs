@@ -107,7 +107,7 @@ impl KeptFile {
     fn open(&self) -> Result<Descriptor, Errno> {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
         // Another may have closed it by now: what the path says is the file is no other.
-        Ok(Descriptor::raised(file, stat(self.path).map_or(0, |stat| name(&stat))))
+        Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
     }
 
     /// Has a descriptor that was opened be kept for the next calls, in place of what was seen, if

@@ -8,6 +8,7 @@ impl Pager {
     pub(crate) fn stats(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (counters, mm) = (&self.counters, self.device.mm_stat());
+        self.limit.peak.note(self.limit.told_held(), self.limit.told_resident());
         self.stored_most.note(mm.orig_data_size, mm.compr_data_size);
         let described = self.backend.describe();
         let (backend, backend_reason) = described.split_once(':').unwrap_or((described, ""));

@@ -76,8 +76,7 @@ fn go_on(
 }
 
 fn raised(file: File) -> Descriptor {
-    let name = fstat(&file).map_or(0, |stat| name(&stat));
-    Descriptor::raised(file, name)
+    Descriptor::raised(fstat(&file).map_or(0, |stat| name(&stat)), file)
 }
 
 impl Uffd {

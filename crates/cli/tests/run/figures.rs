@@ -94,6 +94,25 @@ for nth in range(400):
     }
 }
 
+/// All of it has to be there for the call, but no longer.
+#[test]
+fn what_one_call_has_written_goes_after_it() {
+    const READ: &str = "
+import mmap
+memory = mmap.mmap(-1, 100 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+with open('/dev/zero', 'rb', buffering=0) as zeros:
+    assert zeros.readinto(memory) == 100 << 20
+numbers = open('/proc/self/statm').read().split()
+taken = (int(numbers[1]) - int(numbers[2])) * 4096
+assert taken < 32 << 20, taken
+assert memory.find(b'\\1') == -1";
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let options = ["--limit", "24M", "--backend", backend, "--"];
+        let ended = end_of(&options, &["python3", "-s", "-E", "-c", READ]);
+        assert_eq!(ended.code, Some(0), "{backend}: {ended:?}");
+    }
+}
+
 #[test]
 fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);

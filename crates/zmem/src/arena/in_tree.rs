@@ -22,6 +22,14 @@ impl Arena {
         }
     }
 
+    /// Does so after much was unpinned: that may go, though nothing could before, and the system
+    /// may have written to what was opened for it since that was counted.
+    pub fn yield_unpinned(&self) {
+        self.weigh_process();
+        self.calls.pager.limit.set_stuck(false);
+        self.yield_room(false);
+    }
+
     /// Takes note of memory of this process's that is not the arena's.
     pub fn weigh_process(&self) {
         self.calls.pager.limit.weigh_process();

@@ -11,7 +11,7 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    pub(super) fn note(&self, held: u64, resident: u64) {
+    pub(crate) fn note(&self, held: u64, resident: u64) {
         raise(&self.held, held);
         raise(&self.resident, resident);
     }

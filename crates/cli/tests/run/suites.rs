@@ -67,10 +67,15 @@ const NODE_STEP: usize = 24;
 /// Most of them take more, so that a line says that it can't be kept.
 const NODE_LIMIT: &str = "10M";
 
-/// What a program's tests are made of, where that was fetched.
+/// What a program's tests are made of, where that was fetched and they are to be run.
 fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
-    path.exists().then(|| path.canonicalize().unwrap())
+    if !is_long() || !path.exists() {
+        eprintln!("LEFT OUT: {name}'s own tests, which `make long` runs");
+        return None;
+    }
+    library();
+    Some(path.canonicalize().unwrap())
 }
 
 /// Returns how many blocks went, by what processes have said at their ends.
@@ -111,11 +116,7 @@ fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> 
 
 #[test]
 fn redis_ends_its_own_tests_as_it_does_without() {
-    let Some(suite) = suite("redis").filter(|_| is_long()) else {
-        eprintln!("LEFT OUT: redis's own tests, which `make long` runs");
-        return;
-    };
-    library();
+    let Some(suite) = suite("redis") else { return };
     let dir = tempfile::tempdir().unwrap();
     let stats = dir.path().join("stats");
     fs::write(&stats, "").unwrap();
@@ -141,11 +142,7 @@ fn node(program: &[&str], test: &Path, text: &str, place: &Path) -> Option<i32> 
 
 #[test]
 fn node_ends_its_own_tests_as_it_does_without() {
-    let Some(suite) = suite("nodejs").filter(|_| is_long()) else {
-        eprintln!("LEFT OUT: node's own tests, which `make long` runs");
-        return;
-    };
-    library();
+    let Some(suite) = suite("nodejs") else { return };
     let dir = tempfile::tempdir().unwrap();
     let stats = dir.path().join("stats");
     fs::write(&stats, "").unwrap();

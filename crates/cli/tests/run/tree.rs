@@ -108,13 +108,14 @@ impl Drop for Ends {
     }
 }
 
-/// The most that the system sees of a program, whose first process begins a session. All stand
-/// still at a look: else memory may go from a process to another that is looked at later.
+/// The most that the system sees of a program, whose first process begins a session, at two looks
+/// one after the other. All stand still at a look: else memory may go from a process to another
+/// that is looked at later.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
     own.arg(UZRAM).args(command.get_args()).env_remove("LD_PRELOAD");
     let mut child = Ends(own.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let (mut most, session) = (0, Pid::from_child(&child.0));
+    let (mut most, mut before, session) = (0, 0, Pid::from_child(&child.0));
     loop {
         if let Some(status) = child.0.try_wait().unwrap() {
             assert!(status.success(), "{status}");
@@ -123,8 +124,10 @@ fn most_seen(command: &Command, name: &str) -> u64 {
         // There is none before the first process has begun it.
         let send = |signal| _ = kill_process_group(session, signal);
         send(Signal::STOP);
-        most = most.max(seen(child.0.id(), name));
+        let now = seen(child.0.id(), name);
         send(Signal::CONT);
+        most = most.max(now.min(before));
+        before = now;
         sleep(Duration::from_millis(5));
     }
 }

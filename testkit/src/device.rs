@@ -105,10 +105,6 @@ pub enum Event {
         at: usize,
         len: usize,
     },
-    Zero {
-        at: usize,
-        len: usize,
-    },
     /// Each of these is refused.
     PastTheEnd {
         offset: u64,
@@ -233,32 +229,16 @@ impl DeviceModel {
         self.expect_refusal(&error);
     }
 
-    fn zero(&mut self, at: usize, len: usize) {
+    fn discard(&mut self, at: usize, len: usize) {
         let old = self.shadow.bytes[at..at + len].to_vec();
-        let zeroed = self.device().write_zeroes(at as u64, len as u64);
-        let zeroed = self.soundly(|shadow| shadow.settle(at, &vec![0; len], zeroed));
-        if let Err(error) = zeroed {
+        let discarded = self.device().discard(at as u64, len as u64);
+        let discarded = self.soundly(|shadow| shadow.settle(at, &vec![0; len], discarded));
+        if let Err(error) = discarded {
+            let is_whole = at.is_multiple_of(SLOT_BYTES) && len.is_multiple_of(SLOT_BYTES);
+            let has_blocks = self.setup.block > SLOT_BYTES;
+            assert!(has_blocks || !is_whole, "to free a whole slot needs no memory: {error}");
             self.expect_refusal(&error);
             self.expect_freed(at, &old, &error);
-        }
-    }
-
-    fn discard(&mut self, at: usize, len: usize) {
-        let discarded = self.device().discard(at as u64, len as u64);
-        let whole = at.next_multiple_of(SLOT_BYTES)..(at + len) / SLOT_BYTES * SLOT_BYTES;
-        if whole.is_empty() {
-            return assert_eq!(discarded, Ok(()));
-        }
-        let old = self.shadow.bytes[whole.clone()].to_vec();
-        let zeros = vec![0; whole.len()];
-        let discarded = self.soundly(|shadow| shadow.settle(whole.start, &zeros, discarded));
-        if let Err(error) = discarded {
-            assert!(
-                self.setup.block > SLOT_BYTES,
-                "a slot of its own needs nothing to go: {error}"
-            );
-            self.expect_refusal(&error);
-            self.expect_freed(whole.start, &old, &error);
         }
     }
 
@@ -315,7 +295,7 @@ impl DeviceModel {
         refused(self.device().write(offset, &vec![7; len.into()]));
         refused(self.device().read(offset, &mut vec![7; len.into()]));
         refused(self.device().discard(offset, len.into()));
-        refused(self.device().write_zeroes(offset, u64::MAX - u64::from(len)));
+        refused(self.device().discard(offset, u64::MAX - u64::from(len)));
     }
 
     /// Frees pages by moves: those for so many bytes, or all.
@@ -590,7 +570,7 @@ impl Model for DeviceModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let cold = if self.setup.is_cold { 12 } else { 0 };
-        let kinds = [(10, 'w'), (2, 'm'), (7, 'r'), (3, 'd'), (2, 'z'), (3, '?'), (cold, 'c')];
+        let kinds = [(10, 'w'), (2, 'm'), (7, 'r'), (5, 'd'), (3, '?'), (cold, 'c')];
         let kind = choices.weighted(&kinds);
         match kind {
             'c' => return self.draw_cold(choices),
@@ -610,8 +590,7 @@ impl Model for DeviceModel {
                 Event::Mixed { at, slots, stamp: self.stamp }
             }
             'r' => Event::Read { at, len },
-            'd' => Event::Discard { at, len },
-            _ => Event::Zero { at, len },
+            _ => Event::Discard { at, len },
         }
     }
 
@@ -628,7 +607,6 @@ impl Model for DeviceModel {
             }
             Event::Read { at, len } => self.read(at, len),
             Event::Discard { at, len } => self.discard(at, len),
-            Event::Zero { at, len } => self.zero(at, len),
             Event::PastTheEnd { offset, len } => self.expect_refused(offset, len),
             Event::MarkIdle => {
                 if let Err(error) = self.device().mark_idle() {
@@ -703,7 +681,6 @@ impl Model for DeviceModel {
             Event::Discard { at, len } => {
                 shorter(len).map(|len| Event::Discard { at, len }).collect()
             }
-            Event::Zero { at, len } => vec![Event::Discard { at, len }],
             Event::Shrink { .. } => vec![Event::Compact],
             _ => vec![],
         }

@@ -40,7 +40,7 @@ impl Disk {
     /// Discards all; nothing is counted any more.
     pub fn free_all(&self) {
         for nth in 0..self.stretches.len() {
-            self.write(nth).discard(0, STRETCH * SLOT_BYTES);
+            self.write(nth).discard(0, STRETCH * SLOT_BYTES).expect("whole slots and blocks");
         }
         self.check();
         let stat = self.device.mm_stat();
@@ -83,11 +83,10 @@ impl Subject for Disk {
         let (at, len) = range(rng);
         let done = match rng.u32(..8) {
             _ if nth * 1000 >= filled * self.stretches.len() => {
-                self.write(nth).discard(0, STRETCH * SLOT_BYTES);
-                Ok(())
+                self.write(nth).discard(0, STRETCH * SLOT_BYTES)
             }
             0..4 => self.write(nth).write(at, &data(rng, sizes, len)),
-            4 => self.write(nth).write_zeroes(at, len),
+            4 => self.write(nth).discard(at, len),
             _ => {
                 self.read(nth).compare(at, len);
                 Ok(())

@@ -48,26 +48,9 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, data, written)
     }
 
-    pub fn write_zeroes(&mut self, at: usize, len: usize) -> Result<(), Error> {
-        let written = self.device.borrow().write_zeroes(self.offset(at), len as u64);
-        self.settle(at, &vec![0; len], written)
-    }
-
-    /// Leaves slots alone that the range covers in part. Only part of a block can be refused, for
-    /// want of memory.
-    pub fn discard(&mut self, at: usize, len: usize) {
+    pub fn discard(&mut self, at: usize, len: usize) -> Result<(), Error> {
         let discarded = self.device.borrow().discard(self.offset(at), len as u64);
-        let (start, end) = (self.base + at, self.base + at + len);
-        let whole = start.next_multiple_of(SLOT_BYTES)..end / SLOT_BYTES * SLOT_BYTES;
-        if whole.is_empty() {
-            return discarded.unwrap();
-        }
-        let zeroes = vec![0; whole.len()];
-        match self.settle(whole.start - self.base, &zeroes, discarded) {
-            Ok(()) => {}
-            Err(Error::OutOfMemory { .. }) if self.device.borrow().block() > SLOT_BYTES => {}
-            Err(error) => panic!("{error}"),
-        }
+        self.settle(at, &vec![0; len], discarded)
     }
 
     /// Takes note of a request. After a refused one every slot holds its old or its new bytes.

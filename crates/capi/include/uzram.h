@@ -134,13 +134,12 @@ int uzram_device_write(uzram_device *device, uint64_t offset, const void *bytes,
 int uzram_device_read(uzram_device *device, uint64_t offset, void *bytes, uint64_t len);
 
 /*
- * Frees the slots of 4096 bytes that lie in the range whole; they read as zeros. -ENOSPC, -ENOMEM:
- * of a larger block that lies there in part some slots stay; each needs 8 bytes to go.
+ * Makes `len` bytes at `offset` zeros, exactly; slots of 4096 bytes that the range covers whole are
+ * freed first. -EINVAL: the range ends past the end, and nothing was changed. -ENOSPC, -ENOMEM: a
+ * slot that is covered in part has no room for its rest, or a block that is covered in part has no
+ * room for the entries (8 bytes each) of the slots that it keeps; that slot keeps its contents.
  */
 int uzram_device_discard(uzram_device *device, uint64_t offset, uint64_t len);
-
-/* Makes zeros of any range; slots that it covers whole are freed. */
-int uzram_device_write_zeroes(uzram_device *device, uint64_t offset, uint64_t len);
 
 /* Tells what a device holds. */
 int uzram_device_stat(uzram_device *device, struct uzram_device_stat *stat);

@@ -141,20 +141,10 @@ pub unsafe extern "C" fn uzram_device_read(
     answer(|| Ok(of(device)?.read(offset, unsafe { border::bytes_mut(start, len)? })?))
 }
 
-/// Frees slots.
+/// Makes a range zeros, and frees the slots that it covers whole.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_discard(device: Option<&Device>, offset: u64, len: u64) -> c_int {
     answer(|| Ok(of(device)?.discard(offset, len)?))
-}
-
-/// Makes zeros.
-#[unsafe(no_mangle)]
-pub extern "C" fn uzram_device_write_zeroes(
-    device: Option<&Device>,
-    offset: u64,
-    len: u64,
-) -> c_int {
-    answer(|| Ok(of(device)?.write_zeroes(offset, len)?))
 }
 
 /// Sets or lifts the limit of pages.

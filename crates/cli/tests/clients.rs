@@ -194,17 +194,16 @@ impl Drop for Mounted {
     }
 }
 
-#[test]
-fn a_file_system_lives_on_it() {
+/// A server's disk, mounted by nbdfuse and attached to a loop device, if this user may.
+fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
         eprintln!("left out, as it takes root, /dev/fuse and loop devices");
-        return;
+        return None;
     }
     if !has(&["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "fusermount3"]) {
-        return;
+        return None;
     }
-    let server = Server::new(&AGAIN);
     let dir = server.dir.path().to_owned();
     ["fuse", "mnt"].iter().for_each(|name| fs::create_dir(dir.join(name)).unwrap());
     let disk = dir.join("fuse/disk");
@@ -213,6 +212,38 @@ fn a_file_system_lives_on_it() {
     until("nbdfuse mounts it", || disk.exists());
     let attached = run(Command::new("/usr/sbin/losetup").args(["-f", "--show"]).arg(&disk));
     mounted.device = attached.trim_end().to_owned();
+    Some(mounted)
+}
+
+/// nbdfuse turns the hole of a file into TRIM, as does a loop device on it: for any sectors.
+#[test]
+fn holes_are_zeros_to_the_byte() {
+    let server = Server::new(&[]);
+    let Some(mounted) = looped(&server) else { return };
+    let disk = mounted.dir.join("fuse/disk");
+    let expects = |path: &Path, holes: &[(u64, u64)]| {
+        let mut expected = vec![7; 64 << 10];
+        let file = fs::File::options().read(true).write(true).open(path).unwrap();
+        file.write_all_at(&expected, 0).unwrap();
+        file.sync_all().unwrap();
+        for (at, len) in holes {
+            let hole = [at, len].map(ToString::to_string);
+            run(Command::new("fallocate").args(["-p", "-o", &hole[0], "-l", &hole[1]]).arg(path));
+            expected[*at as usize..(at + len) as usize].fill(0);
+        }
+        let mut client = server.client();
+        let stored = client.read(0, expected.len());
+        let differs = stored.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{}: {holes:?}", path.display());
+    };
+    expects(&disk, &[(100, 3000), (4095, 2), (8191, 4098), (20000, 20000)]);
+    expects(Path::new(&mounted.device), &[(512, 1024), (8192, 5120), (30720, 1024)]);
+}
+
+#[test]
+fn a_file_system_lives_on_it() {
+    let server = Server::new(&AGAIN);
+    let Some(mounted) = looped(&server) else { return };
     let device = &mounted.device;
     meddled(&server, || {
         shell(

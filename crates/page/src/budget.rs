@@ -1,10 +1,8 @@
-//! The count of committed pages, with a hard limit and a soft one. `used <= limit` at all times,
-//! but after the limit was lowered.
+//! The count of committed pages, with a limit. `used <= limit` at all times, except after the limit
+//! was lowered.
 
 use crate::Error;
-use crate::fork::Step;
-use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering::Relaxed, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
 /// Pages that were charged, and are uncharged on drop unless they are kept.
 pub(crate) struct Charge<'b> {
@@ -35,10 +33,6 @@ pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
-    soft: AtomicUsize,
-    /// Held by a waiter from its look at `used` until it sleeps, so that it misses no wake-up.
-    waiters: Mutex<()>,
-    woken: Condvar,
 }
 
 impl Budget {
@@ -48,9 +42,6 @@ impl Budget {
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
-            soft: AtomicUsize::new(usize::MAX),
-            waiters: Mutex::new(()),
-            woken: Condvar::new(),
         }
     }
 
@@ -80,50 +71,15 @@ impl Budget {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// Sets or lifts the soft limit, in pages. It refuses nothing: passing it wakes the threads
-    /// that wait for that.
-    pub fn set_soft_limit(&self, soft: Option<usize>) {
-        self.soft.store(soft.unwrap_or(usize::MAX), SeqCst);
-        self.wake();
-    }
-
-    /// Returns whether the soft limit is reached.
-    pub fn is_near(&self) -> bool {
-        self.used.load(SeqCst) >= self.soft.load(SeqCst)
-    }
-
-    /// Waits until the soft limit is reached, but no longer than `timeout`. Returns whether it is.
-    pub fn wait_near(&self, timeout: Duration) -> bool {
-        // A timeout beyond the clock's range never ends.
-        let end = Instant::now().checked_add(timeout);
-        let left = |end: Instant| end.checked_duration_since(Instant::now());
-        let mut waiting = self.waiters.lock();
-        while !self.is_near() {
-            let Some(left) = end.map_or(Some(timeout), left) else { return false };
-            waiting = self.woken.wait_timeout(waiting, left).0;
-        }
-        true
-    }
-
     /// Sets the pages in use to `used`, which a child counted after a fork that lost other threads.
     pub(crate) fn recount(&self, used: usize) {
-        self.used.store(used, SeqCst);
-    }
-
-    /// Takes or releases the waiters' lock over a fork.
-    pub(crate) fn at_fork(&self, step: Step) {
-        self.waiters.at_fork(step);
-    }
-
-    fn wake(&self) {
-        drop(self.waiters.lock());
-        self.woken.notify_all();
+        self.used.store(used, Relaxed);
     }
 
     /// Counts `pages` more as in use, or none of them if that would pass the limit.
     pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
-        let charged = self.used.fetch_update(SeqCst, Relaxed, |used| {
+        let charged = self.used.fetch_update(Relaxed, Relaxed, |used| {
             used.checked_add(pages).filter(|&sum| sum <= limit)
         });
         match charged {
@@ -131,10 +87,6 @@ impl Budget {
                 let now = before + pages;
                 if now > self.peak.load(Relaxed) {
                     self.peak.fetch_max(now, Relaxed);
-                }
-                let soft = self.soft.load(SeqCst);
-                if before < soft && now >= soft {
-                    self.wake();
                 }
                 Ok(())
             }
@@ -181,25 +133,6 @@ mod tests {
         budget.charge(1).unwrap();
         budget.reset_peak();
         assert_eq!((budget.used(), budget.peak(), budget.limit()), (4, 4, Some(4)));
-    }
-
-    #[test]
-    fn waiters_are_told_of_the_soft_limit() {
-        let budget = Budget::new(Some(10));
-        budget.set_soft_limit(Some(8));
-        assert!(!budget.wait_near(Duration::from_millis(1)));
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| budget.wait_near(Duration::from_secs(60)));
-            for _ in 0..8 {
-                assert!(!budget.is_near());
-                budget.charge(1).unwrap();
-            }
-            assert!(waiter.join().unwrap());
-        });
-        budget.uncharge(1);
-        assert!(!budget.is_near());
-        budget.set_soft_limit(Some(7));
-        assert!(budget.wait_near(Duration::ZERO));
     }
 
     #[test]

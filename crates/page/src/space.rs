@@ -421,7 +421,6 @@ impl<D: Zeroed> Space<D> {
     /// Locks the space over a fork, and unlocks it.
     pub fn at_fork(&self, step: Step) {
         self.state.at_fork(step);
-        self.budget.at_fork(step);
     }
 
     /// Returns whether children have the pages too, after a fork.

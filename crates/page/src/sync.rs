@@ -2,7 +2,6 @@
 //! standard library's.
 
 pub(crate) use crate::fork::Mutex;
-pub(crate) use rustix_futex_sync::Condvar;
 
 #[cfg(all(test, loom))]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};

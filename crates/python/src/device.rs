@@ -131,8 +131,8 @@ impl Device {
         })?
     }
 
-    /// Makes the slots of 4096 bytes zeros that `length` bytes from byte `offset` on cover whole,
-    /// and gives back their memory. Slots that they cover in part stay as they are.
+    /// Makes `length` bytes from byte `offset` on zeros, and frees the memory of the slots of 4096
+    /// bytes that they cover whole.
     fn discard(&self, py: Python<'_>, offset: u64, length: u64) -> Answer<()> {
         let device = self.get()?;
         Ok(py.detach(|| device.discard(offset, length))?)

@@ -28,10 +28,8 @@ pub trait Disk: Send + Sync {
     /// Stores `bytes` at `offset`. After an error each block has either its old or its new
     /// contents.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
-    /// Frees the blocks that lie wholly in the range.
-    fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Makes the range read as zeros, and frees the blocks that lie wholly in it.
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno>;
+    fn discard(&self, offset: u64, len: u64) -> Result<(), Errno>;
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
     /// Calls `each` with the extents of a nonempty range, at least one, in order and without gaps,
@@ -66,10 +64,6 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), Errno> {
         self.deref().discard(offset, len).map_err(errno)
-    }
-
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        self.deref().write_zeroes(offset, len).map_err(errno)
     }
 
     fn flush(&self) -> Result<(), Errno> {

@@ -62,10 +62,6 @@ impl Disk for Faulty {
         self.check(offset, len)
     }
 
-    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        self.check(offset, len)
-    }
-
     fn flush(&self) -> Result<(), Errno> {
         Err(Errno::NODEV)
     }

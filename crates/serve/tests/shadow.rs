@@ -137,8 +137,7 @@ impl Shadow {
         let after = match kind {
             WRITE if self.random.u32(..5) == 0 => vec![self.random.u8(..); len],
             WRITE => contents(self.random.u64(..), len),
-            WRITE_ZEROES => vec![0; len],
-            TRIM => self.trimmed(at, len),
+            WRITE_ZEROES | TRIM => vec![0; len],
             _ => before.to_vec(),
         };
         self.long += u64::from(matches!(kind, READ | WRITE) && len > READ_PART);
@@ -149,17 +148,6 @@ impl Shadow {
         }
         let pending = Pending { kind, flags, at, len, error: 0, after, since };
         self.pending.insert(self.next, pending);
-    }
-
-    /// Whole blocks are freed, and those at the ends stay as they are.
-    fn trimmed(&self, at: usize, len: usize) -> Vec<u8> {
-        let mut after = self.bytes[at..at + len].to_vec();
-        let start = self.base + at as u64;
-        let (first, last) = (start.next_multiple_of(4096), (start + len as u64) / 4096 * 4096);
-        if first < last {
-            after[(first - start) as usize..(last - start) as usize].fill(0);
-        }
-        after
     }
 
     fn receive_one(&mut self) {

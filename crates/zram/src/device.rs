@@ -115,23 +115,17 @@ impl Device {
         request::read(&self.table, offset, buf)
     }
 
-    /// Frees the slots that `len` bytes at `offset` cover whole: they read as zeros. Those they
-    /// cover in part stay as they are.
+    /// Makes `len` bytes at `offset` read as zeros. Slots that the range covers whole are freed
+    /// first, which needs no memory. Slots at its ends that it covers in part are written.
     ///
     /// # Errors
-    /// [`Error::Range`]. [`Error::OutOfMemory`]: of a block that was written as one, and is covered in part, each
-    /// slot that goes needs 8 bytes that there are not; it stays, and the rest is freed.
+    /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`]: a slot that is covered in part could not be
+    /// written, or a block that was written as one and is covered in part could not give up a
+    /// slot, which needs 8 bytes. That slot keeps its contents. [`Error::Backing`]: as for [`write`](Self::write).
+    #[doc(alias = "trim")]
+    #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         request::discard(&self.table, offset, len)
-    }
-
-    /// Makes `len` bytes at `offset` zeros. Slots that they cover whole are freed first, which
-    /// needs no memory; those they cover in part are written, which may fail.
-    ///
-    /// # Errors
-    /// As [`discard`](Self::discard), and as [`write`](Self::write).
-    pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
-        request::write_zeroes(&self.table, offset, len)
     }
 
     /// Does nothing: whatever was written is stored when the write returns.
@@ -312,17 +306,6 @@ impl Device {
     /// more.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.table.total.set_limit(bytes);
-    }
-
-    /// Sets or lifts a soft limit of pool pages, in bytes: it refuses nothing, but can be waited
-    /// for.
-    pub fn set_soft_limit(&self, bytes: Option<u64>) {
-        self.table.pool.pages().set_soft_limit(bytes.map(pages_for));
-    }
-
-    /// Waits until the soft limit is reached, `timeout` at most; whether it is.
-    pub fn wait_near_limit(&self, timeout: Duration) -> bool {
-        self.table.pool.pages().wait_near(timeout)
     }
 
     /// Makes `mem_used_max` what is used now.

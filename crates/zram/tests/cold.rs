@@ -48,8 +48,7 @@ fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     let len = rng.usize(..=(STRETCH - at).min(20 * SLOT_BYTES));
     let (at, len) = if rng.bool() { (at, len) } else { (at / block * block, block) };
     match rng.u32(..10) {
-        0 => shadow.discard(at, len),
-        1 => shadow.write_zeroes(at, len).unwrap(),
+        0 | 1 => shadow.discard(at, len).unwrap(),
         2..6 => shadow.write(at, &data(rng, len)).unwrap(),
         _ => shadow.compare(at, len),
     }

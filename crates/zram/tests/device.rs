@@ -254,7 +254,7 @@ fn ragged_zeros_free_whole_slots_at_the_limit() {
         // freed.
         shadow.device.set_mem_limit(Some(limit_after));
         let (at, len) = (2048usize, 1usize << 20);
-        let written = shadow.device.write_zeroes(at as u64, len as u64);
+        let written = shadow.device.discard(at as u64, len as u64);
         assert_eq!(written.is_ok(), limit_after > 1, "{written:?}");
         if written.is_err() {
             let held = shadow.device.io_stat();
@@ -334,41 +334,6 @@ fn a_device_is_shrunk_on_demand() {
     assert_eq!((off.device.shrink(usize::MAX), off.device.compact()), (0, 0));
     assert_eq!(off.device.mm_stat(), before);
     off.check();
-}
-
-#[test]
-fn a_soft_limit_refuses_nothing_and_wakes_who_waits() {
-    let device = Device::new(config("lz4", 4 << 20)).unwrap();
-    let page = page::page_size() as u64;
-    assert!(!device.wait_near_limit(Duration::ZERO), "without a soft limit");
-    device.set_soft_limit(Some(100 * page));
-    assert!(!device.wait_near_limit(Duration::from_millis(1)));
-    let noise = noise(&mut Rng::with_seed(seed(127)), 4 << 20);
-    // Whoever is not woken finds the limit reached too, but only when the time is over.
-    let woken = || within(patience(), || device.wait_near_limit(2 * patience()));
-    std::thread::scope(|scope| {
-        let waiters = [(); 2].map(|()| scope.spawn(woken));
-        // Time to fall asleep in; who has not is not woken, but finds the limit reached.
-        std::thread::sleep(Duration::from_millis(50));
-        device.write(0, &noise).unwrap();
-        waiters.into_iter().for_each(|waiter| assert!(waiter.join().unwrap()));
-    });
-    assert!(device.mm_stat().mem_used_total >= 1000 * page);
-    assert!(device.wait_near_limit(Duration::ZERO));
-    // Raised above what is used, and lowered again while someone waits.
-    device.set_soft_limit(Some(1 << 40));
-    assert!(!device.wait_near_limit(Duration::ZERO));
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(woken);
-        std::thread::sleep(Duration::from_millis(50));
-        device.set_soft_limit(Some(page));
-        assert!(waiter.join().unwrap());
-    });
-    device.discard(0, 4 << 20).unwrap();
-    device.compact();
-    device.set_soft_limit(None);
-    assert!(!device.wait_near_limit(Duration::ZERO));
-    device.check();
 }
 
 /// What was never written costs a discard nothing: this would take minutes slot by slot.

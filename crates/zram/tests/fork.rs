@@ -99,7 +99,6 @@ fn a_child_is_left_without_pages() {
                         device.write(0, &buf),
                         device.read(0, &mut buf),
                         device.discard(0, 4096),
-                        device.write_zeroes(0, 4096),
                         device.flush(),
                         device.mark_idle(),
                     ] {

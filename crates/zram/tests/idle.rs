@@ -45,7 +45,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
         write_all(&device, seed);
         device.write(at(2), &[7; SLOT_BYTES]).unwrap();
         device.write(at(3), &0x1122_3344_5566_7788u64.to_ne_bytes().repeat(512)).unwrap();
-        device.write_zeroes(at(4), SLOT_BYTES as u64).unwrap();
+        device.discard(at(4), SLOT_BYTES as u64).unwrap();
         assert!(idle(&device).is_empty());
         device.mark_idle().unwrap();
         // All but those that have no object of their own, or a pattern for one.
@@ -58,7 +58,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
             (&|buf| device.read(at(20) + 100, &mut buf[..1]).unwrap(), 20),
             (&|buf| device.write(at(30), buf).unwrap(), 30),
             (&|_| device.write(at(40) + 5, &[1]).unwrap(), 40),
-            (&|_| device.write_zeroes(at(50) + 5, 10).unwrap(), 50),
+            (&|_| device.discard(at(50) + 5, 10).unwrap(), 50),
             (&|_| device.discard(at(599), SLOT_BYTES as u64).unwrap(), 599),
         ];
         for (access, slot) in accesses {

@@ -43,11 +43,7 @@ fn requests<D: std::borrow::Borrow<zram::Device>>(
         let range = range(rng, shadow.bytes.len());
         let done = match rng.u32(..16) {
             0..7 => shadow.write(range.start, &data(rng, range.len())),
-            7 => shadow.write_zeroes(range.start, range.len()),
-            8 => {
-                shadow.discard(range.start, range.len());
-                Ok(())
-            }
+            7 | 8 => shadow.discard(range.start, range.len()),
             9 => shadow.device.borrow().flush(),
             _ => {
                 shadow.compare(range.start, range.len());

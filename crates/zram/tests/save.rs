@@ -41,7 +41,7 @@ fn filled(config: Config, rng: &mut Rng) -> Shadow<Device> {
         let (at, len) = if rng.bool() { (at, 3000) } else { (at / block * block, block) };
         let len = len.min(bytes - at);
         if rng.usize(..4) == 0 {
-            shadow.discard(at, len)
+            shadow.discard(at, len).unwrap()
         } else {
             shadow.write(at, &data(rng, len)).unwrap()
         }

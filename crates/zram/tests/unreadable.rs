@@ -38,7 +38,7 @@ fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<De
         let at = rng.usize(..BYTES / SLOT_BYTES) * SLOT_BYTES;
         match rng.bool() {
             true => shadow.write(at, &data(rng, SLOT_BYTES)).unwrap(),
-            false => shadow.discard(at, SLOT_BYTES),
+            false => shadow.discard(at, SLOT_BYTES).unwrap(),
         }
     }
     shadow.device.write_back(&Selection { slots: vec![0..=100], ..Selection::default() }).unwrap();

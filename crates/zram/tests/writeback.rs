@@ -63,7 +63,7 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
         other.restore_from(&mut &file[..], Damage::Refuse).unwrap();
         Shadow { device: other, base: 0, bytes: shadow.bytes.clone() }.compare(0, BYTES);
 
-        shadow.discard(0, BYTES);
+        shadow.discard(0, BYTES).unwrap();
         shadow.device.check();
         assert_eq!(shadow.device.bd_stat().bd_count, 0);
     }
@@ -131,13 +131,13 @@ fn a_full_store_ends_the_job_and_no_data() {
     let stat = shadow.device.bd_stat();
     assert!((17..=20).contains(&stat.bd_count), "{stat:?}");
     shadow.compare(0, BYTES);
-    shadow.discard(0, BYTES / 2);
+    shadow.discard(0, BYTES / 2).unwrap();
     shadow.device.check();
     assert_eq!(shadow.device.write_back(&all()), Err(Error::BackingFull));
     shadow.compare(0, BYTES);
     shadow.device.check();
     backing.errno.store(28, Relaxed);
-    shadow.discard(0, BYTES);
+    shadow.discard(0, BYTES).unwrap();
     fill(&mut shadow, &mut rng);
     backing.fail_every(1);
     assert_eq!(shadow.device.write_back(&all()).unwrap_err().errno(), 28);

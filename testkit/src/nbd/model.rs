@@ -185,17 +185,14 @@ impl NbdModel {
                 self.bytes[range].copy_from_slice(&request.data.bytes(len));
                 self.stored[touched].fill(true);
             }
-            WRITE_ZEROES if len > 0 => {
+            WRITE_ZEROES | TRIM if len > 0 => {
                 self.bytes[range].fill(0);
-                match request.flags & NO_HOLE != 0 {
+                let is_stored = request.kind == WRITE_ZEROES && request.flags & NO_HOLE != 0;
+                match is_stored {
                     true => self.stored[touched].fill(true),
                     false if whole.start < whole.end => self.stored[whole].fill(false),
                     false => {}
                 }
-            }
-            TRIM if whole.start < whole.end => {
-                self.bytes[whole.start * SLOT_BYTES..whole.end * SLOT_BYTES].fill(0);
-                self.stored[whole].fill(false);
             }
             _ => {}
         }

@@ -54,10 +54,8 @@ class Device : public Subject {
     {
         switch (random.below(20)) {
         case 0:
-            discard(random);
-            break;
         case 1:
-            zero(random);
+            discard(random);
             break;
         case 2:
             beyond(random);
@@ -170,23 +168,7 @@ class Device : public Subject {
     void discard(Random &random)
     {
         Range range = this->range(random);
-        uint64_t first = (range.at + SLOT - 1) / SLOT * SLOT;
-        uint64_t end = (range.at + range.len) / SLOT * SLOT;
         int result = uzram_device_discard(device, range.at, range.len);
-        CHECK(result == 0 || (result == -ENOSPC && limit > 0));
-        if (first >= end)
-            return;
-        Bytes zeros(end - first);
-        if (result == 0)
-            std::copy(zeros.begin(), zeros.end(), model.begin() + first);
-        else
-            settle({first, end - first}, zeros, true);
-    }
-
-    void zero(Random &random)
-    {
-        Range range = this->range(random);
-        int result = uzram_device_write_zeroes(device, range.at, range.len);
         CHECK(result == 0 || (result == -ENOSPC && limit > 0));
         Bytes zeros(range.len);
         if (result == 0)
@@ -204,9 +186,8 @@ class Device : public Subject {
         uint64_t at = end - random.below(8), len = end - at + random.of(far);
         uint64_t last = UINT64_MAX - random.below(8);
         CHECK(uzram_device_discard(device, at, len) == -EINVAL);
-        CHECK(uzram_device_write_zeroes(device, at, len) == -EINVAL);
         CHECK(uzram_device_discard(device, last, len) == -EINVAL);
-        CHECK(uzram_device_write_zeroes(device, at, last) == -EINVAL);
+        CHECK(uzram_device_discard(device, at, last) == -EINVAL);
         CHECK(uzram_device_read(device, last, bytes, sizeof bytes) == -EINVAL);
         CHECK(uzram_device_write(device, end - 7, bytes, sizeof bytes) == -EINVAL);
         CHECK(uzram_device_write(device, 0, bytes, last) == -EINVAL);

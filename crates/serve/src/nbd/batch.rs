@@ -72,10 +72,9 @@ impl Task {
         let (needs_data, weight, reply_max) = match command {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
-            // Commands without a payload cost something too, for each block of their range. Zeroing
-            // may have to read what a block at either end keeps.
+            // Commands without a payload have a cost for each block of their range. Zeroing may
+            // read the blocks at both ends, which keep a part of their data.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
-            Ok(Command::Trim) => (false, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),
         };
@@ -104,7 +103,6 @@ impl Class {
                 Command::Read
                 | Command::Write
                 | Command::Flush
-                | Command::Trim
                 | Command::Punch
                 | Command::WriteZeroes
                 | Command::BlockStatus { .. },

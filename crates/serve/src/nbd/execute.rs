@@ -44,8 +44,7 @@ impl Executor<'_> {
                 }
                 Command::Write => self.write(offset, payload),
                 Command::WriteZeroes => self.store_zeros(offset, len),
-                Command::Punch => disk.write_zeroes(offset, len),
-                Command::Trim => disk.discard(offset, len),
+                Command::Punch => disk.discard(offset, len),
                 Command::Flush => disk.flush(),
             };
             done.map_err(code)?;

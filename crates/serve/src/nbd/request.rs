@@ -38,8 +38,7 @@ pub(crate) enum Command {
     Write,
     /// Flushes the disk. CACHE does no more than that: no data are fetched ahead.
     Flush,
-    Trim,
-    /// Zeroes the range, and frees what it held.
+    /// Zeroes the range, and frees what it held: TRIM, and WRITE_ZEROES that allows a hole.
     Punch,
     /// Stores zeros, so that the range counts as allocated.
     WriteZeroes,
@@ -127,9 +126,8 @@ impl Request {
             Kind::Write => Ok(Command::Write),
             Kind::Flush if (self.offset, self.len) != (0, 0) => Err(ErrorCode::Inval),
             Kind::Flush | Kind::Cache => Ok(Command::Flush),
-            Kind::Trim => Ok(Command::Trim),
             Kind::WriteZeroes if has(CMD_FLAG_NO_HOLE) => Ok(Command::WriteZeroes),
-            Kind::WriteZeroes => Ok(Command::Punch),
+            Kind::Trim | Kind::WriteZeroes => Ok(Command::Punch),
             Kind::BlockStatus if len == 0 || !terms.allocation => Err(ErrorCode::Inval),
             Kind::BlockStatus if has(CMD_FLAG_REQ_ONE) => Ok(Command::BlockStatus { extents: 1 }),
             Kind::BlockStatus => Ok(Command::BlockStatus { extents: EXTENTS_MAX }),

@@ -1,4 +1,4 @@
-//! Requests: what writes, reads, discards and zeroing do to slots and blocks.
+//! Requests: how writes, reads and discards change slots and blocks.
 //!
 //! Here it is chosen between a slot by itself and a slot in its block. What becomes of either, the
 //! files below say:
@@ -6,7 +6,7 @@
 //! ```text
 //!   write     block covered whole: whole | slot in its block: part | other slot: slots
 //!   read      device of blocks: read | of slots: slots
-//!   discard   device of blocks: part | of slots: slots
+//!   discard   device of blocks: part | of slots: slots; the ends of its range are written
 //! ```
 //! None of them knows another, but that what `part` leaves dead in a block is left out by
 //! `rewrite`.
@@ -126,15 +126,10 @@ pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Err
     })
 }
 
-/// Frees the slots that `len` bytes at `offset` cover whole. An error says that some were not, of
-/// blocks that are covered in part: each of those needs an entry.
+/// Makes `len` bytes at `offset` zeros. Slots that the range covers whole are freed first; the slots
+/// at its ends are written. If a block that is covered in part can't give up a slot, because that
+/// needs an entry, the ends are not written.
 pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
-    table.check_range(offset, len)?;
-    free_covered(table, offset, len)
-}
-
-/// Makes `len` bytes at `offset` zeros. Whole slots are freed first; those at the ends are written.
-pub(crate) fn write_zeroes(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     table.check_range(offset, len)?;
     let freed = free_covered(table, offset, len);
     freed.inspect_err(|_| Request::begin(table).shard.failed_writes.add(1))?;

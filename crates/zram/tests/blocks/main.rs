@@ -326,7 +326,7 @@ fn holes_are_kept_as_long_as_the_block() {
     held([false, true, false, false]);
     device.write(0, &whole).unwrap();
     held([true; 4]);
-    device.write_zeroes(slot(1), 2 * SLOT_BYTES as u64).unwrap();
+    device.discard(slot(1), 2 * SLOT_BYTES as u64).unwrap();
     held([true, false, false, true]);
     device.discard(0, block as u64).unwrap();
     held([false; 4]);

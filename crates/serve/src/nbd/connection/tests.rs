@@ -44,10 +44,6 @@ impl Disk for Bad {
         Ok(())
     }
 
-    fn write_zeroes(&self, _: u64, _: u64) -> Result<(), Errno> {
-        Ok(())
-    }
-
     fn flush(&self) -> Result<(), Errno> {
         Ok(())
     }

@@ -6,8 +6,9 @@ mod watch;
 
 use crate::admin::{metrics, watch::run as watch_it};
 use crate::args::{ClientCommand, ControlArgs};
-use crate::error::{Error, failed, out_path};
+use crate::error::{Error, failed};
 use crate::status::Stat;
+use measure::output;
 use measure::text::{escaped, human};
 use serve::control::Request;
 use std::fmt::Write as _;
@@ -87,7 +88,10 @@ pub(crate) fn on_file(
     file: &Path,
     json: bool,
 ) -> Result<(), Error> {
-    let path = std::path::absolute(file).map_err(|why| out_path(file, why))?;
+    if kind == JobKind::Save {
+        output::check_name(file)?;
+    }
+    let path = std::path::absolute(file).map_err(|why| output::out_path(file, why))?;
     let text = path.to_str().ok_or_else(|| {
         Error::Usage(format!(
             "'{}' is not valid UTF-8, and a server takes no other paths; give another path",

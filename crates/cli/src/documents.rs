@@ -6,9 +6,10 @@ use clap::builder::StyledStr;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
+use measure::output;
 use roff::{Roff, bold, roman};
-use std::fs::{create_dir_all, write};
-use std::io;
+use std::fs::create_dir_all;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The shells, and where each looks for completions below share.
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &GenerateArgs, cli: Command) -> Result<(), Error> {
         let path = args.dir.join(name);
         let parent = path.parent().unwrap_or(&args.dir);
         create_dir_all(parent).map_err(failed(parent))?;
-        write(&path, bytes).map_err(failed(&path))
+        output::write(&path, 0o666, |file| file.write_all(&bytes).map_err(failed(&path)))
     };
     let mut cli = listed(&cli);
     for (shell, name) in SHELLS {

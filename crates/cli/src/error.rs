@@ -32,23 +32,6 @@ pub(crate) fn failed(error: impl Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// There can be no file where it is to go.
-pub(crate) fn out_path(path: &Path, why: impl Display) -> Error {
-    Error::Failed(format!(
-        "can't create a file at '{}': {why}; give a path in a writable directory",
-        escaped(path)
-    ))
-}
-
-/// Names that are made from a file's are too long.
-pub(crate) fn long_name(path: &Path) -> Error {
-    Error::Usage(format!(
-        "nothing can be saved to '{}': its name is too long, as a save makes files beside it with \
-         longer names; give a shorter one",
-        escaped(path)
-    ))
-}
-
 /// A saved file lacks something.
 pub(crate) fn saved_in_part(pages: u64, file: &Path) -> Error {
     Error::Failed(format!(

@@ -21,7 +21,6 @@ mod config;
 mod documents;
 mod error;
 mod log;
-mod output;
 mod process_start;
 mod reserve;
 mod restore;
@@ -37,7 +36,7 @@ use log::log;
 use measure::analyze::AnalyzeArgs;
 use measure::fill::FillArgs;
 use measure::train::TrainArgs;
-use measure::{Interrupt, Outcome};
+use measure::{Interrupt, Outcome, output};
 use reserve::Reserved;
 use std::alloc::System;
 use std::io::{ErrorKind, Write};
@@ -74,16 +73,12 @@ fn main() -> ExitCode {
 
 /// Runs `uzram fill`.
 fn fill(args: &FillArgs) -> Result<(), Error> {
-    // Better now than after the work.
-    args.saves_to().map_or(Ok(()), output::check)?;
     let interrupt = Interrupt::install().map_err(no_handler)?;
     report(measure::fill::run(args, &interrupt)?)
 }
 
 /// Runs `uzram analyze`.
 fn analyze(args: &AnalyzeArgs) -> Result<(), Error> {
-    // Better now than after the work.
-    args.appends_to().map_or(Ok(()), output::check)?;
     let interrupt = Interrupt::install().map_err(no_handler)?;
     report(measure::analyze::run(args, &interrupt)?)
 }
@@ -105,7 +100,6 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
 
 /// Runs `uzram train-dictionary`. Only when all is well, the file is written.
 fn train(args: &TrainArgs) -> Result<(), Error> {
-    output::check(args.output())?;
     let interrupt = Interrupt::install().map_err(no_handler)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
     output::write(args.output(), 0o666, |file| {

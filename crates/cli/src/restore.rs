@@ -1,9 +1,8 @@
 //! `uzram restore`: what a saved file has, checked, and written out as an image.
 
 use crate::args::RestoreArgs;
-use crate::error::{Error, failed, no_handler, out_path};
-use crate::output;
-use measure::memory::{self, MemLimit};
+use crate::error::{Error, failed, no_handler};
+use measure::output::{self, OutputDevice};
 use measure::text::{counted, escaped, human, json};
 use measure::{Interrupt, Progress};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -12,7 +11,7 @@ use std::fmt::{Display, Write as _};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
 
@@ -37,12 +36,14 @@ struct Report {
 
 /// Restores, writes out if that was asked for, and prints the report.
 pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
-    // Better now than after the work.
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
     let not_restored = |error, limit| not_restored(error, &args.file, args.damage(), limit);
     let header = SavedHeader::read(&args.file).map_err(|error| not_restored(error, None))?;
-    let config = config(&header, args.mem_limit());
-    let limit = config.mem_limit;
+    if let Some(Image::Device(device)) = &image {
+        device.check_holds(header.disksize)?;
+    }
+    let limit = args.mem_limit().bytes(|_| 0)?;
+    let config = Config { mem_limit: limit, limit_tables: true, ..header.config() };
     let failed = |error| not_restored(error, limit);
     let device = Device::new(config).map_err(failed)?;
     let restored = device.restore(&args.file, args.damage()).map_err(failed)?;
@@ -102,16 +103,6 @@ pub(crate) fn not_restored(
     }
 }
 
-/// Of a device for what was saved, that leaves the machine some memory.
-fn config(header: &SavedHeader, mem_limit: MemLimit) -> Config {
-    let mem_limit = match mem_limit {
-        MemLimit::Bytes(bytes) => Some(bytes),
-        MemLimit::None => None,
-        MemLimit::Default => memory::room().map(|room| memory::limit_of(room, 0)),
-    };
-    Config { mem_limit, limit_tables: true, ..header.config() }
-}
-
 impl Report {
     fn table(&self) -> String {
         let mut text = String::new();
@@ -138,29 +129,25 @@ pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     lost.iter().map(line).collect()
 }
 
-/// Where what a device reads as goes.
+/// The target of the restored disk's contents.
 enum Image {
-    /// A file, which is there whole or not at all, and its permissions if it is new.
+    /// A file, which is written whole or not at all, and its permissions if it is new.
     File(PathBuf, u32),
     /// A block device, written in place.
-    Disk(PathBuf),
+    Device(OutputDevice),
 }
 
 impl Image {
+    /// Checks the target. A block device is opened, so that nothing else can use it from now on.
     fn new(path: &Path, saved: &Path) -> Result<Self, Error> {
-        let of = |path| fs::metadata(path).map(|of| (of.dev(), of.ino(), of.file_type()));
-        match (of(path), of(saved)) {
-            (Ok((.., kind)), _) if kind.is_block_device() => Ok(Image::Disk(path.to_owned())),
-            (Ok(out), Ok(saved)) if (out.0, out.1) == (saved.0, saved.1) => {
-                Err(out_path(path, "it is the saved file itself"))
-            }
-            _ => {
-                output::check(path)?;
-                // Those of the saved file: what it has is as private.
-                let mode = fs::metadata(saved).map_or(0o666, |saved| saved.mode() & 0o777);
-                Ok(Image::File(path.to_owned(), mode))
-            }
+        let inputs = [saved.to_owned()];
+        if let Some(device) = OutputDevice::open(path, &inputs)? {
+            return Ok(Image::Device(device));
         }
+        output::check(path, &inputs)?;
+        // The contents are as private as those of the saved file.
+        let mode = fs::metadata(saved).map_or(0o666, |saved| saved.mode() & 0o777);
+        Ok(Image::File(path.to_owned(), mode))
     }
 
     fn write(&self, device: &Device, interrupt: &Interrupt) -> Result<(), Error> {
@@ -173,13 +160,12 @@ impl Image {
                 })?;
                 file.set_len(device.disksize()).map_err(failed)
             }),
-            Image::Disk(path) => {
-                let failed = output::failed(path);
-                let disk = File::options().write(true).open(path).map_err(&failed)?;
-                // Nobody knows what is there.
-                zero(&disk, device.disksize(), interrupt, &failed)?;
-                write_stored(&disk, device, interrupt, &failed, |_| true)?;
-                disk.sync_all().map_err(failed)
+            Image::Device(out) => {
+                let (file, failed) = (out.file(), output::failed(out.path()));
+                // Its contents are unknown.
+                zero(file, device.disksize(), interrupt, &failed)?;
+                write_stored(file, device, interrupt, &failed, |_| true)?;
+                file.sync_all().map_err(failed)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod device;
+mod fullness;
 mod headroom;
 mod locations;
 mod lock;
@@ -16,10 +17,11 @@ use crate::args::ServeArgs;
 use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
 use crate::status::ServerStatus;
+use fullness::Fullness;
 use measure::text::escaped;
 use save_file::SaveFile;
 use serve::control::Control;
-use serve::fuse::Mounted;
+use serve::fuse::{MountOptions, Mounted};
 use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
 use serve::{Log, spawn};
@@ -41,6 +43,9 @@ const ANSWERED: Duration = Duration::from_secs(2);
 /// How long standard output has to take the announcement. The server waits no longer for it.
 const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 
+/// How often the server checks whether the disk nears its limit of memory.
+const FULLNESS_EVERY: Duration = Duration::from_secs(1);
+
 /// How often the server checks for signals while it waits for standard output.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -49,7 +54,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
     // Conflicts are reported before the device is made, or restored, which may take long.
     conflicts::check(args)?;
-    let save_file = args.save_on_exit.as_deref().map(SaveFile::new).transpose()?.map(Arc::new);
+    let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, &args.inputs()));
+    let save_file = save_file.transpose()?.map(Arc::new);
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
     // Threads inherit this setting from the thread that starts them, so it comes before them.
     if !is_io_flusher() && args.mount.is_some() {
@@ -70,7 +76,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     if started.is_ok() {
         // An error means that no service manager waits for this.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        let signal = signals.end();
+        let mut fullness = Fullness::default();
+        let signal = signals.end(FULLNESS_EVERY, || fullness.look(&serving.served.disk));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
@@ -82,14 +89,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             // While the disk is served, locations that lie on it can be recognised.
             let places = locations::all(save_file);
             turn.take(false);
-            let Stopped { disk, control, was_used } = serving.stop(Instant::now() + GOODBYE);
+            let Stopped { disk, control, was_used, holders } =
+                serving.stop(Instant::now() + GOODBYE);
             let saved = if started.is_ok() || was_used {
                 saving::save(&disk, save_file, &places, (&signals, &turn))
             } else {
                 Ok(())
             };
             control.stop(ANSWERED);
-            saved
+            saved.and(holders.is_empty().then_some(()).ok_or_else(|| lost_writes(&holders)))
         }
         None => {
             signals.end_at_once();
@@ -144,6 +152,8 @@ struct Stopped {
     control: Control,
     /// Whether a write may have been acknowledged, even if the server did not start completely.
     was_used: bool,
+    /// The users of the mount when it ended, as words for a message.
+    holders: Vec<String>,
 }
 
 impl Serving {
@@ -169,7 +179,7 @@ impl Serving {
             name: args.export.clone(),
             description: "uzram, compressed memory".to_owned(),
             disk: disk.clone(),
-            mode: args.mode(),
+            mode: args.nbd_mode(),
         };
         let exports = Exports::new([export]);
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
@@ -186,7 +196,9 @@ impl Serving {
     fn mount(&mut self, args: &ServeArgs) -> Result<(), Error> {
         let Some(dir) = &args.mount else { return Ok(()) };
         let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
-        let mounted = Mounted::start(dir, served, disk, args.mode(), args.options().workers, log);
+        let threads = args.options().workers;
+        let options = MountOptions { mode: args.mode(), mapping: args.mapping(), threads };
+        let mounted = Mounted::start(dir, served, disk, options, log);
         self.mounted = Some(mounted.map_err(|source| match source.kind() {
             io::ErrorKind::OutOfMemory => no_room(),
             _ => Error::Failed(format!(
@@ -203,6 +215,7 @@ impl Serving {
     fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
+        let holders = self.mounted.as_ref().map(Mounted::holders).unwrap_or_default();
         self.metrics.into_iter().for_each(Metrics::stop);
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
@@ -214,8 +227,18 @@ impl Serving {
             // The threads of these clients end with the process.
             log!("some clients did not disconnect in time; they get errors from now on");
         }
-        Stopped { disk: disk.clone(), control: self.control, was_used }
+        Stopped { disk: disk.clone(), control: self.control, was_used, holders }
     }
+}
+
+/// Returns the error that the users of a mount may have had data that are not in the saved file.
+fn lost_writes(holders: &[String]) -> Error {
+    Error::Failed(format!(
+        "the disk was in use when the server ended: {}; writes that had not reached the disk are \
+         not in the saved file; before you end a server, unmount what lies on its disk and detach \
+         loop devices ('losetup -d')",
+        holders.join("; ")
+    ))
 }
 
 /// Logs who else can use the disk, or read of it.

@@ -74,7 +74,7 @@ impl ServerStatus {
             name: args.export.clone(),
             size: device.disksize(),
             algorithm: algorithm.name(),
-            mode: args.mode(),
+            mode: args.nbd_mode(),
             nbd: nbd.address().clone(),
             mount: args.mount.clone(),
             control: control.address().clone(),

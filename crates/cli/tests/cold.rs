@@ -97,7 +97,7 @@ fn files_are_whole_and_where_they_are_to_be() {
 
     let saved = fs::read(path("saved")).unwrap();
     let onto = restore(&["-o", &path("saved"), &path("saved")]);
-    assert!(onto.code == Some(1) && onto.err.contains("it is the saved file"), "{onto:?}");
+    assert!(onto.code == Some(1) && onto.err.contains("it is an input"), "{onto:?}");
     assert!(fs::read(path("saved")).unwrap() == saved);
     let nowhere = restore(&["-o", &path("no/such"), &path("saved")]);
     assert_eq!(nowhere.code, Some(1), "{nowhere:?}");

@@ -337,7 +337,10 @@ fn a_save_through_the_mount_is_no_strangers() {
         });
         let restored = Server::restored(&file, &[]);
         assert!(restored.client().read(64 * MIB as u64, MIB) == text(2, MIB));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the file and the mount alone");
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["m", "saved"]);
         fs::remove_file(&file).unwrap();
     }
 }
@@ -427,4 +430,107 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
         drop(client);
         assert!(fs::read_dir(&mount).unwrap().next().is_none(), "it is mounted still");
     }
+}
+
+/// Maps the disk as databases do, and uses it by every other way beside.
+#[test]
+fn the_disk_can_be_mapped_shared_if_nbd_clients_only_read() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    let script = dir.path().join("map.py");
+    fs::write(
+        &script,
+        "\
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+try:
+    m = mmap.mmap(fd, 1 << 20, mmap.MAP_SHARED)
+except OSError as error:
+    sys.exit(error.errno)
+m[5000:5004] = b'seen'
+m.flush()
+os.pwrite(fd, b'direct', 70000)
+assert m[70000:70006] == b'direct', m[70000:70006]
+m[200000:200003] = b'old'
+os.pwrite(fd, b'new', 200000)
+assert m[200000:200003] == b'new' and os.pread(fd, 4, 5000) == b'seen'
+m[300000:300006] = b'unread'
+assert os.pread(fd, 6, 300000) == b'unread'
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+assert os.pread(fd, 10, (256 << 20) + 5) == b'' and os.pread(fd, 10, (256 << 20) - 4) == bytes(4)
+",
+    )
+    .unwrap();
+    let map = |server: &Server| {
+        let _serves = server;
+        end(Command::new("python3").arg(&script).arg(mount.join("disk")))
+    };
+    let without = server(&mount);
+    assert_eq!(map(&without).code, Some(19), "ENODEV");
+    ended(without);
+
+    let server = Server::new(&["--mmap", "--mount", mount.to_str().unwrap()]);
+    let mapped = map(&server);
+    assert_eq!(mapped.code, Some(0), "{mapped:?}");
+    let mut client = server.client();
+    assert_eq!(client.read(5000, 4), b"seen");
+    assert_eq!(client.read(70000, 6), b"direct");
+    assert_eq!(client.read(200000, 3), b"new");
+    assert_eq!(client.try_write(0, b"no").unwrap_err().raw_os_error(), Some(1), "EPERM");
+    ended(server);
+}
+
+#[test]
+fn files_of_a_mount_are_neither_made_nor_removed() {
+    let Some((_dir, mount, _unmounted)) = directory() else { return };
+    let server = server(&mount);
+    let (disk, new) = (mount.join("disk"), mount.join("new"));
+    let refused = |done: std::io::Result<()>| {
+        assert_eq!(done.map_err(|error| error.raw_os_error()), Err(Some(1)), "EPERM");
+    };
+    refused(fs::remove_file(&disk));
+    refused(fs::rename(&disk, &new));
+    refused(fs::create_dir(&new));
+    refused(fs::remove_dir(mount.join("attr")));
+    refused(fs::write(&new, "text"));
+    refused(symlink("disk", &new));
+    refused(fs::hard_link(&disk, &new));
+    ended(server);
+}
+
+/// Writes that a file system above has not written yet are lost, so this is no success.
+#[test]
+fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
+    let Some((dir, mount, _unmounted)) = directory() else { return };
+    if !Path::new("/dev/loop-control").exists() || !has(&["losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let (saved, mnt) = (dir.path().join("saved"), dir.path().join("mnt"));
+    fs::create_dir(&mnt).unwrap();
+    let args = ["--mount", mount.to_str().unwrap(), "--save-on-exit", saved.to_str().unwrap()];
+    let mut server = Server::new(&args);
+    let disk = mount.join("disk");
+    let attached =
+        run(Command::new("/usr/sbin/losetup").args(["-f", "--show", "--direct-io=on"]).arg(disk));
+    let looped = Looped(attached.trim_end().to_owned(), mnt.clone());
+    run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &looped.0]));
+    run(Command::new("mount").arg(&looped.0).arg(&mnt));
+    fs::write(mnt.join("late"), "not synced").unwrap();
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(1));
+    let said = server.said();
+    assert!(said.contains(&format!("loop device {}", looped.0)), "{said}");
+    assert!(said.contains(&format!("mounted at '{}'", mnt.display())), "{said}");
+    assert!(said.contains("not in the saved file") && saved.exists(), "{said}");
+    drop(looped);
+    // A process that has it open is named, too.
+    let mut server = Server::new(&args);
+    let _open = fs::File::open(mount.join("disk")).unwrap();
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(1));
+    let said = server.said();
+    assert!(said.contains(&format!("process {}", std::process::id())), "{said}");
+    // In no use, it is saved, and that is all.
+    let mut server = Server::new(&args);
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
 }

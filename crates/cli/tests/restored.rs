@@ -213,10 +213,11 @@ fn refusals_name_the_remedy() {
         ("restore --mem-limit 1M s", 1, "'s' can't be restored: "),
         ("restore --mem-limit 1M s", 1, "; raise --mem-limit"),
         (
-            "restore --mem-limit 1 s",
+            "restore --mem-limit 64K s",
             1,
-            "'s' can't be restored: it needs more than the limit of 1 B",
+            "'s' can't be restored: it needs more than the limit of 64",
         ),
+        ("restore --mem-limit 65535 s", 2, "at least 65536 (64.0 KiB)"),
         ("serve --nbd unix:n --control c --mem-limit 1M --restore s", 1, "; raise --mem-limit"),
         ("serve --nbd unix:n --control c --salvage --restore junk", 1, "; restore an earlier save"),
         ("restore junk", 1, "salvage what is intact"),

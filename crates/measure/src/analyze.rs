@@ -26,6 +26,8 @@ mod trial;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
+#[cfg(feature = "parquet")]
+use crate::output;
 use crate::pages::{self, FilePlan, SkippedFiles, Wanted};
 use crate::progress::Progress;
 use crate::text::{counted, escaped, json};
@@ -78,7 +80,10 @@ pub fn forecast(
 /// There is nothing to be read, a device fails, or Ctrl-C.
 pub fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     #[cfg(feature = "parquet")]
-    args.parquet.as_deref().map_or(Ok(()), parquet::check)?;
+    args.parquet.as_deref().map_or(Ok(()), |path| {
+        output::check(path, &args.paths)?;
+        parquet::check(path)
+    })?;
     let skipped = SkippedFiles::default();
     let report = match args.process {
         Some(pid) => {

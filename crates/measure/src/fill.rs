@@ -21,8 +21,9 @@ mod worker;
 use crate::attributes::AttributeText;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::memory::{self, MemLimit, ProcessMemory};
+use crate::memory::{self, ProcessMemory};
 use crate::outcome::Outcome;
+use crate::output;
 use crate::page::PAGE_SIZE;
 use crate::pages::{self, FilePlan, SkippedFiles, Wanted};
 use crate::progress::Progress;
@@ -56,6 +57,7 @@ const ENTRY_BYTES: usize = 12;
 /// # Errors
 /// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
 pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
+    args.saves_to().map_or(Ok(()), |path| output::check(path, &args.paths))?;
     let zram = device_to_be(args)?;
     let settings = zram.settings();
     settings.algorithm.check(&settings.params).map_err(Error::level)?;
@@ -73,9 +75,8 @@ pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
         settings.streams = Some(threads);
         Ok(())
     })?;
-    if args.mem_limit() == MemLimit::Default && !args.set.iter().any(|set| set.is_of("mem_limit")) {
-        let limit = room.map(|room| memory::limit_of(room, beside(&codecs, &plan, threads)));
-        zram.set_mem_limit(limit);
+    if !args.set.iter().any(|set| set.is_of("mem_limit")) {
+        zram.set_mem_limit(args.mem_limit().bytes(|_| beside(&codecs, &plan, threads))?);
     }
     let filled = thread::scope(|scope| {
         let workers = (0..threads).map(|_| Worker::new(&codecs)).collect::<Result<_, _>>()?;
@@ -95,9 +96,6 @@ fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
         settings.block = args.block;
         settings.geometry = geometry;
         settings.compaction = args.compaction.into();
-        if let MemLimit::Bytes(bytes) = args.mem_limit() {
-            settings.mem_limit = Some(bytes);
-        }
         Ok(())
     })?;
     args.set.iter().try_for_each(|setting| setting.apply(&zram))?;

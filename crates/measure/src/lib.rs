@@ -25,6 +25,7 @@ mod geometry;
 mod interrupt;
 pub mod memory;
 mod outcome;
+pub mod output;
 pub mod page;
 pub mod pages;
 pub mod process_status;

@@ -9,4 +9,4 @@ mod room;
 pub use fields::{Untold, bytes};
 pub use machine::MachineMemory;
 pub use process::{HeldMemory, ProcessMemory};
-pub use room::{MemLimit, cgroup_limit, limit_of, room};
+pub use room::{LIMIT_MIN, MemLimit, cgroup_limit, room};

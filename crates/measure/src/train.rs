@@ -7,6 +7,7 @@ mod samples;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
+use crate::output;
 use crate::pages::{self, PageReader, SkipReason, SkippedFiles, Wanted};
 use crate::progress::Progress;
 use crate::text::{counted, escaped, human, json};
@@ -40,6 +41,7 @@ struct Report {
 /// # Errors
 /// There is nothing to train it with, it can't be trained, or Ctrl-C.
 pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outcome), Error> {
+    output::check(&args.output, &args.paths)?;
     let skipped = SkippedFiles::default();
     let plan = pages::plan(&args.paths, None, Wanted::Readable, &skipped, interrupt)?;
     let source = PageReader { plan: &plan, skipped: &skipped };

@@ -17,7 +17,9 @@ pub(crate) struct MountEntry {
     /// The number of the mount's file system.
     pub(crate) device: u64,
     pub(crate) fs_type: String,
-    /// Escaped, as the system writes them; they may be in any encoding, as all paths are.
+    /// The mount point. This path and the next two fields are escaped, as the system writes them,
+    /// and may be in any encoding.
+    pub(crate) dir: Vec<u8>,
     pub(crate) source: Vec<u8>,
     pub(crate) options: Vec<u8>,
 }
@@ -50,10 +52,11 @@ fn entry(line: &[u8]) -> Option<MountEntry> {
     let mut number = || text(of_mount.next()?)?.parse().ok();
     let (id, parent) = (number()?, number()?);
     let device = device_number(&text(of_mount.next()?)?)?;
+    let dir = of_mount.nth(1)?.to_owned();
     let mut of_system = of_system.split(|&byte| byte == b' ');
     let (fs_type, source) = (text(of_system.next()?)?, of_system.next()?.to_owned());
     let options = of_system.next().unwrap_or_default().to_owned();
-    Some(MountEntry { id, parent, device, fs_type, source, options })
+    Some(MountEntry { id, parent, device, fs_type, dir, source, options })
 }
 
 /// Parses a device's number, written as major and minor number.
@@ -89,6 +92,7 @@ mod tests {
         assert_eq!((entry.id, entry.parent, entry.device), (36, 35, makedev(98, 0)));
         assert_eq!((entry.fs_type.as_str(), &entry.source[..]), ("fuse.uzram", &b"uzram"[..]));
         assert_eq!(entry.options, b"rw,user_id=0");
+        assert_eq!(unescaped(&entry.dir), Path::new("/mnt 2"));
         for line in ["", "36 35", "x 35 98:0 / / - a b", "1 2 3:4 / / -"] {
             assert_eq!(super::entry(line.as_bytes()), None, "{line}");
         }

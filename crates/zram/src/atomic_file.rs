@@ -1,19 +1,22 @@
 //! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
 
+use crate::locked_file::{OpenLocked, PRIVATE, open_locked};
 use crate::open_file;
 use crate::policy::FLUSH_EVERY;
-use rustix::fs::{Access, Advice, OFlags, access, fadvise};
+use rustix::fs::{
+    Access, Advice, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags, access, fadvise, statx,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Permissions of a file that is written, and of a lock.
-const PRIVATE: u32 = 0o600;
+/// Most symbolic links that are followed in a row.
+const LINKS: usize = 40;
 
 /// A file on its way to its place. Dropped before it is there, it leaves nothing.
 #[derive(Debug)]
@@ -34,11 +37,14 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Begins a file that only this thread has: `.NAME.saving`, beside `given`. It takes over one
     /// that a killed process of this user left there. A file that is in the place keeps its
-    /// permissions and the links that lead to it; a new one has `mode`.
+    /// permissions and the links that lead to it; a new one has `mode`. Symbolic links at `given`
+    /// are followed, whether their target exists or not.
     ///
     /// # Errors
-    /// There is no directory that it can be in (ENOENT, EACCES ..), or something else than a file
-    /// (EISDIR, EINVAL); another writes it now (EBUSY), or put something beside it (EPERM, ELOOP).
+    /// The directory is missing or can't be written (ENOENT, EACCES ..). The path leads to something
+    /// other than a file (EISDIR, EINVAL), to a mount point (EXDEV), to a file that may not be
+    /// replaced (EACCES), or in a circle (ELOOP). Another process writes the file (EBUSY), or another
+    /// user put something beside it (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -54,10 +60,11 @@ impl AtomicFile {
         Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
     }
 
-    /// Checks whether there can be such a file, as far as that is known before.
+    /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`new`](Self::new), but for what is there for the moment.
+    /// Those of [`new`](Self::new), except EBUSY and EPERM, whose reason may pass.
     pub fn check(given: &Path) -> io::Result<()> {
         let (place, _) = resolve(given)?;
         let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
@@ -145,67 +152,58 @@ impl Drop for AtomicFile {
     }
 }
 
-/// What a file that is locked is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenLocked {
-    /// To be written.
-    Write,
-    /// Opened for its lock alone, and so for reading: a file that is open for writing keeps the
-    /// file system from being made read-only; where no other can be locked (NFS), it is opened so
-    /// all the same.
-    Lock,
-}
-
-/// Opens a file, made if it is not there, and locks it, as what has that name: another may have
-/// renamed or removed it before it was locked.
+/// Follows the symbolic link that a path ends in, and further ones that this leads to. The last
+/// target need not exist.
 ///
 /// # Errors
-/// Another has it locked (EBUSY). What someone else put there is refused and not waited for, be it
-/// a link, a pipe, or a file of another user (ELOOP, EPERM).
-pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
-    loop {
-        let mut options = OpenOptions::new();
-        options.read(how == OpenLocked::Lock).write(how == OpenLocked::Write).mode(PRIVATE);
-        let flags = OFlags::CREATE | OFlags::NOFOLLOW;
-        let file = open_file::open(&mut options, flags, path).map_err(|error| {
-            let is_no_file = Errno::from_io_error(&error) == Some(Errno::INVAL);
-            if is_no_file { Errno::PERM.into() } else { error }
-        })?;
-        let ours = file.metadata()?;
-        if !ours.is_file() || ours.uid() != geteuid().as_raw() {
-            return Err(Errno::PERM.into());
-        }
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Errno::BUSY.into()),
-            Err(TryLockError::Error(error)) => {
-                let is_for_writers = Errno::from_io_error(&error) == Some(Errno::BADF);
-                return match how {
-                    OpenLocked::Lock if is_for_writers => open_locked(path, OpenLocked::Write),
-                    _ => Err(error),
-                };
-            }
-        }
-        let there = fs::symlink_metadata(path);
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(file);
+/// The links lead in a circle, or are more than 40 (ELOOP).
+pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
+    let mut path = given.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // No link, nothing, or an error that the use of the path will report.
+            Err(_) => return Ok(path),
         }
     }
+    Err(Errno::LOOP.into())
 }
 
-/// Returns where a file is to be, and the permissions of the one that is there. A link stays, and
-/// leads to the new file.
+/// Returns the place of the new file, and the permissions of the file that is there. Links stay, and
+/// lead to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
     }
     match fs::metadata(given) {
-        Ok(of) if of.is_file() => Ok((fs::canonicalize(given)?, Some(of.permissions()))),
+        Ok(of) if of.is_file() => {
+            let place = fs::canonicalize(given)?;
+            check_replaceable(&place)?;
+            Ok((place, Some(of.permissions())))
+        }
         Ok(of) if of.is_dir() => Err(Errno::ISDIR.into()),
         Ok(_) => Err(Errno::INVAL.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((given.to_owned(), None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((follow_links(given)?, None)),
         Err(error) => Err(error),
     }
+}
+
+/// Checks that a rename can replace the file at `place`: that it is no mount point (EXDEV), is
+/// neither immutable nor append-only, and lies in no sticky directory of other users (EACCES).
+fn check_replaceable(place: &Path) -> io::Result<()> {
+    let of = statx(CWD, place, AtFlags::empty(), StatxFlags::BASIC_STATS)?;
+    if of.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Err(Errno::XDEV.into());
+    }
+    let dir = fs::metadata(directory_of(place))?;
+    let user = geteuid();
+    let is_ours = user.is_root() || [of.stx_uid, dir.uid()].contains(&user.as_raw());
+    let is_sticky = dir.mode() & Mode::SVTX.bits() != 0;
+    let kept = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+    if of.stx_attributes.intersects(kept) || (is_sticky && !is_ours) {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(())
 }
 
 /// Returns where it is written first.

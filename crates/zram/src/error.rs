@@ -366,10 +366,12 @@ fn path_remedy(errno: i32) -> &'static str {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "make room, or name another file",
         Errno::EXIST => "a file that appeared there is not replaced; name another file",
         Errno::BUSY => "wait until it is no longer in use",
-        Errno::PERM | Errno::LOOP => {
-            "remove '.NAME.saving' beside it, which another user put there"
+        Errno::PERM => "remove '.NAME.saving' beside it, which another user put there",
+        Errno::LOOP => "its symbolic links lead in a circle; remove one, or name another file",
+        Errno::XDEV => "a file system is mounted on it; unmount that, or name another file",
+        Errno::ACCESS | Errno::ROFS => {
+            "check its permissions and attributes (lsattr), or name another file"
         }
-        Errno::ACCESS | Errno::ROFS => "check its permissions, or name another file",
         _ => "check it, or name another file",
     }
 }

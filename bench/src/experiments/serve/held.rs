@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serve::fuse::Mounted;
+use serve::fuse::{Mapping, MountOptions, Mounted};
 use serve::nbd::{Export, Exports, Mode, Options, Server};
 use serve::{Address, Log};
 use zcomp::Params;
@@ -78,10 +78,12 @@ pub fn hold(order: &str) -> Result<(), Error> {
     let log = Log::new(|line| eprintln!("bench: {line}"));
     let _server = Server::start(listening, Exports::new([export]), Options::default(), log.clone())
         .map_err(|error| refused(&error))?;
-    let threads = Options::default().workers;
-    let mounted = order
-        .mount
-        .map(|dir| Mounted::start(&dir, zram, device.clone(), Mode::ReadWrite, threads, log));
+    let options = MountOptions {
+        mode: Mode::ReadWrite,
+        mapping: Mapping::Private,
+        threads: Options::default().workers,
+    };
+    let mounted = order.mount.map(|dir| Mounted::start(&dir, zram, device.clone(), options, log));
     let _mounted = mounted.transpose().map_err(|error| refused(&error))?;
     for asked in stdin().lines() {
         asked.map_err(|error| refused(&error))?;

@@ -9,6 +9,14 @@ use zram::SLOT_BYTES;
 /// memory of the server is reserved for it.
 const NAME_MAX: usize = 128;
 
+/// A disk is near its limit at this share of it.
+pub(crate) const NEAR_PERCENT: u64 = 90;
+
+/// Returns whether `used` is `percent` of `limit` or more.
+pub(crate) fn is_share(used: u64, limit: u64, percent: u64) -> bool {
+    u128::from(used) * 100 >= u128::from(limit) * u128::from(percent)
+}
+
 /// Metrics of one disk.
 struct Disk<'s> {
     metrics: Metrics,
@@ -52,6 +60,12 @@ fn sizes(disk: &Disk<'_>, stat: &Stat) {
         ("pool_bytes", "Pages that hold compressed data.", stat.mem_used_total),
         ("pool_max_bytes", "The most pages that held compressed data.", stat.mem_used_max),
         ("pool_limit_bytes", "Limit of these pages; 0: none.", stat.mem_limit),
+        (
+            "pool_near_limit",
+            "Whether these pages take 90% of their limit or more: 0 or 1.",
+            (stat.mem_limit > 0 && is_share(stat.mem_used_total, stat.mem_limit, NEAR_PERCENT))
+                .into(),
+        ),
         ("memory_bytes", "Memory of the disk, tables and buffers too.", stat.mem_total),
         ("backing_bytes", "Data in the backing store.", stat.done.backing_bytes),
         ("same_filled_pages", "Pages of one repeated word.", stat.same_pages),
@@ -127,7 +141,7 @@ mod tests {
         }
         let values = text.lines().filter(|line| !line.starts_with('#')).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP uzram_")).count();
-        assert_eq!((values, helps), (24, 24), "{text}");
+        assert_eq!((values, helps), (25, 25), "{text}");
     }
 
     #[test]

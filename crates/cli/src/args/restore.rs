@@ -4,7 +4,7 @@ use super::client::ControlArgs;
 use clap::{ArgGroup, Args};
 use measure::memory::MemLimit;
 use std::path::PathBuf;
-use zram::{Damage, memparse};
+use zram::Damage;
 
 /// Restore a device that was saved, and report what it holds
 ///
@@ -35,9 +35,9 @@ pub(crate) struct RestoreArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
-    /// in them; tables may take a quarter as much on top. 0 is no limit [default: 85% of the
-    /// machine's memory, or of the memory cgroup's limit]
-    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    /// in them; tables may take a quarter as much on top. 0 is no limit, 64K the least
+    /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
     /// Restore to the device that is served, which must be empty
     #[arg(long, conflicts_with = "here")]

@@ -1,6 +1,7 @@
 //! The command line of `uzram serve`.
 
 use ::serve::Address;
+use ::serve::fuse::Mapping;
 use ::serve::nbd::{Mode, Options};
 use clap::{ArgGroup, Args};
 use measure::arguments::{block, level};
@@ -103,9 +104,9 @@ pub(crate) struct ServeArgs {
     /// in them; data written back and same-filled slots take none. Past the limit writes get 'no
     /// space left', as they do when tables take a quarter as much on top (--set total_limit=SIZE
     /// limits pages, tables and codecs' buffers together instead). The memory of connections is not
-    /// counted. 0 is no limit [default: 85% of the machine's memory, or of the memory cgroup's
-    /// limit]
-    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    /// counted. 0 is no limit, 64K the least [default: 85% of the machine's memory or of the memory
+    /// cgroup's limit; less below 512 MiB, as tables and connections take memory too]
+    #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
     /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
     /// other options; can be repeated
@@ -133,6 +134,10 @@ pub(crate) struct ServeArgs {
     /// unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
+    /// Let programs map the mount's file disk with MAP_SHARED, as databases do. NBD clients can then
+    /// only read, and see what was written to the mapping after msync. Takes Linux 6.6 or newer
+    #[arg(long, requires = "mount")]
+    mmap: bool,
     /// Serve metrics for Prometheus over HTTP at /metrics: PORT, on loopback, or HOST:PORT;
     /// everyone who can reach the port can read them
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
@@ -169,6 +174,11 @@ impl ServeArgs {
         self.restore.as_deref().filter(|path| !is_first(path))
     }
 
+    /// Returns the files that the server reads, none of which it may replace.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        self.config.iter().cloned().collect()
+    }
+
     /// Returns what is to become of a saved file that is damaged.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
@@ -178,8 +188,18 @@ impl ServeArgs {
         MemLimit::new(self.mem_limit)
     }
 
+    /// Returns whether users of the mount may write.
     pub(crate) fn mode(&self) -> Mode {
         if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite }
+    }
+
+    /// Returns whether NBD clients may write.
+    pub(crate) fn nbd_mode(&self) -> Mode {
+        if self.mmap { Mode::ReadOnly } else { self.mode() }
+    }
+
+    pub(crate) fn mapping(&self) -> Mapping {
+        if self.mmap { Mapping::Shared } else { Mapping::Private }
     }
 
     pub(crate) fn options(&self) -> Options {

@@ -3,6 +3,7 @@
 use super::args::RunArgs;
 use super::figures::Figures;
 use crate::error::Error;
+use measure::output;
 use measure::text::escaped;
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -33,6 +34,7 @@ impl StatsFile {
     }
 
     fn named(path: &Path) -> Result<Self, Error> {
+        output::check_name(path)?;
         let open = || {
             let path = absolute(path)?;
             // A pipe would have this wait for a reader.

@@ -1,7 +1,6 @@
 //! Finds paths among a server's arguments that conflict with each other.
 
 use super::headroom::STACK;
-use super::save_file::resolved;
 use crate::args::ServeArgs;
 use crate::error::Error;
 use crate::socket_dir;
@@ -10,6 +9,7 @@ use serve::{Address, spawn_within};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use zram::follow_links;
 
 /// How long the search for the mount's directory may take.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ fn mount(dir: &Path) -> Option<PathBuf> {
 /// Returns the canonical path of a file that need not exist, if its directory does. It is the same
 /// by whatever path the file is given.
 fn place(path: &Path) -> Option<PathBuf> {
-    let path = resolved(path).ok()?;
+    let path = follow_links(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
     Some(parent.join(path.file_name()?))

@@ -5,14 +5,13 @@ use crate::error::Error;
 use crate::log::log;
 use crate::restore::{lost_lines, not_restored};
 use measure::backing_store;
-use measure::memory::{self, MemLimit};
 use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// Bytes that a server takes beside the pool's pages: for each slot its entry, with all columns ...
+/// Bytes that a server takes beside the pool's pages for each slot: its entry, with all columns.
 const ENTRY_BYTES: u64 = 22;
-/// ... and buffers.
-const BUFFERS: u64 = 64 << 20;
+/// Most bytes that connections and long writes take.
+const CONNECTION_BYTES: u64 = 64 << 20;
 
 /// Makes the device, and restores the saved file onto it, if one is given.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
@@ -75,14 +74,9 @@ fn settings(args: &ServeArgs, saved: Option<&SavedHeader>, size: u64) -> Result<
     }
     settings.algorithm.check(&settings.params).map_err(Error::level)?;
     settings.block = args.block.unwrap_or(settings.block);
-    settings.mem_limit = match args.mem_limit() {
-        MemLimit::Bytes(bytes) => Some(bytes),
-        MemLimit::None => None,
-        MemLimit::Default => {
-            let beside = (size / zram::SLOT_BYTES as u64).saturating_mul(ENTRY_BYTES);
-            memory::room().map(|room| memory::limit_of(room, beside.min(room / 4) + BUFFERS))
-        }
-    };
+    let tables = (size / zram::SLOT_BYTES as u64).saturating_mul(ENTRY_BYTES);
+    let beside = |room: u64| tables.min(room / 4) + CONNECTION_BYTES.min(room / 8);
+    settings.mem_limit = args.mem_limit().bytes(beside)?;
     settings.limit_tables = true;
     if let Some(path) = &args.backing {
         // An invalid size is refused before a backing file is made.

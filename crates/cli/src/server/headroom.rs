@@ -12,7 +12,7 @@ use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
 use crate::error::{Error, no_room};
 use crate::reserve::SHARE;
-use serve::{control, metrics, nbd};
+use serve::{control, descriptors, metrics, nbd};
 use zram::room;
 
 /// Bytes of the stack of each thread that takes part in the server's end.
@@ -25,8 +25,14 @@ const THREADS: usize = 5;
 /// Bytes by which the allocator grows at a time, and those of the stacks' guards.
 const SLACK: usize = 2 << 20;
 
-/// Bytes of address space that are kept for the end, and for clients of the control socket.
-const FOR_THE_END: usize = control::BYTES + THREADS * STACK + SLACK;
+/// Bytes of address space that are kept for the end.
+const FOR_THE_END: usize = THREADS * STACK + SLACK;
+
+/// Descriptors that a server opens at its start: sockets, what wakes their threads, and files.
+const AT_START: usize = 24;
+
+/// Fewest clients that may be choosing their export at a time.
+const HALF_OPEN_LEAST: usize = 8;
 
 /// How many connections the pool leaves room for.
 const CONNECTIONS: usize = 2;
@@ -44,7 +50,29 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     room::ask_too(|| MEMORY.is_short());
     let for_the_end = FOR_THE_END + of_metrics(metrics::BYTES);
     room::keep(for_the_end, CONNECTIONS * args.options().connection_bytes());
-    Ok(())
+    keep_descriptors(args)
+}
+
+/// Raises the limit of descriptors to what `args` may need, as far as possible, and checks that it
+/// allows as many connections as `args` ask for.
+fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
+    let serve::nbd::Options { workers, connections } = args.options();
+    let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
+    let others = descriptors::RESERVE + AT_START + of_mount;
+    descriptors::raise(others + connections + nbd::HALF_OPEN_MAX);
+    let (left, needed) = (descriptors::left(), others + connections + HALF_OPEN_LEAST);
+    if left >= needed {
+        return Ok(());
+    }
+    let remedy = match left.saturating_sub(others + HALF_OPEN_LEAST) {
+        0 => String::new(),
+        most => format!(", or give at most --connections {most}"),
+    };
+    Err(Error::Failed(format!(
+        "--connections {connections} needs {needed} file descriptors with those kept for control \
+         and saves, and this process may open {left}; raise the limit ('ulimit -n', LimitNOFILE= of \
+         systemd){remedy}"
+    )))
 }
 
 /// Returns the bytes of the reserve, with what clients of metrics take of it.

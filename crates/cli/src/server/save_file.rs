@@ -1,12 +1,11 @@
 //! The file to which a disk is saved when its server ends.
 
 use super::lock::{Lock, is_taken};
-use crate::error::{Error, long_name, out_path};
+use crate::error::Error;
 use crate::log::log;
-use crate::output;
 use crate::socket_dir;
+use measure::output::{self, long_name, out_path};
 use measure::text::escaped;
-use rustix::io::Errno;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -14,9 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Most symbolic links that are followed in a row.
-const LINKS: usize = 40;
+use zram::follow_links;
 
 /// The save file, locked against other servers.
 #[derive(Debug)]
@@ -46,11 +43,11 @@ impl From<Metadata> for FileStamp {
 }
 
 impl SaveFile {
-    /// Locks the file at the path `given`, and notes what is there. Checks that a file can be
-    /// written there.
-    pub(super) fn new(given: &Path) -> Result<Self, Error> {
-        let path = resolved(given).map_err(|why| out_path(given, why))?;
-        output::check(&path)?;
+    /// Locks the file at the path `given`, and records which file is there. Checks that a file can
+    /// be written there, and that it is none of the `inputs`.
+    pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Self, Error> {
+        output::check(given, inputs)?;
+        let path = follow_links(given).map_err(|why| out_path(given, why))?;
         let lock = match Lock::beside(&path) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 return Err(long_name(&path));
@@ -124,20 +121,6 @@ impl SaveFile {
 /// Returns the stamp of what is at `path`, if anything.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
-}
-
-/// Follows the symbolic link that a path ends in, and further ones that this leads to. The last
-/// target need not exist.
-pub(super) fn resolved(given: &Path) -> io::Result<PathBuf> {
-    let mut path = given.to_owned();
-    for _ in 0..LINKS {
-        match fs::read_link(&path) {
-            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
-            // No link, nothing, or an error that the use of the path will report.
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(Errno::LOOP.into())
 }
 
 /// Locks a file by a lock file in the directory of sockets, as none can be made beside it. Only

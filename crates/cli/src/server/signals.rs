@@ -79,12 +79,15 @@ impl Signals {
         Ok(Signals { came: receiver, first: OnceCell::new() })
     }
 
-    /// Waits for a signal that ends the server, and returns its name.
-    pub(super) fn end(&self) -> &'static str {
-        if !self.is_end()
-            && let Ok(came) = self.came.recv()
-        {
-            self.first.get_or_init(|| came);
+    /// Waits for a signal that ends the server, and returns its name. Calls `look` each time that
+    /// `every` has passed.
+    pub(super) fn end(&self, every: Duration, mut look: impl FnMut()) -> &'static str {
+        while !self.is_end() {
+            match self.came.recv_timeout(every) {
+                Ok(came) => _ = self.first.get_or_init(|| came),
+                Err(RecvTimeoutError::Timeout) => look(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
         // If the thread that forwards signals has ended, none can come: then the server ends, too.
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))

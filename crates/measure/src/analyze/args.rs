@@ -3,7 +3,7 @@
 use super::candidate::Kind;
 use crate::arguments::{block, whole_number};
 use clap::{ArgGroup, Args};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
 
@@ -79,14 +79,6 @@ pub struct AnalyzeArgs {
 }
 
 impl AnalyzeArgs {
-    /// Returns the file that rows are appended to.
-    pub fn appends_to(&self) -> Option<&Path> {
-        #[cfg(feature = "parquet")]
-        return self.parquet.as_deref();
-        #[cfg(not(feature = "parquet"))]
-        None
-    }
-
     pub(super) fn sample_bytes(&self) -> u64 {
         self.sample
     }

@@ -57,9 +57,9 @@ pub struct FillArgs {
     pub(super) threads: Option<u16>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
     /// in them; tables, and what this command itself takes, are not counted (--set total_limit=SIZE
-    /// counts tables too). 0 is no limit [default: 85% of the machine's memory, or of the memory
-    /// cgroup's limit]
-    #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
+    /// counts tables too). 0 is no limit, 64K the least [default: 85% of the machine's memory, or
+    /// of the memory cgroup's limit]
+    #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(super) mem_limit: Option<u64>,
     /// Stop after so many bytes of input, cut down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
@@ -145,7 +145,7 @@ impl From<zram::Compaction> for CompactionMode {
 
 impl FillArgs {
     /// Returns where the device is to be saved when all is done.
-    pub fn saves_to(&self) -> Option<&Path> {
+    pub(super) fn saves_to(&self) -> Option<&Path> {
         self.cold.saves_to()
     }
 

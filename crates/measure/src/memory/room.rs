@@ -2,10 +2,16 @@
 
 use super::cgroup;
 use super::fields::Fields;
+use crate::error::Error;
+use crate::text::human;
+use zram::memparse;
 
 /// Of the memory there is, the part a device takes if nothing else is asked for: a touch of a page
 /// never fails, the kernel ends a process instead, so some has to be left.
 const LIMIT_PERCENT: u64 = 85;
+
+/// The least limit of pool pages: each size class that is in use takes a page or more.
+pub const LIMIT_MIN: u64 = 64 << 10;
 
 /// What the program itself takes, and some for page tables and the files' cache.
 const PROGRAM_BYTES: u64 = 6 << 20;
@@ -23,30 +29,75 @@ pub fn cgroup_limit() -> Option<u64> {
     cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
 }
 
-/// Returns the limit of pool pages that suits `room`, where so many bytes are needed beside them.
-pub fn limit_of(room: u64, beside: u64) -> u64 {
-    let left = room.saturating_sub(beside).saturating_sub(PROGRAM_BYTES);
-    left.min((room / 100).saturating_mul(LIMIT_PERCENT)).max(1)
+/// Returns the default limit of pool pages for `room` bytes of memory, of which `beside` bytes are
+/// needed for other things.
+///
+/// # Errors
+/// Less than [`LIMIT_MIN`] is left.
+fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
+    let beside = beside.saturating_add(PROGRAM_BYTES);
+    let limit = room.saturating_sub(beside).min((room / 100).saturating_mul(LIMIT_PERCENT));
+    if limit >= LIMIT_MIN {
+        return Ok(limit);
+    }
+    let least = beside.saturating_add(LIMIT_MIN).max(LIMIT_MIN * 100 / LIMIT_PERCENT + 100);
+    Err(Error::Failed(format!(
+        "this process may use {} of memory (the machine's, or the memory cgroup's limit), which is \
+         too little: it needs at least {} ({} beside compressed pages, and {} for these); raise the \
+         cgroup's limit, or give --mem-limit SIZE",
+        human(room),
+        human(least),
+        human(beside),
+        human(LIMIT_MIN)
+    )))
 }
 
-/// Most bytes of pool pages, as it is asked for.
+/// The limit of pool pages that the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemLimit {
-    /// What fits the machine.
+    /// The default, which depends on the memory that this process may use.
     Default,
-    /// So many.
+    /// A number of bytes.
     Bytes(u64),
-    /// None.
+    /// No limit.
     None,
 }
 
 impl MemLimit {
-    /// Returns what an argument means: 0 is none.
+    /// Returns the meaning of an argument: 0 is no limit.
     pub fn new(asked: Option<u64>) -> Self {
         match asked {
             None => MemLimit::Default,
             Some(0) => MemLimit::None,
             Some(bytes) => MemLimit::Bytes(bytes),
+        }
+    }
+
+    /// Reads an argument in bytes.
+    ///
+    /// # Errors
+    /// It is no size, or a limit below [`LIMIT_MIN`].
+    pub fn parse(text: &str) -> Result<u64, String> {
+        match memparse::parse(text)? {
+            bytes @ 1..LIMIT_MIN => Err(format!(
+                "a limit of {bytes} bytes holds nothing of use; give 0 for no limit, or at least \
+                 {LIMIT_MIN} ({})",
+                human(LIMIT_MIN)
+            )),
+            bytes => Ok(bytes),
+        }
+    }
+
+    /// Returns the limit in bytes, or `None` if there is none. `beside` returns the bytes needed
+    /// beside the pages, for the memory that this process may use.
+    ///
+    /// # Errors
+    /// The default leaves less than [`LIMIT_MIN`] for pages.
+    pub fn bytes(self, beside: impl FnOnce(u64) -> u64) -> Result<Option<u64>, Error> {
+        match self {
+            MemLimit::Default => room().map(|room| default_limit(room, beside(room))).transpose(),
+            MemLimit::Bytes(bytes) => Ok(Some(bytes)),
+            MemLimit::None => Ok(None),
         }
     }
 }
@@ -62,8 +113,23 @@ mod tests {
 
     #[test]
     fn the_limit_leaves_room_for_the_rest() {
-        assert_eq!(limit_of(1000 << 20, 0), (1000 << 20) / 100 * 85);
-        assert_eq!(limit_of(1000 << 20, 200 << 20), 794 << 20);
-        assert_eq!(limit_of(1 << 20, 2 << 20), 1);
+        let limit = |room, beside| default_limit(room, beside).ok();
+        assert_eq!(limit(1000 << 20, 0), Some((1000 << 20) / 100 * 85));
+        assert_eq!(limit(1000 << 20, 200 << 20), Some(794 << 20));
+        let least = PROGRAM_BYTES + (2 << 20) + LIMIT_MIN;
+        assert_eq!(limit(least, 2 << 20), Some(LIMIT_MIN));
+        assert_eq!(limit(least - 1, 2 << 20), None);
+        assert_eq!(limit(u64::MAX, u64::MAX), None);
+        let refused = default_limit(4 << 20, 2 << 20).unwrap_err().to_string();
+        assert!(refused.contains("at least 8.06 MiB"), "{refused}");
+    }
+
+    #[test]
+    fn a_limit_that_holds_nothing_is_refused() {
+        for (text, bytes) in [("0", Some(0)), ("64K", Some(LIMIT_MIN)), ("1", None)] {
+            assert_eq!(MemLimit::parse(text).ok(), bytes, "{text}");
+        }
+        let refused = MemLimit::parse("65535").unwrap_err();
+        assert!(refused.contains("at least 65536 (64.0 KiB)"), "{refused}");
     }
 }

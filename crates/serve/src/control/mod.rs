@@ -14,7 +14,8 @@
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has a thread, so others are answered while a job is under way. A job goes on when
+//! Each request has a thread, so others are answered while a job is under way. The threads are
+//! started with the server: the system may have none left when a client comes. A job continues when
 //! its client leaves; the server then logs its result. A server that is ending answers `stat` and
 //! saves the disk for clients, until it has saved the disk itself.
 
@@ -28,15 +29,18 @@ use crate::address::{Address, Listening};
 use crate::client_set::{ClientPermit, ClientSet};
 use crate::log::Log;
 use crate::socket::Socket;
-use crate::spawn::spawn_for_client;
+use crate::spawn::spawn;
 use crate::steered;
 use request::END;
 use rustix::io::Errno;
+use rustix_futex_sync::Mutex;
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zram::room;
 
@@ -54,9 +58,6 @@ pub const CLIENTS: usize = 16;
 /// Bytes of a client thread's stack.
 const STACK: usize = 256 << 10;
 
-/// Bytes of address space that all clients take, including the stacks' guard pages.
-pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
-
 /// Most bytes of small allocations that a client has in use at a time: its request, which grows to
 /// 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's
 /// text.
@@ -71,6 +72,7 @@ const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free so
 pub struct Control {
     acceptor: Acceptor,
     clients: Arc<ClientSet>,
+    threads: Vec<JoinHandle<()>>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -82,22 +84,32 @@ impl Control {
     pub fn start(listening: Listening, steered: Arc<dyn Steered>, log: Log) -> io::Result<Self> {
         let clients = Arc::new(ClientSet::new(CLIENTS));
         let is_ending = Arc::new(AtomicBool::new(false));
-        let (set, ends) = (clients.clone(), is_ending.clone());
-        let told = log.clone();
-        let acceptor = Acceptor::start(listening, WITHIN, log, move |socket| {
-            let (socket, steered, ends) = (Arc::new(socket), steered.clone(), ends.clone());
-            // There is always room for so few clients.
-            let Some((permit, _)) = set.enter_or_evict(&socket, |_| true) else {
-                return told
-                    .line("control: refused a client: too many requests are being answered");
-            };
-            let log = told.clone();
-            spawn_for_client("control", STACK, &told, move || {
-                // A client that sends no request expects no answer.
-                let _ = answer(&socket, &permit, (&*steered, &ends), &log);
-            });
+        let (sender, admitted) = mpsc::channel::<(Arc<Socket>, ClientPermit)>();
+        let admitted = Arc::new(Mutex::new(admitted));
+        let mut threads = Vec::with_capacity(CLIENTS);
+        for _ in 0..CLIENTS {
+            let (admitted, steered) = (admitted.clone(), steered.clone());
+            let (ends, log) = (is_ending.clone(), log.clone());
+            let next = move || admitted.lock().recv().ok();
+            threads.push(spawn("control", STACK, move || {
+                while let Some((socket, permit)) = next() {
+                    // A client that sends no request expects no answer, and a panic ends one
+                    // connection only.
+                    let answers = || answer(&socket, &permit, (&*steered, &ends), &log);
+                    let _ = catch_unwind(AssertUnwindSafe(answers));
+                }
+            })?);
+        }
+        let set = clients.clone();
+        let acceptor = Acceptor::start(listening, WITHIN, log.clone(), move |socket| {
+            let socket = Arc::new(socket);
+            match set.enter_or_evict(&socket, |_| true) {
+                // There are as many threads as clients.
+                Some((permit, _)) => drop(sender.send((socket, permit))),
+                None => log.line("control: refused a client: too many requests are being answered"),
+            }
         })?;
-        Ok(Control { acceptor, clients, is_ending })
+        Ok(Control { acceptor, clients, threads, is_ending })
     }
 
     /// Refuses all requests from now on, except those that read attributes or the server's state,
@@ -111,9 +123,13 @@ impl Control {
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
         self.clients.hang_up_on_new();
-        let is_gone = self.clients.is_empty_by(Instant::now() + within);
+        let have_left = self.clients.is_empty_by(Instant::now() + within);
         self.clients.hang_up();
-        is_gone
+        if have_left {
+            // The acceptor's end has ended the threads that wait for clients.
+            self.threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+        have_left
     }
 }
 

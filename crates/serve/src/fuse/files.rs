@@ -1,5 +1,6 @@
 //! The contents of the mount's files, and the effects of writes to them.
 
+use super::Mapping;
 use super::node::Node;
 use crate::disk::Disk;
 use crate::nbd::Mode;
@@ -25,6 +26,7 @@ pub(super) struct Files {
     pub(super) steered: Arc<dyn Steered>,
     pub(super) disk: Arc<dyn Disk>,
     mode: Mode,
+    pub(super) mapping: Mapping,
     made: SystemTime,
     /// Texts of open files other than `disk`, as they were when opened.
     texts: Mutex<HashMap<u64, Arc<String>>>,
@@ -36,11 +38,11 @@ impl Files {
     pub(super) fn new(
         steered: Arc<dyn Steered>,
         disk: Arc<dyn Disk>,
-        mode: Mode,
+        (mode, mapping): (Mode, Mapping),
         has_ended: Arc<AtomicBool>,
     ) -> Self {
         let (texts, next) = (Mutex::new(HashMap::new()), AtomicU64::new(1));
-        Files { steered, disk, mode, made: SystemTime::now(), texts, next, has_ended }
+        Files { steered, disk, mode, mapping, made: SystemTime::now(), texts, next, has_ended }
     }
 
     /// Returns the result of an operation, or an error if the mount has ended: after that no write
@@ -106,8 +108,12 @@ impl Files {
         self.steered.zram().show(name).map(Arc::new).map_err(|error| Errno::from_i32(error.errno()))
     }
 
+    /// Returns the bytes at `offset`: fewer than `size`, or none, if the disk ends there.
     pub(super) fn read_disk(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let len = u64::from(size).min(self.disk.size().saturating_sub(offset));
+        if len == 0 {
+            return Ok(Vec::new());
+        }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len as usize).map_err(|_| Errno::ENOMEM)?;
         bytes.resize(len as usize, 0);
@@ -133,7 +139,7 @@ impl Files {
         match mode & !KEEP_SIZE {
             _ if self.mode == Mode::ReadOnly => Err(Errno::EROFS),
             PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
-                self.acknowledged(self.disk.write_zeroes(offset, kept))
+                self.acknowledged(self.disk.discard(offset, kept))
             }
             // Room can't be promised.
             _ => Err(Errno::EOPNOTSUPP),

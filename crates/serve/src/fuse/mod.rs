@@ -42,6 +42,29 @@ const THREADS_MIN: usize = 2;
 const READY_WITHIN: Duration = Duration::from_secs(1);
 const READY_STEP: Duration = Duration::from_millis(1);
 
+/// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
+///
+/// The kernel then caches the pages that are mapped. It keeps them coherent with reads and writes of
+/// the file, but not with NBD clients, so these must not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Such mappings are refused (ENODEV); private ones are allowed.
+    Private,
+    /// They are allowed. This takes Linux 6.6 or newer.
+    Shared,
+}
+
+/// How a device is mounted.
+#[derive(Clone, Copy, Debug)]
+pub struct MountOptions {
+    /// Whether the disk can be written.
+    pub mode: Mode,
+    /// Whether the disk can be mapped.
+    pub mapping: Mapping,
+    /// Threads that serve requests.
+    pub threads: usize,
+}
+
 /// A mounted device; it stays mounted until `stop`.
 #[derive(Debug)]
 pub struct Mounted {
@@ -62,17 +85,20 @@ impl Mounted {
         dir: &Path,
         steered: Arc<dyn Steered>,
         disk: Arc<dyn Disk>,
-        mode: Mode,
-        threads: usize,
+        options: MountOptions,
         log: Log,
     ) -> io::Result<Self> {
+        let MountOptions { mode, mapping, threads } = options;
+        if mapping == Mapping::Shared && !is_mapping_supported() {
+            return Err(io::Error::other("this kernel can't map it shared: Linux 6.6 can"));
+        }
         let threads = threads.max(THREADS_MIN);
         // Its threads can't be told that there is none.
         if !room::is_left((threads + 1).saturating_mul(THREAD_BYTES)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let has_ended = Arc::new(AtomicBool::new(false));
-        let files = Files::new(steered, disk, mode, has_ended.clone());
+        let files = Files::new(steered, disk, (mode, mapping), has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
         // Each thread has its own descriptor, where this user may open them.
@@ -83,8 +109,15 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Unmounts the device, and returns whether all users were gone in time. From now on no write
-    /// is acknowledged; users that stay get errors. If something else has been mounted at the
+    /// Returns the users of the mount: loop devices on it and their mounts, and processes that have
+    /// its files open. Each is words for a message, such as "loop device /dev/loop0, mounted at
+    /// '/mnt'".
+    pub fn holders(&self) -> Vec<String> {
+        self.mount.holders()
+    }
+
+    /// Unmounts the device, and returns whether that was possible in time. From now on no write is
+    /// acknowledged; users that stay get errors. If something else has been mounted at the
     /// directory since, it stays, and so does this mount, dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
@@ -100,6 +133,14 @@ impl Mounted {
         });
         unmounted == Some(true)
     }
+}
+
+/// Returns whether the kernel supports shared mappings of a file that is read past the page cache.
+fn is_mapping_supported() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|of| of.parse().ok());
+    let version: (Option<u32>, Option<u32>) = (numbers.next().flatten(), numbers.next().flatten());
+    version >= (Some(6), Some(6))
 }
 
 /// Waits until so many threads of the FUSE library wait for requests, and so have their buffers:

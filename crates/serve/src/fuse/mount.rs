@@ -5,6 +5,8 @@
 //! connection lives; and it is taken off by a descriptor, so that nothing that comes to its path in
 //! between is.
 
+use super::node::Node;
+use crate::holders;
 use crate::log::Log;
 use crate::mountinfo::{self, MountEntry};
 use crate::own::OwnMount;
@@ -59,6 +61,13 @@ impl Mount {
         let mount = Mount { dir: dir.to_owned(), connection, device, _own: own };
         let connection = mount.connection.try_clone()?;
         Ok((mount, connection))
+    }
+
+    /// Returns the users of the mount, as words for a message.
+    pub(super) fn holders(&self) -> Vec<String> {
+        let (device, disk) = (self.device, self.dir.join(Node::Disk.name()));
+        let search = move || holders::of(device, &std::path::absolute(&disk).unwrap_or(disk));
+        spawn_within("holders", super::STACK, ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
     /// Returns the directory, escaped for messages.

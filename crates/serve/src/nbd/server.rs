@@ -9,6 +9,7 @@ use super::stream::Stream;
 use crate::accept::Acceptor;
 use crate::address::Listening;
 use crate::client_set::{ClientPermit, ClientSet};
+use crate::descriptors;
 use crate::log::Log;
 use crate::socket::Socket;
 use crate::spawn::spawn_for_client;
@@ -35,7 +36,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// are sent before they exceed 4 KiB by more than one reply, and its thread.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
-const NO_ROOM: &str = "nbd: refused a client: memory or address space (ulimit -v) is short";
+const NO_ROOM: &str = "nbd: refused a client: memory, address space (ulimit -v) or descriptors \
+    (ulimit -n) are short";
 
 const TOO_MANY: &str = "nbd: refused a client: too many others have not chosen an export yet";
 
@@ -98,6 +100,7 @@ impl Server {
             stop: AtomicBool::new(false),
             workers: options.workers.max(1),
         });
+        let descriptors = descriptors::left().saturating_sub(descriptors::RESERVE);
         let established = Arc::new(ClientSet::new(options.connections));
         let half_open = Arc::new(ClientSet::new(HALF_OPEN_MAX));
         let client = {
@@ -111,7 +114,8 @@ impl Server {
                 // Each half-open connection may choose an export, so there has to be room for all
                 // their workers. If there is not, the oldest of them is closed.
                 let has_room = |clients: usize| {
-                    room::is_left(clients.saturating_mul(options.connection_bytes()))
+                    clients + established.len() <= descriptors
+                        && room::is_left(clients.saturating_mul(options.connection_bytes()))
                 };
                 let Some((permit, has_evicted)) = half_open.enter_or_evict(&socket, has_room)
                 else {

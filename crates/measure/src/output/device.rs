@@ -1,0 +1,73 @@
+//! A block device that a command writes in place.
+
+use crate::error::Error;
+use crate::text::human;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+const REMEDY: &str = "unmount it or stop what uses it, or name another device";
+
+/// A block device that only this process has. Nothing has been written to it yet.
+#[derive(Debug)]
+pub struct OutputDevice {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl OutputDevice {
+    /// Opens the block device at `path`, or returns `None` if there is none.
+    ///
+    /// # Errors
+    /// The device is one of the `inputs`, or in use: mounted, part of another device, swap, or
+    /// opened by a program that shares it with none. Or this user may not write to it.
+    pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
+        if !fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device()) {
+            return Ok(None);
+        }
+        super::check_no_input(path, inputs)?;
+        // EXCL fails if the kernel or a program holds the device, and keeps others from it.
+        let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
+        let open = || {
+            let mut file = File::options().write(true).custom_flags(flags).open(path)?;
+            let bytes = file.seek(SeekFrom::End(0))?;
+            file.rewind()?;
+            Ok(OutputDevice { file, path: path.to_owned(), bytes })
+        };
+        open().map(Some).map_err(|error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::BUSY) => Error::of_file(path, "can't be written", "it is in use", REMEDY),
+            _ => Error::of_file(path, "can't be written", error, "name another device"),
+        })
+    }
+
+    /// Checks that the device has room for `bytes` bytes.
+    ///
+    /// # Errors
+    /// It is smaller.
+    pub fn check_holds(&self, bytes: u64) -> Result<(), Error> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let why = format!(
+            "it has {} bytes ({}), and the disk {bytes} ({})",
+            self.bytes,
+            human(self.bytes),
+            human(bytes)
+        );
+        Err(Error::of_file(&self.path, "is too small", why, "name a larger device"))
+    }
+
+    /// Returns the device, to be written at any offset.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the path that was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,29 @@
+//! File descriptors: some are kept free, so that a full server still answers its control socket,
+//! serves metrics, and saves the disk.
+
+use crate::{control, metrics};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::read_dir;
+
+/// Descriptors that a save, an unmount, a log and a client that is refused need at a time: files,
+/// their directories, a lock, and lists of the system's.
+const FOR_WORK: usize = 24;
+
+/// Descriptors that NBD clients leave free.
+pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + FOR_WORK;
+
+/// Returns the number of descriptors that this process can still open.
+pub fn left() -> usize {
+    let open = read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let most = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
+    most.saturating_sub(open)
+}
+
+/// Raises the limit of descriptors, as far as this process may, until `wanted` more can be opened.
+pub fn raise(wanted: usize) {
+    let (missing, limit) = (wanted.saturating_sub(left()), getrlimit(Resource::Nofile));
+    let Some(current) = limit.current.filter(|_| missing > 0) else { return };
+    let raised = current.saturating_add(missing as u64).min(limit.maximum.unwrap_or(u64::MAX));
+    // If it is refused, `left` returns less than is wanted.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
+}

@@ -1,0 +1,129 @@
+//! The users of a disk that this process has mounted: loop devices on its file, their mounts, and
+//! processes that have the file open. Data that they have not written yet are lost when the server
+//! ends.
+
+use crate::mountinfo::{self, MountEntry, device_number};
+use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
+use std::ffi::OsStr;
+use std::fs::{read_dir, read_link, read_to_string};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Most processes that are named.
+const PROCESSES_MAX: usize = 4;
+
+/// Most devices that lie one above the other.
+const DEPTH: usize = 8;
+
+/// A block device that lies on the mount, directly or not.
+struct BlockDevice {
+    name: String,
+    number: u64,
+}
+
+/// Returns the users of the file `disk`, in the file system with the number `device`, each as words
+/// for a message. Makes no request to that file system.
+pub(crate) fn of(device: u64, disk: &Path) -> Vec<String> {
+    let mut found = loop_devices(device);
+    found.extend(processes(disk));
+    found
+}
+
+fn loop_devices(device: u64) -> Vec<String> {
+    let mounts = mountinfo::all().unwrap_or_default();
+    let swaps = read_to_string("/proc/swaps").unwrap_or_default();
+    let mut found = Vec::new();
+    for block in entries(Path::new("/sys/block")) {
+        let Ok(file) = std::fs::read(block.join("loop/backing_file")) else { continue };
+        let file = OsStr::from_bytes(file.strip_suffix(b"\n").unwrap_or(&file));
+        if number_of_file_system(Path::new(file)) != Some(device) {
+            continue;
+        }
+        let mut above = Vec::new();
+        add_devices(&block, DEPTH, &mut above);
+        let name = above.first().map_or("?", |of| of.name.as_str());
+        let uses: String = above.iter().flat_map(|of| uses(of, &mounts, &swaps)).collect();
+        found.push(format!("loop device /dev/{name}{uses}"));
+    }
+    found
+}
+
+/// Returns the number of the file system that a file lies in.
+fn number_of_file_system(file: &Path) -> Option<u64> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = statx(mountinfo::open(file).ok()?, "", flags, StatxFlags::TYPE).ok()?;
+    Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
+}
+
+/// Adds the device in a directory of sysfs, its partitions, and the devices that are made of them.
+fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
+    let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
+    let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };
+    found.push(BlockDevice { name: name.to_string_lossy().into_owned(), number });
+    let partitions = entries(block).into_iter().filter(|of| of.join("partition").exists());
+    for above in partitions.chain(entries(&block.join("holders"))) {
+        add_devices(&above.canonicalize().unwrap_or(above), depth - 1, found);
+    }
+}
+
+/// Returns how a block device is used.
+fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String> {
+    let path = format!("/dev/{}", device.name);
+    let is_its =
+        |mount: &&MountEntry| mount.device == device.number || mount.source == path.as_bytes();
+    let mounted = mounts.iter().filter(is_its).map(|mount| {
+        let dir = mountinfo::unescaped(&mount.dir);
+        format!(", mounted at '{}'", dir.to_string_lossy().escape_debug())
+    });
+    let is_swap = swaps.lines().any(|line| line.split(' ').next() == Some(&path));
+    mounted.chain(is_swap.then(|| format!(", with swap on {path}"))).collect()
+}
+
+/// Returns the other processes that have a file open.
+fn processes(file: &Path) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let has_open = |process: &PathBuf| {
+        let is_number = process.file_name().is_some_and(|name| name.as_bytes()[0].is_ascii_digit());
+        let is_it = |fd: PathBuf| read_link(fd).is_ok_and(|open| open == file);
+        is_number && !process.ends_with(&own) && entries(&process.join("fd")).into_iter().any(is_it)
+    };
+    let named = |process: PathBuf| {
+        let name = read_to_string(process.join("comm")).unwrap_or_default();
+        let pid = process.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("process {pid} ({})", name.trim_end().escape_debug())
+    };
+    entries(Path::new("/proc"))
+        .into_iter()
+        .filter(has_open)
+        .take(PROCESSES_MAX)
+        .map(named)
+        .collect()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn processes_with_open_files_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        assert_eq!(processes(&file), Vec::<String>::new());
+        let mut holder = Command::new("sleep");
+        holder.arg("60").stdin(Stdio::from(std::fs::File::open(&file).unwrap()));
+        let mut holder = holder.spawn().unwrap();
+        testkit::wait::until("it is named", || {
+            processes(&file) == [format!("process {} (sleep)", holder.id())]
+        });
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+    }
+}

@@ -7,7 +7,7 @@ use crate::address::{Listening, SocketFile};
 use crate::log::Log;
 use crate::socket::Socket;
 use crate::spawn::spawn;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, write};
@@ -35,6 +35,14 @@ pub(crate) struct Acceptor {
     file: Option<SocketFile>,
 }
 
+/// A listening socket, on the thread that accepts from it.
+pub(crate) struct Door {
+    socket: OwnedFd,
+    stop: Arc<AtomicBool>,
+    ends: Arc<OwnedFd>,
+    log: Log,
+}
+
 impl Acceptor {
     /// Gives each connection to `client`, which must not wait for the connection. A thread that
     /// waits for one is woken after `tick`.
@@ -44,38 +52,32 @@ impl Acceptor {
         log: Log,
         client: impl Fn(Socket) + Send + 'static,
     ) -> io::Result<Self> {
+        Acceptor::run("accept", listening, log, move |door| {
+            while door.wait(PollFlags::IN, [], None) {
+                // If the client has left already, its socket may refuse options.
+                let socket = door.accept(SocketFlags::empty());
+                if let Some(socket) = socket.and_then(|fd| Socket::new(fd, tick).ok()) {
+                    client(socket);
+                }
+            }
+        })
+    }
+
+    /// Runs `work` on a thread named `name`, with the listening socket. `work` must return once
+    /// [`Door::wait`] has returned false.
+    pub(crate) fn run(
+        name: &str,
+        listening: Listening,
+        log: Log,
+        work: impl FnOnce(Door) + Send + 'static,
+    ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
         // Another process that has the socket may accept what this one was woken for.
         fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let (is_over, over) = (stop.clone(), ends.clone());
-        let thread = spawn("accept", STACK, move || {
-            let mut either = [
-                PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN),
-            ];
-            while !is_over.load(Relaxed) {
-                let accepted = poll(&mut either, None).and_then(|_| {
-                    if is_over.load(Relaxed) {
-                        return Err(Errno::AGAIN);
-                    }
-                    net::accept_with(&socket, SocketFlags::CLOEXEC)
-                });
-                match accepted {
-                    Ok(accepted) => match Socket::new(accepted, tick) {
-                        Ok(socket) => client(socket),
-                        // The client has gone already.
-                        Err(_) => continue,
-                    },
-                    Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
-                    Err(errno) => {
-                        log.line(format_args!("can't accept a connection: {errno}"));
-                        thread::sleep(RETRY_AFTER);
-                    }
-                }
-            }
-        })?;
+        let door = Door { socket, stop: stop.clone(), ends: ends.clone(), log };
+        let thread = spawn(name, STACK, move || work(door))?;
         Ok(Acceptor { stop, ends, thread, file })
     }
 
@@ -86,6 +88,41 @@ impl Acceptor {
         // It fails only where so many wake-ups are pending that the thread is awake.
         let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
+    }
+}
+
+impl Door {
+    /// Waits until one of `others` is ready, a connection comes (if `new` is `IN`), `timeout` has
+    /// passed, or the acceptor stops. Returns false if it stops.
+    pub(crate) fn wait<'c>(
+        &'c self,
+        new: PollFlags,
+        others: impl IntoIterator<Item = PollFd<'c>>,
+        timeout: Option<Duration>,
+    ) -> bool {
+        let own = [
+            PollFd::from_borrowed_fd(self.socket.as_fd(), new),
+            PollFd::from_borrowed_fd(self.ends.as_fd(), PollFlags::IN),
+        ];
+        let mut all: Vec<_> = own.into_iter().chain(others).collect();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // A signal wakes the thread early, which does no harm.
+        let _ = poll(&mut all, timeout.as_ref());
+        !self.stop.load(Relaxed)
+    }
+
+    /// Accepts a connection with these flags, if one is there. If the system has no resources left
+    /// for it, logs that and sleeps for a while.
+    pub(crate) fn accept(&self, flags: SocketFlags) -> Option<OwnedFd> {
+        match net::accept_with(&self.socket, SocketFlags::CLOEXEC | flags) {
+            Ok(accepted) => return Some(accepted),
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
+            Err(errno) => {
+                self.log.line(format_args!("can't accept a connection: {errno}"));
+                thread::sleep(RETRY_AFTER);
+            }
+        }
+        None
     }
 }
 

@@ -5,7 +5,8 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 use rustix::process::Uid;
 use std::io;
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// Bytes of replies that the kernel buffers for a client, if its limit allows as many.
 const SEND_BUFFER: usize = 1 << 20;
@@ -41,25 +42,21 @@ impl Socket {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
     }
 
-    /// Sends no more, and receives what is still coming, so that what was sent arrives: for so long
-    /// at most, and so many bytes.
-    pub(crate) fn end(&self, within: Duration, most: usize) -> io::Result<()> {
-        net::shutdown(&self.0, Shutdown::Write)?;
-        sockopt::set_socket_timeout(&self.0, Timeout::Recv, Some(within))?;
-        let (until, mut left, mut rest) = (Instant::now() + within, most, [0; 512]);
-        while left > 0 && Instant::now() < until {
-            match self.receive(&mut rest)? {
-                0 => break,
-                received => left = left.saturating_sub(received),
-            }
-        }
-        Ok(())
+    /// Sends no more; what was sent still arrives.
+    pub(crate) fn end_sending(&self) -> io::Result<()> {
+        Ok(net::shutdown(&self.0, Shutdown::Write)?)
     }
 
     /// Shuts the connection down, which wakes all threads that wait for it.
     pub(crate) fn hang_up(&self) {
         // Where the client has gone already there is no one to tell.
         let _ = net::shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -44,12 +44,10 @@ const OF_SERVER: usize = 512 << 10;
 /// Keeps the reserve and the address space free. Called before the device is made.
 pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     let has_metrics = args.metrics.is_some() || passed.metrics.is_some();
-    let of_metrics = |bytes| if has_metrics { bytes } else { 0 };
-    let reserve = reserve(args, of_metrics(metrics::CLIENTS * metrics::RESERVE));
+    let reserve = reserve(args, if has_metrics { metrics::RESERVE } else { 0 });
     MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
-    let for_the_end = FOR_THE_END + of_metrics(metrics::BYTES);
-    room::keep(for_the_end, CONNECTIONS * args.options().connection_bytes());
+    room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
     keep_descriptors(args)
 }
 

@@ -1,0 +1,147 @@
+//! A server that answers `GET /metrics` with text that a caller makes.
+//!
+//! HTTP/1.1, a request a connection, all of them on one thread that waits for no single client.
+//! `httparse` reads the request's head; memory and time of each client are bounded. A library that
+//! serves HTTP by itself has neither bound, and the disk would be lost with the process whose
+//! memory a client used up.
+//!
+//! ```text
+//!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining
+//!                                            evicted third, second,  first
+//! ```
+//! If all places are taken, a new client waits in the socket's backlog until one is free. A client
+//! that has its answer makes room at once, any other once it has had `GRACE`. So clients that keep
+//! their places keep no one out, and a burst of scrapes is answered one after the other.
+
+mod client;
+mod http;
+
+use crate::accept::{Acceptor, Door};
+use crate::address::{Address, Listening};
+use crate::log::Log;
+use crate::socket::Socket;
+use client::Client;
+use http::HEAD_MAX;
+use rustix::event::PollFlags;
+use rustix::net::SocketFlags;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Most clients at a time. A machine has a few scrapers; the others are for clients that stay.
+pub const CLIENTS: usize = 32;
+
+/// A client has this time before it makes room for another one: longer than a packet takes to the
+/// other side of the Earth and back.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// A call of a client's socket never waits, so its time limit has no effect.
+const NEVER: Duration = Duration::from_secs(1);
+
+/// Most bytes of small allocations that the text takes while it is made, and of a client's answer.
+const MAKING: usize = 96 << 10;
+const ANSWER: usize = 16 << 10;
+
+/// Most bytes of small allocations that all clients have in use at a time.
+pub const RESERVE: usize = MAKING + CLIENTS * (HEAD_MAX + ANSWER);
+
+/// The server of metrics.
+pub struct Metrics {
+    acceptor: Acceptor,
+    address: Address,
+}
+
+impl Metrics {
+    /// Starts the server. `text` makes the metrics, on the server's thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(
+        listening: Listening,
+        text: impl Fn() -> String + Send + 'static,
+        log: Log,
+    ) -> io::Result<Self> {
+        let (address, of_clients) = (listening.address().clone(), log.clone());
+        let acceptor = Acceptor::run("metrics", listening, log, move |door| {
+            Clients { all: Vec::new(), log: of_clients }.serve(&door, &text);
+        })?;
+        Ok(Metrics { acceptor, address })
+    }
+
+    /// Returns the address at which clients find it.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Closes all connections.
+    pub fn stop(self) {
+        self.acceptor.stop();
+    }
+}
+
+/// The clients that have a place, in the order in which they came.
+struct Clients {
+    all: Vec<Client>,
+    log: Log,
+}
+
+impl Clients {
+    /// Serves clients until the acceptor stops.
+    fn serve(&mut self, door: &Door, text: &dyn Fn() -> String) {
+        while self.wait(door) {
+            self.all.retain_mut(|client| client.step(text));
+            self.end_late();
+            // No more in a turn: clients that came before wait for the thread.
+            for _ in 0..CLIENTS {
+                if self.room_at().is_some_and(|at| at > Instant::now()) {
+                    break;
+                }
+                let Some(socket) = door.accept(SocketFlags::NONBLOCK) else { break };
+                self.make_room();
+                let client = Socket::new(socket, NEVER).ok().and_then(Client::new);
+                self.all.extend(client.and_then(|mut client| client.step(text).then_some(client)));
+            }
+        }
+    }
+
+    /// Waits for clients, for new ones if they may have a place, and for the end of a client's
+    /// time. Returns false if the acceptor stops.
+    fn wait(&self, door: &Door) -> bool {
+        let now = Instant::now();
+        let room_at = self.room_at().filter(|at| *at > now);
+        let new = if room_at.is_none() { PollFlags::IN } else { PollFlags::empty() };
+        let ends = self.all.iter().map(Client::until).chain(room_at).min();
+        let timeout = ends.map(|at| at.saturating_duration_since(now));
+        door.wait(new, self.all.iter().map(Client::polled), timeout)
+    }
+
+    /// Returns when the next client may come, or `None` if there is a free place.
+    fn room_at(&self) -> Option<Instant> {
+        let is_full = self.all.len() >= CLIENTS;
+        self.all.iter().map(|client| client.stays_until(GRACE)).min().filter(|_| is_full)
+    }
+
+    /// Evicts the client that loses least, if all places are taken.
+    fn make_room(&mut self) {
+        let now = Instant::now();
+        let evictable = |(_, client): &(usize, &Client)| client.stays_until(GRACE) <= now;
+        let clients = self.all.iter().enumerate().filter(evictable);
+        let least = clients.min_by_key(|(_, client)| client.rank()).map(|(nth, _)| nth);
+        if let Some(nth) = least.filter(|_| self.all.len() >= CLIENTS) {
+            self.refuse(nth, "503 Service Unavailable", "soon, to let another one in");
+        }
+    }
+
+    /// Ends the connections of clients whose time is over.
+    fn end_late(&mut self) {
+        let now = Instant::now();
+        while let Some(nth) = self.all.iter().position(|client| client.until() <= now) {
+            self.refuse(nth, "408 Request Timeout", "in time");
+        }
+    }
+
+    fn refuse(&mut self, nth: usize, status: &str, when: &str) {
+        if let Some(what) = self.all.remove(nth).refuse(status) {
+            self.log.line(format_args!("metrics: disconnected a client that {what} {when}"));
+        }
+    }
+}

@@ -8,7 +8,6 @@ use testkit::device::{DeviceModel, Setup};
 use testkit::disk::Disk;
 use testkit::load::rounds;
 use testkit::shadow::Shadow;
-use testkit::wait::{patience, within};
 use testkit::{Run, load_time, run_any, scaled, seed};
 use zram::{Compaction, Config, Device, Error, SLOT_BYTES};
 use zsmalloc::{Geometry, KernelGeometry};

@@ -1,5 +1,6 @@
 //! Sockets of clients, Unix or TCP.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
@@ -40,6 +41,13 @@ impl Socket {
     /// Returns the user at the other end of a Unix socket.
     pub(crate) fn peer(&self) -> Option<Uid> {
         sockopt::socket_peercred(&self.0).ok().map(|peer| peer.uid)
+    }
+
+    /// Returns whether the other end is closed, so that nothing can arrive there.
+    pub(crate) fn has_left(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let is_polled = poll(&mut polled, Some(&Timespec::default())) == Ok(1);
+        is_polled && polled[0].revents().contains(PollFlags::HUP)
     }
 
     /// Sends no more; what was sent still arrives.

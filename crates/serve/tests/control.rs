@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use serve::Log;
-use serve::control::CLIENTS;
-use serve::control::{self, AskError, Control, Request};
+use serve::control::{self, ANSWERS_WITHIN, AskError, CLIENTS, Control, Request};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 use testkit::faulty::Faulty;
 use testkit::wait::{patience, until};
 use zram::{JobKind, Zram};
@@ -221,4 +225,44 @@ fn at_the_end_it_tells_and_saves_and_changes_nothing() {
     assert_eq!(steering.ask(&Request::Show("disksize".to_owned())).unwrap(), "1048576\n");
     let told = steering.ask(&Request::Job(JobKind::Save, file)).unwrap();
     assert!(told.starts_with("pages 20\n"), "{told}");
+}
+
+/// Listens at a path, with room for one connection that nobody accepts.
+fn stuck(path: &Path) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let socket = socket.unwrap();
+    bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&socket, 0).unwrap();
+    socket
+}
+
+#[test]
+fn a_server_that_never_answers_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Request::Job(JobKind::Save, "/x".to_owned());
+    let store = Request::Store("compact".to_owned(), "1".to_owned());
+    let show = Request::Show("block_state".to_owned());
+    thread::scope(|scope| {
+        for (nth, request) in [Request::Stat, job, store, show].into_iter().enumerate() {
+            let path = dir.path().join(nth.to_string());
+            scope.spawn(move || {
+                let _listens = stuck(&path);
+                let begun = Instant::now();
+                // The first connection has a place and no answer. Others have no place, as the
+                // one that asks whether the server runs.
+                for _ in 0..2 {
+                    let answer = request.ask(&path, &mut Vec::new());
+                    assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");
+                }
+                assert!(begun.elapsed() < 3 * ANSWERS_WITHIN + Duration::from_secs(9));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_job_may_take_as_long_as_it_likes() {
+    let steering = Steering::new();
+    // Its client has asked twice by then whether the server runs.
+    beside_a_stuck_job(&steering, || thread::sleep(ANSWERS_WITHIN * 5 / 2));
 }

@@ -1,7 +1,8 @@
 //! The control socket, by which clients read and write the attributes of a served device.
 //!
 //! A request is a line, and what follows it up to a zero byte: a request without the zero byte was
-//! cut off, and is not carried out. It is text in UTF-8. The answer is a line `ok` and text behind
+//! cut off, and is not carried out; nor is one whose client left before it was read. It is text in
+//! UTF-8. The answer is a line `ok` and text behind
 //! it, or a line `error NUMBER MESSAGE`, with Linux's errno.
 //!
 //! ```text
@@ -18,11 +19,16 @@
 //! started with the server: the system may have none left when a client comes. A job continues when
 //! its client leaves; the server then logs its result. A server that is ending answers `stat` and
 //! saves the disk for clients, until it has saved the disk itself.
+//!
+//! A client that waits for the end of a request asks for `stat` beside it, to see that the server
+//! runs.
 
+mod ask;
 mod request;
 
 pub use crate::steered::{Refusal, Steered};
-pub use request::{AskError, Request};
+pub use ask::{ANSWERS_WITHIN, AskError};
+pub use request::Request;
 
 use crate::accept::Acceptor;
 use crate::address::{Address, Listening};
@@ -153,6 +159,11 @@ fn answer(
         Ok(request) => request,
         Err(refusal) => return answer.finish(&Err(refusal)),
     };
+    // If the server was stopped, the client has given up and reported a failure.
+    if socket.has_left() {
+        log.line("control: a client left before its request was read; it was not carried out");
+        return Ok(());
+    }
     let done = carry_out(steered, &request, &mut answer);
     let told = answer.finish(&done);
     if let (Err(_), Request::Store(what, _)) = (&told, &request) {

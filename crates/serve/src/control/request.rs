@@ -1,14 +1,8 @@
-//! Requests of the control socket: their text, and how a client sends one.
+//! Requests of the control socket, and their text.
 
-use crate::address::PATH_MAX;
 use crate::steered::Refusal;
 use rustix::io::Errno;
-use rustix::net::sockopt;
 use rustix::process::{Uid, geteuid};
-use std::io::{self, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use zram::JobKind;
 
 const JOBS: [JobKind; 4] =
@@ -29,44 +23,6 @@ pub enum Request {
     Stat,
     /// Starts a job, with a path or words.
     Job(JobKind, String),
-}
-
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AskError {
-    /// No server listens at the path.
-    #[error(
-        "no server answers at '{path}': {source}; start one with 'uzram serve', or give its --control"
-    )]
-    Unreached {
-        /// The path of the socket.
-        path: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The path can't be a socket's name.
-    #[error(
-        "no server can be at '{0}': a socket's path has at most {PATH_MAX} bytes; give a shorter --control"
-    )]
-    TooLong(String),
-    /// Another user's server listens at the path.
-    #[error(
-        "the server at '{path}' belongs to user {uid} and is not trusted; run this as that user, \
-         or give --control of a server of your own"
-    )]
-    Stranger {
-        /// The path of the socket.
-        path: String,
-        /// The user that owns the server.
-        uid: u32,
-    },
-    /// The connection broke, or the answer is incomplete.
-    #[error("the server's answer is incomplete: {0}; see the server's log")]
-    Broken(io::Error),
-    /// The server refused the request.
-    #[error("{}", .0.message)]
-    Refused(Refusal),
 }
 
 impl Request {
@@ -94,21 +50,8 @@ impl Request {
         }
     }
 
-    /// Sends the request to the server at `path`, and writes its answer to `out`.
-    ///
-    /// # Errors
-    /// [`AskError`]
-    pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
-        let unreached = |source| AskError::Unreached { path: path.display().to_string(), source };
-        if path.as_os_str().len() > PATH_MAX {
-            return Err(AskError::TooLong(path.display().to_string()));
-        }
-        let mut stream = UnixStream::connect(path).map_err(unreached)?;
-        let peer = sockopt::socket_peercred(&stream).map_err(|errno| unreached(errno.into()))?;
-        if !is_trusted(peer.uid) {
-            let (path, uid) = (path.display().to_string(), peer.uid.as_raw());
-            return Err(AskError::Stranger { path, uid });
-        }
+    /// Returns the request as it is sent, or a refusal if that can't be.
+    pub(super) fn bytes(&self) -> Result<Vec<u8>, Refusal> {
         let request = match self {
             Request::Show(name) => format!("show {name}\n"),
             Request::Store(name, value) => format!("store {name}\n{value}"),
@@ -116,35 +59,13 @@ impl Request {
             Request::Job(kind, text) => format!("{kind}\n{text}"),
         };
         if request.as_bytes().contains(&END) {
-            return Err(AskError::Refused(Refusal::new(
-                Errno::INVAL,
-                "a request can't contain a zero byte",
-            )));
+            return Err(Refusal::new(Errno::INVAL, "a request can't contain a zero byte"));
         }
-        let request = [request.as_bytes(), &[END]].concat();
-        stream.write_all(&request).map_err(AskError::Broken)?;
-        stream.shutdown(Shutdown::Write).map_err(AskError::Broken)?;
-        let mut answer = io::BufReader::new(stream);
-        let mut line = String::new();
-        io::BufRead::read_line(&mut answer, &mut line).map_err(AskError::Broken)?;
-        match line.trim_end().split_once(' ') {
-            None if line == "ok\n" => {
-                io::copy(&mut answer, out).map(|_| ()).map_err(AskError::Broken)
-            }
-            Some(("error", told)) => Err(AskError::Refused(refusal(told))),
-            _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
-        }
+        Ok([request.as_bytes(), &[END]].concat())
     }
 }
 
 /// Returns whether the user at the other end is this user or root.
 pub(super) fn is_trusted(uid: Uid) -> bool {
     uid.is_root() || uid == geteuid()
-}
-
-/// Parses the text behind `error`.
-fn refusal(text: &str) -> Refusal {
-    let (errno, message) = text.split_once(' ').unwrap_or(("", text));
-    let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());
-    Refusal { errno, message: message.to_owned() }
 }

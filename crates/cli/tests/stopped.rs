@@ -1,0 +1,92 @@
+//! Commands that ask a server, or look at a program, which is stopped: each ends in bounded time.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use serve::control::ANSWERS_WITHIN;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Server, UZRAM, end, until};
+
+/// How long a command takes beside the time that the server has: it starts, beside others.
+const BESIDE: Duration = Duration::from_secs(8);
+
+/// Commands that ask a server; `DIR` is its directory.
+const COMMANDS: [&[&str]; 15] = [
+    &["stat"],
+    &["stat", "--json"],
+    &["stat", "--prometheus"],
+    &["stat", "--watch"],
+    &["attr"],
+    &["attr", "disksize"],
+    &["attr", "disksize", "--json"],
+    &["attr", "mem_limit", "1M"],
+    &["compact"],
+    &["idle"],
+    &["recompress"],
+    &["writeback", "idle"],
+    &["save", "DIR/x"],
+    &["restore", "--served", "DIR/before"],
+    &["cancel"],
+];
+
+#[test]
+fn a_stopped_server_keeps_no_command_waiting() {
+    let options = ["--set", "recomp_algorithm=algo=zstd", "--backing", "cold"];
+    let server = Server::new(&options);
+    let path = |name: &str| server.dir.path().join(name);
+    server.client().write(0, b"here since the save");
+    assert_eq!(server.ask("save", &[path("before").to_str().unwrap()]).code, Some(0));
+    server.client().write(0, b"HERE");
+    let before = server.ask("stat", &["--json"]).json();
+    server.signal("STOP");
+    let stopped = format!("kill -CONT {}'", server.child.id());
+    thread::scope(|scope| {
+        for command in COMMANDS {
+            let (server, stopped) = (&server, &stopped);
+            let dir = server.dir.path().to_str().unwrap();
+            let args: Vec<_> = command[1..].iter().map(|arg| arg.replace("DIR", dir)).collect();
+            scope.spawn(move || {
+                let begun = Instant::now();
+                let args: Vec<_> = args.iter().map(String::as_str).collect();
+                let ended = server.ask(command[0], &args);
+                assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{command:?}");
+                assert_eq!(ended.err.lines().count(), 1, "{command:?}: {ended:?}");
+                for part in ["does not answer within 10 s", "control.sock'", stopped] {
+                    assert!(ended.err.contains(part), "{command:?}: {ended:?}");
+                }
+                assert!(begun.elapsed() < ANSWERS_WITHIN + BESIDE, "{command:?}");
+            });
+        }
+    });
+    // What failed is not done later.
+    server.signal("CONT");
+    until("it answers", || server.ask("stat", &[]).code == Some(0));
+    until("all of it is read", || server.ask("attr", &["disksize"]).code == Some(0));
+    thread::sleep(Duration::from_millis(300));
+    let after = server.ask("stat", &["--json"]).json();
+    assert_eq!(after["mem_limit"], before["mem_limit"]);
+    assert!(!path("x").exists(), "a save was done whose client had given up");
+    assert_eq!(server.client().read(0, 19), b"HERE since the save");
+}
+
+/// It can be looked at all the same: nothing is asked of it.
+#[test]
+fn a_stopped_program_is_shown() {
+    let mut program = Command::new(UZRAM);
+    program.args(["run", "--limit", "64M", "sleep", "100"]);
+    let mut program = program.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = program.id().to_string();
+    let shown = || end(Command::new(UZRAM).args(["stat", &pid]));
+    until("it is shown", || shown().code == Some(0));
+    let signal = |name| Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+    assert!(signal("STOP").success());
+    let begun = Instant::now();
+    assert_eq!(shown().code, Some(0));
+    assert!(begun.elapsed() < BESIDE);
+    assert!(signal("CONT").success());
+    program.kill().unwrap();
+    program.wait().unwrap();
+}

@@ -1,0 +1,221 @@
+//! How a client asks a server, and finds out whether that runs, is stopped or is stuck.
+
+use super::request::{Request, is_trusted};
+use crate::address::PATH_MAX;
+use crate::steered::Refusal;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Pid;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A server has to show that it runs within this time. It answers `stat` in milliseconds; on a
+/// machine that swaps, threads may wait for seconds.
+pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// No server listens at the path.
+    #[error(
+        "no server answers at '{path}': {source}; start one with 'uzram serve', or give its --control"
+    )]
+    Unreached {
+        /// The path of the socket.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The path can't be a socket's name.
+    #[error(
+        "no server can be at '{0}': a socket's path has at most {PATH_MAX} bytes; give a shorter --control"
+    )]
+    TooLong(String),
+    /// Another user's server listens at the path.
+    #[error(
+        "the server at '{path}' belongs to user {uid} and is not trusted; run this as that user, \
+         or give --control of a server of your own"
+    )]
+    Stranger {
+        /// The path of the socket.
+        path: String,
+        /// The user that owns the server.
+        uid: u32,
+    },
+    /// The server is stopped or stuck.
+    #[error(
+        "the server at '{path}'{} does not answer within {} seconds: {}",
+        of_process(*process),
+        ANSWERS_WITHIN.as_secs(),
+        remedy(*process, *is_stopped)
+    )]
+    Silent {
+        /// The path of the socket.
+        path: String,
+        /// The process that listens at the socket, if it is known. It may be a service manager,
+        /// which passes the socket to the server.
+        process: Option<i32>,
+        /// Whether this process is stopped, by a signal or a debugger.
+        is_stopped: bool,
+    },
+    /// The connection broke, or the answer is incomplete.
+    #[error("the server's answer is incomplete: {0}; see the server's log")]
+    Broken(io::Error),
+    /// The server refused the request.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+}
+
+impl Request {
+    /// Sends the request to the server at `path`, and writes its answer to `out`.
+    ///
+    /// Within [`ANSWERS_WITHIN`] each, the server has to take the request, and to answer it or to
+    /// show by an answer to `stat` that it runs. A server that runs may take any time to answer.
+    ///
+    /// # Errors
+    /// [`AskError`]
+    pub fn ask(&self, path: &Path, out: &mut impl Write) -> Result<(), AskError> {
+        let server = Server::connect(path)?;
+        let request = self.bytes().map_err(AskError::Refused)?;
+        let broken = |error| server.broken(error);
+        (&server.stream).write_all(&request).map_err(broken)?;
+        server.stream.shutdown(Shutdown::Write).map_err(broken)?;
+        let may_wait = *self != Self::Stat;
+        let mut answer = BufReader::new(Answer { server: &server, may_wait, is_alive: false });
+        let mut line = String::new();
+        answer.read_line(&mut line).map_err(broken)?;
+        match line.trim_end().split_once(' ') {
+            None if line == "ok\n" => io::copy(&mut answer, out).map(|_| ()).map_err(broken),
+            Some(("error", told)) => Err(AskError::Refused(refusal(told))),
+            _ => Err(AskError::Broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+}
+
+/// A connection to a server.
+struct Server {
+    stream: UnixStream,
+    path: PathBuf,
+    /// The process that listens, if it has a number here.
+    process: Option<i32>,
+}
+
+impl Server {
+    /// Connects to the server at `path`, if it can be trusted. No call on the connection waits for
+    /// longer than [`ANSWERS_WITHIN`].
+    fn connect(path: &Path) -> Result<Self, AskError> {
+        let named = path.display().to_string();
+        let unreached = |errno: Errno| {
+            let (path, source) = (named.clone(), errno.into());
+            AskError::Unreached { path, source }
+        };
+        if path.as_os_str().len() > PATH_MAX {
+            return Err(AskError::TooLong(named));
+        }
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None);
+        let socket = socket.map_err(unreached)?;
+        for timeout in [Timeout::Send, Timeout::Recv] {
+            let within = Some(ANSWERS_WITHIN);
+            sockopt::set_socket_timeout(&socket, timeout, within).map_err(unreached)?;
+        }
+        let address = SocketAddrUnix::new(path).map_err(unreached)?;
+        let connected = retry_on_intr(|| net::connect(&socket, &address));
+        connected.map_err(|errno| match errno {
+            // The server has accepted none of the connections that wait, and no more may wait.
+            Errno::AGAIN => {
+                AskError::Silent { path: named.clone(), process: None, is_stopped: false }
+            }
+            errno => unreached(errno),
+        })?;
+        let peer = sockopt::socket_peercred(&socket).map_err(unreached)?;
+        if !is_trusted(peer.uid) {
+            return Err(AskError::Stranger { path: named, uid: peer.uid.as_raw() });
+        }
+        let process = Some(Pid::as_raw(Some(peer.pid))).filter(|process| *process > 0);
+        Ok(Server { stream: socket.into(), path: path.to_owned(), process })
+    }
+
+    /// Returns whether the process that listens is stopped.
+    fn is_stopped(&self) -> bool {
+        let Some(process) = self.process else { return false };
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // The process's name is in brackets, and may have some itself.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('T' | 't'))
+    }
+
+    /// Returns whether the server answers another client.
+    fn is_alive(&self) -> bool {
+        let asked = Request::Stat.ask(&self.path, &mut io::sink());
+        // Any other error comes from a server that runs, or has ended.
+        !matches!(asked, Err(AskError::Silent { .. }))
+    }
+
+    /// Returns the error for a call on the connection that failed.
+    fn broken(&self, error: io::Error) -> AskError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => AskError::Silent {
+                path: self.path.display().to_string(),
+                process: self.process,
+                is_stopped: self.is_stopped(),
+            },
+            _ => AskError::Broken(error),
+        }
+    }
+}
+
+/// The answer of a server to a request.
+struct Answer<'s> {
+    server: &'s Server,
+    /// Whether the answer may take longer than [`ANSWERS_WITHIN`].
+    may_wait: bool,
+    /// Whether the server has shown by another answer that it runs.
+    is_alive: bool,
+}
+
+impl Read for Answer<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = (&self.server.stream).read(buf);
+            if !read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+                return read;
+            }
+            if !self.may_wait || self.server.is_stopped() {
+                return read;
+            }
+            self.is_alive = self.is_alive || self.server.is_alive();
+            if !self.is_alive {
+                return read;
+            }
+        }
+    }
+}
+
+/// Names the process of a server.
+fn of_process(process: Option<i32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
+}
+
+/// Returns why a server does not answer, and what helps.
+fn remedy(process: Option<i32>, is_stopped: bool) -> String {
+    match process.filter(|_| is_stopped) {
+        Some(process) => format!("it is stopped; continue it with 'kill -CONT {process}'"),
+        None => "it is stopped or stuck; if 'ps' shows the state T for it, continue it with 'kill \
+                 -CONT PID', or else see its log"
+            .to_owned(),
+    }
+}
+
+/// Parses the text behind `error`.
+fn refusal(text: &str) -> Refusal {
+    let (errno, message) = text.split_once(' ').unwrap_or(("", text));
+    let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());
+    Refusal { errno, message: message.to_owned() }
+}

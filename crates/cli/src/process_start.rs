@@ -107,6 +107,10 @@ pub(crate) fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
     if ARE_TAKEN.swap(true, Relaxed) {
         return Ok(Vec::new());
     }
+    // If they are another process's, or none, their names have no meaning here.
+    if sd_notify::listen_fds()?.len() == 0 {
+        return Ok(Vec::new());
+    }
     // Each was found to be open, as it was marked to be closed on exec.
     let passed = sd_notify::listen_fds_with_names()?;
     // SAFETY: see the file's head.

@@ -146,6 +146,26 @@ fn what_does_not_fit_what_was_passed_is_refused() {
     assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
 }
 
+/// As `sd_listen_fds` has it: what is another process's means nothing, whatever it is.
+#[test]
+fn what_was_passed_to_another_process_is_left_alone() {
+    for of_another in [
+        "LISTEN_PID=1 LISTEN_FDS=2 LISTEN_FDNAMES=nbd:control",
+        "LISTEN_PID=1 LISTEN_FDS=1 LISTEN_FDNAMES=a:b:c",
+        "LISTEN_PID=1 LISTEN_FDS=x LISTEN_FDNAMES=a",
+        "LISTEN_FDS=1 LISTEN_FDNAMES=nbd",
+        "LISTEN_FDNAMES=nbd",
+        "LISTEN_PID=$$ LISTEN_FDNAMES=nbd",
+        "LISTEN_PID=$$ LISTEN_FDS=0 LISTEN_FDNAMES=nbd",
+    ] {
+        let line = format!("{of_another} exec \"$@\"");
+        let mut server = support::Server::within(&line, &["--size", "1M"]);
+        assert!(server.ask("stat", &[]).code == Some(0), "{of_another}");
+        server.signal("TERM");
+        assert_eq!((server.ended().0, server.said().lines().count()), (Some(0), 1), "{of_another}");
+    }
+}
+
 /// With systemd's own program that passes sockets.
 #[test]
 fn systemd_starts_it_with_its_first_client() {

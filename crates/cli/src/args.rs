@@ -71,7 +71,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
     let refused =
-        |error: clap::Error| refuse(&error, &Cli::command(), given.get(1).map(OsString::as_os_str));
+        |error: clap::Error| refuse(error, &Cli::command(), given.get(1).map(OsString::as_os_str));
     let mut cli = Cli::command();
     let all = match config::expanded(&mut cli, &given).map_err(|error| report(&error))? {
         Some(all) => all,
@@ -89,11 +89,11 @@ pub(crate) fn cli() -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage_error::one_line;
+    use crate::usage_error::told;
 
     fn command(args: &[&str]) -> Result<Command, String> {
         let cli = Cli::try_parse_from(["uzram"].iter().chain(args));
-        cli.map(|cli| cli.command).map_err(|error| one_line(&error.render().to_string()))
+        cli.map(|cli| cli.command).map_err(|error| told(error))
     }
 
     fn line(args: &[&str]) -> Result<FillArgs, String> {

@@ -7,15 +7,16 @@
 
 mod algorithms;
 mod expression;
+mod text;
 
 use crate::error::{Error, failed};
-use crate::usage_error::one_line;
+use crate::usage_error::told;
 use algorithms::{Given, algorithms};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command};
 use ini::{Ini, ParseOption, Properties};
 use measure::memory;
-use measure::text::escaped;
+use measure::text::{escaped, shortened};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -77,7 +78,7 @@ fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error
         Err(error)
             if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) =>
         {
-            Err(failed(format!("'{}': {}", escaped(path), one_line(&error.render().to_string()))))
+            Err(failed(format!("'{}': {}", escaped(path), told(error))))
         }
         _ => Ok(()),
     }
@@ -89,21 +90,17 @@ fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error
 /// The file can't be read, or a key or value of it can't be used.
 fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     let path = &file.path;
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|why| {
-        Error::of_file(path, "can't be read", why, "give --config a file that this user can read")
-    })?;
+    let text = text::read(path)?;
     let unfit = |why: String| failed(format!("'{}': {why}", escaped(path)));
     let plain = ParseOption { enabled_quote: false, enabled_escape: false, ..Default::default() };
-    let text = text.trim_start_matches('\u{feff}');
-    let ini = Ini::load_from_str_opt(text, plain).map_err(|error| {
+    let ini = Ini::load_from_str_opt(&text, plain).map_err(|error| {
         unfit(format!("line {} is neither [SECTION] nor KEY = VALUE; correct it", error.line))
     })?;
     let properties = chosen(&ini, file.section.as_deref()).map_err(unfit)?;
     let mut options = Vec::new();
     for (key, value) in properties.iter() {
         let found = of_key(key, value, &file.given, serve);
-        let (key, value) = (key.escape_debug(), value.escape_debug());
+        let (key, value) = (shortened(key), shortened(value));
         let found = found.map_err(|why| unfit(format!("{key} = {value}: {why}")))?;
         options.extend(found.into_iter().map(OsString::from));
     }
@@ -115,17 +112,20 @@ fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, Str
     let names: Vec<&str> = ini.sections().flatten().collect();
     let listed = || match names.is_empty() {
         true => "it has none".to_owned(),
-        false => format!("it has {}", names.join(", ")),
+        false => format!("it has {}", shortened(&names.join(", "))),
     };
     if let Some((key, _)) = ini.general_section().iter().next().filter(|_| !names.is_empty()) {
+        let key = shortened(key);
         return Err(format!("'{key}' stands before the first section; put it into one"));
     }
     let twice = |name: &&&str| ini.section_all(Some(**name)).count() > 1;
     if let Some(name) = names.iter().find(twice) {
+        let name = shortened(name);
         return Err(format!("there are several sections '{name}'; make one of them"));
     }
     match (section, &names[..]) {
         (Some(name), _) => ini.section(Some(name)).ok_or_else(|| {
+            let name = shortened(name);
             format!("there is no section '{name}': {}; name one with --section", listed())
         }),
         (None, [one]) => ini.section(Some(*one)).ok_or_else(listed),

@@ -37,6 +37,16 @@ pub fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
+/// Most characters of a value that an error repeats: enough to recognise it by, and a line.
+const REPEATED: usize = 80;
+
+/// Returns a value as an error may repeat it: on one line, and shortened.
+pub fn shortened(value: &str) -> String {
+    let end = value.char_indices().nth(REPEATED).map(|(at, _)| at);
+    let shown = value[..end.unwrap_or(value.len())].escape_debug().to_string();
+    if end.is_some() { shown + "..." } else { shown }
+}
+
 /// Returns a report as one JSON value and a newline.
 pub fn json(report: &impl Serialize) -> String {
     // Keys are strings, and values text or numbers that are finite or null: nothing can fail.
@@ -58,6 +68,14 @@ mod tests {
         ] {
             assert_eq!(human(bytes), text);
         }
+    }
+
+    #[test]
+    fn long_values_are_shortened_between_characters() {
+        assert_eq!(shortened("a\nb"), "a\\nb");
+        assert_eq!(shortened(&"\u{e4}".repeat(REPEATED)), "\u{e4}".repeat(REPEATED));
+        let long = "\u{e4}".repeat(REPEATED + 1);
+        assert_eq!(shortened(&long), "\u{e4}".repeat(REPEATED) + "...");
     }
 
     #[test]

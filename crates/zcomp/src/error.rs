@@ -12,7 +12,7 @@ pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// No algorithm has this name.
-    #[error("unknown algorithm '{}'; available are: {}", name.escape_debug(), ALL.join(", "))]
+    #[error("unknown algorithm '{}'; available are: {}", shown(name), ALL.join(", "))]
     UnknownAlgorithm {
         /// The name asked for.
         name: String,
@@ -131,4 +131,11 @@ pub enum Error {
         /// The library's number for the reason.
         code: usize,
     },
+}
+
+/// Returns a name on one line, and no more of it than makes it known: no algorithm's is longer.
+fn shown(name: &str) -> String {
+    const LONGEST: usize = 40;
+    let shown = name.chars().take(LONGEST).flat_map(char::escape_debug).collect::<String>();
+    if name.chars().nth(LONGEST).is_some() { shown + "..." } else { shown }
 }

@@ -5,6 +5,7 @@ use crate::args::ServeArgs;
 use crate::error::{Error, failed};
 use crate::process_start::passed_sockets;
 use crate::socket_dir;
+use measure::text::shortened;
 use serve::{Address, Listening};
 
 /// The sockets of a server that were passed.
@@ -44,7 +45,8 @@ impl Passed {
                 Some(place) if place.is_none() => *place = Some(listening),
                 Some(_) => {
                     return Err(failed(format!(
-                        "the service manager passed two sockets named '{name}'; pass one"
+                        "the service manager passed two sockets named '{}'; pass one",
+                        shortened(&name)
                     )));
                 }
             }

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::socket_dir;
 use clap::{Args, Subcommand};
+use measure::text::shortened;
 use rustix::process::Pid;
 use std::path::PathBuf;
 
@@ -144,7 +145,10 @@ pub(crate) enum ClientCommand {
 
 fn attribute(text: &str) -> Result<String, String> {
     match text.split_once('=') {
-        Some((name, value)) => Err(format!("expected a name and then a value: '{name} {value}'")),
+        Some((name, value)) => {
+            let (name, value) = (shortened(name), shortened(value));
+            Err(format!("expected a name and then a value: '{name} {value}'"))
+        }
         None => Ok(text.to_owned()),
     }
 }

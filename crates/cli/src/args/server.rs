@@ -2,6 +2,7 @@
 
 use ::serve::Address;
 use ::serve::fuse::Mapping;
+use ::serve::nbd::bounds::STRING_MAX;
 use ::serve::nbd::{Mode, Options};
 use clap::{ArgGroup, Args};
 use measure::arguments::{block, level};
@@ -148,8 +149,10 @@ pub(crate) struct ServeArgs {
 }
 
 fn export_name(name: &str) -> Result<String, String> {
-    if name.len() > 4096 {
-        Err("a name may have at most 4096 bytes".to_owned())
+    if name.len() > STRING_MAX {
+        Err(format!("a name may have at most {STRING_MAX} bytes"))
+    } else if name.contains('\0') {
+        Err("a name may have no zero byte".to_owned())
     } else {
         Ok(name.to_owned())
     }

@@ -5,6 +5,7 @@
 //!   value: NUMBER | SIZE with a unit | ram | min(sum, ...) | max(sum, ...) | (sum)
 //! ```
 
+use measure::text::shortened;
 use zram::memparse;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -40,7 +41,7 @@ impl Parser<'_> {
     fn unexpected(&self) -> String {
         let at = match self.rest.trim() {
             "" => "its end".to_owned(),
-            rest => format!("'{rest}'"),
+            rest => format!("'{}'", shortened(rest)),
         };
         format!("unexpected at {at}: expected MiB, or an expression such as min(ram / 2, 4096)")
     }

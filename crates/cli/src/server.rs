@@ -243,11 +243,17 @@ fn lost_writes(holders: &[String]) -> Error {
 
 /// Logs who else can use the disk, or read of it.
 fn warn_of_readers(status: &ServerStatus) {
-    if status.is_open_to_all() {
-        log!(
+    match status.open_to_others() {
+        Some(address) if address.is_local() => log!(
             "every user of this machine can read and write the disk through its TCP port; give \
              --nbd unix:PATH to let in this user alone"
-        );
+        ),
+        Some(address) => log!(
+            "everyone who can reach {address} over the network can read and write the disk, as NBD \
+             has no authentication; give --nbd unix:PATH or a loopback address such as \
+             tcp:127.0.0.1:10809, or let a firewall or a TLS proxy decide who reaches it"
+        ),
+        None => {}
     }
     if let Some(address) = status.metrics_for_all() {
         log!("everyone who can reach {address} can read the metrics; give --metrics a port alone");

@@ -82,9 +82,9 @@ impl ServerStatus {
         }
     }
 
-    /// Returns whether any user of this machine reaches it.
-    pub(crate) fn is_open_to_all(&self) -> bool {
-        matches!(self.nbd, Address::Tcp { .. })
+    /// Returns the address at which others than this user reach the disk.
+    pub(crate) fn open_to_others(&self) -> Option<&Address> {
+        Some(&self.nbd).filter(|nbd| matches!(nbd, Address::Tcp { .. }))
     }
 
     /// Returns where metrics are served to other machines too.

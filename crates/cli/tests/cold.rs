@@ -4,10 +4,11 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use support::host::{Looped, has, run};
 use support::{Ended, PAGE, UZRAM, end, fill, noise};
 
 fn restore(args: &[&str]) -> Ended {
@@ -126,4 +127,34 @@ fn an_interrupt_ends_a_save() {
     let ended = (0..20).map(|_| interrupted()).find(|ended| ended.code != Some(0)).unwrap();
     assert_eq!((ended.code, ended.err.as_str()), (Some(130), "uzram: interrupted\n"), "{ended:?}");
     assert!(!fs::exists(path(".saved.saving")).unwrap());
+}
+
+#[test]
+fn a_backing_device_that_is_in_use_is_named_so() {
+    if !rustix::process::geteuid().is_root() || !has(&["losetup"]) {
+        eprintln!("left out, as loop devices are root's");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("image"), vec![0; 8 << 20]).unwrap();
+    let mut losetup = Command::new("/usr/sbin/losetup");
+    let attached = run(losetup.args(["-f", "--show"]).arg(dir.path().join("image")));
+    let looped = Looped(attached.trim().to_owned(), dir.path().join("nowhere"));
+    let device = looped.0.as_str();
+    // As a mount has it.
+    let excl = rustix::fs::OFlags::EXCL.bits() as i32;
+    let held = fs::File::options().read(true).custom_flags(excl).open(device).unwrap();
+    let serve = || end(support::serve(dir.path()).args(["--nbd", "unix:n", "--backing", device]));
+    let with_backing = || end(fill().args(["--backing", device]).arg(dir.path().join("image")));
+    for ended in [serve(), with_backing()] {
+        assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+        for part in [device, "is in use: ", "mounted", "'umount'", "name another device"] {
+            assert!(ended.err.contains(part), "{part}: {ended:?}");
+        }
+    }
+    drop(held);
+    assert_eq!(with_backing().code, Some(0));
+    // Another server's lock on a file that exists is no device in use.
+    let ended = end(fill().args(["--backing"]).arg(dir.path().join("image")).arg(device));
+    assert!(ended.code == Some(1) && ended.err.contains("can't be used"), "{ended:?}");
 }

@@ -253,6 +253,34 @@ fn systemd_is_told() {
 }
 
 #[test]
+fn a_server_that_others_reach_says_who_they_are() {
+    for (nbd, parts, not) in [
+        ("tcp:0", &["every user of this machine", "--nbd unix:PATH"][..], "network"),
+        (
+            "tcp:0.0.0.0:0",
+            &[
+                "everyone who can reach tcp:0.0.0.0:",
+                "over the network",
+                "tcp:127.0.0.1",
+                "firewall",
+            ],
+            "every user",
+        ),
+        ("tcp:[::]:0", &["everyone who can reach tcp:[::]:", "over the network"], "every user"),
+        ("tcp:[::1]:0", &["every user of this machine"], "network"),
+    ] {
+        let mut server = Server::new(&["--nbd", nbd]);
+        server.signal("TERM");
+        assert_eq!(server.ended().0, Some(0));
+        let said = server.said();
+        let warning = said.lines().find(|line| line.contains("can read and write the disk"));
+        let warning = warning.unwrap_or_else(|| panic!("{nbd}: {said}"));
+        assert!(parts.iter().all(|part| warning.contains(part)), "{nbd}: {warning}");
+        assert!(!warning.contains(not), "{nbd}: {warning}");
+    }
+}
+
+#[test]
 fn tcp_is_loopback_unless_told_otherwise() {
     let server = Server::new(&["--nbd", "tcp:0", "--export", "scratch", "--read-only"]);
     let uri = server.uri();

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::text::escaped;
 use std::fmt::Display;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,9 +19,19 @@ const BACKING_SPARE: u64 = 1 << 20;
 /// # Errors
 /// There can be no such file, or the device can't be used.
 pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
-    let failed = |why| {
+    let failed = |why: io::Error| {
         let remedy = "name a file that does not exist yet, or a block device";
-        backing_failed(path, " can't be used", why, remedy)
+        match why.kind() {
+            // The second comes from the lock, which another server holds.
+            ErrorKind::ResourceBusy | ErrorKind::WouldBlock => backing_failed(
+                path,
+                " is in use",
+                "it is mounted, swapped to, or another program's",
+                "end that ('umount', 'swapoff'), or name another device, or a file that does not \
+                 exist yet",
+            ),
+            _ => backing_failed(path, " can't be used", why, remedy),
+        }
     };
     let is_device = fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
     let most = bytes.saturating_add(bytes / 8).saturating_add(BACKING_SPARE);

@@ -133,7 +133,9 @@ impl Address {
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
-            Address::Tcp { host, .. } => host.parse().is_ok_and(|host: IpAddr| host.is_loopback()),
+            Address::Tcp { host, .. } => {
+                host.parse().is_ok_and(|host: IpAddr| host.to_canonical().is_loopback())
+            }
         }
     }
 }
@@ -170,7 +172,14 @@ mod tests {
             ("tcp", tcp("127.0.0.1", PORT), "tcp:127.0.0.1:10809", true),
             ("tcp:7", tcp("127.0.0.1", 7), "tcp:127.0.0.1:7", true),
             ("tcp:[::1]:7", tcp("::1", 7), "tcp:[::1]:7", true),
+            (
+                "tcp:[::ffff:127.1.1.1]:7",
+                tcp("::ffff:127.1.1.1", 7),
+                "tcp:[::ffff:127.1.1.1]:7",
+                true,
+            ),
             ("tcp:0.0.0.0:7", tcp("0.0.0.0", 7), "tcp:0.0.0.0:7", false),
+            ("tcp:[::]:7", tcp("::", 7), "tcp:[::]:7", false),
             ("tcp:example.org:7", tcp("example.org", 7), "tcp:example.org:7", false),
         ] {
             let parsed = Address::parse(text).unwrap();

@@ -47,7 +47,7 @@ SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBER
 FROM = $(or $(BUILT),$(RELEASE))
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
 
-.PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
@@ -86,7 +86,7 @@ setup-long: setup
 
 # Many tests wait for what they test: the models, which only compute, have the processors meanwhile, and tell at their end. Neither
 # has this make's jobserver, which is for two jobs. To run more beside them saves nothing.
-test: lint check-aarch64
+test: lint commit-subjects check-aarch64
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 tests models
 tests:
@@ -143,6 +143,10 @@ ratchet:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --profile test --locked -- -D warnings
+
+commit-subjects:
+	tools/commit-subjects.py --self-test
+	tools/commit-subjects.py
 
 # What other processors make of it: the C library's types, and what is written for x86-64 alone. The command and what measures have
 # neither, but most of the dependencies: `make long` checks them too.

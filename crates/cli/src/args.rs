@@ -93,7 +93,7 @@ mod tests {
 
     fn command(args: &[&str]) -> Result<Command, String> {
         let cli = Cli::try_parse_from(["uzram"].iter().chain(args));
-        cli.map(|cli| cli.command).map_err(|error| told(error))
+        cli.map(|cli| cli.command).map_err(told)
     }
 
     fn line(args: &[&str]) -> Result<FillArgs, String> {

@@ -9,30 +9,23 @@ mod lock;
 mod save_file;
 mod saving;
 mod served;
+mod serving;
 mod signals;
 mod turn;
 
-use crate::admin::passed::{Passed, Sockets};
+use crate::admin::passed::Passed;
 use crate::args::ServeArgs;
-use crate::error::{Error, no_room, no_thread};
+use crate::error::{Error, no_thread};
 use crate::log::log;
-use crate::status::ServerStatus;
 use fullness::Fullness;
-use measure::text::escaped;
 use save_file::SaveFile;
-use serve::control::Control;
-use serve::fuse::{MountOptions, Mounted};
-use serve::metrics::Metrics;
-use serve::nbd::{Export, Exports, Server};
-use serve::{Log, spawn};
-use served::Served;
+use serve::spawn;
+use serving::Serving;
 use signals::Signals;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use turn::Turn;
-use zram::{Open, Zram};
 
 /// How long clients have to disconnect when the server ends. After that it ends whatever they do.
 const GOODBYE: Duration = Duration::from_secs(3);
@@ -89,15 +82,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             // While the disk is served, locations that lie on it can be recognised.
             let places = locations::all(save_file);
             turn.take(false);
-            let Stopped { disk, control, was_used, holders } =
-                serving.stop(Instant::now() + GOODBYE);
-            let saved = if started.is_ok() || was_used {
-                saving::save(&disk, save_file, &places, (&signals, &turn))
+            let stopped = serving.stop(Instant::now() + GOODBYE);
+            let saved = if started.is_ok() || stopped.was_used {
+                saving::save(&stopped.disk, save_file, &places, (&signals, &turn))
             } else {
                 Ok(())
             };
-            control.stop(ANSWERED);
-            saved.and(holders.is_empty().then_some(()).ok_or_else(|| lost_writes(&holders)))
+            let complete = stopped.check_complete();
+            stopped.control.stop(ANSWERED);
+            saved.and(complete)
         }
         None => {
             signals.end_at_once();
@@ -133,131 +126,6 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-/// A disk that is served, and its servers.
-struct Serving {
-    served: Arc<Served>,
-    control: Control,
-    metrics: Option<Metrics>,
-    log: Log,
-    mounted: Option<Mounted>,
-    announcement: String,
-}
-
-/// What remains when the users of the disk are disconnected: the disk, and the control socket,
-/// which still answers `stat` and saves the disk for clients.
-struct Stopped {
-    disk: Arc<Open>,
-    control: Control,
-    /// Whether a write may have been acknowledged, even if the server did not start completely.
-    was_used: bool,
-    /// The users of the mount when it ended, as words for a message.
-    holders: Vec<String>,
-}
-
-impl Serving {
-    /// Makes the sockets and starts their servers.
-    fn start(
-        (args, passed): (&ServeArgs, Passed),
-        zram: Arc<Zram>,
-        (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
-    ) -> Result<Self, Error> {
-        let disk = Arc::new(zram.open().map_err(Error::Device)?);
-        if save_file.is_some() {
-            disk.prepare_save().map_err(|_| no_room())?;
-        }
-        let Sockets { nbd, control, metrics } = passed.or_made(args)?;
-        let algorithm = zram.settings().algorithm;
-        let sockets = (&nbd, &control);
-        let status = ServerStatus::new(args, &disk, algorithm, sockets, metrics.as_ref());
-        let announcement = status.announcement();
-        warn_of_readers(&status);
-
-        let log = Log::new(|line| log!("{line}"));
-        let export = Export {
-            name: args.export.clone(),
-            description: "uzram, compressed memory".to_owned(),
-            disk: disk.clone(),
-            mode: args.nbd_mode(),
-        };
-        let exports = Exports::new([export]);
-        let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
-        let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
-        let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
-        let told = served.clone();
-        let start = |at| Metrics::start(at, move || told.metrics(), log.clone());
-        let metrics = metrics.map(start).transpose().map_err(no_thread)?;
-
-        Ok(Serving { served, control, metrics, log, mounted: None, announcement })
-    }
-
-    /// Mounts the disk, if the arguments say so.
-    fn mount(&mut self, args: &ServeArgs) -> Result<(), Error> {
-        let Some(dir) = &args.mount else { return Ok(()) };
-        let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
-        let threads = args.options().workers;
-        let options = MountOptions { mode: args.mode(), mapping: args.mapping(), threads };
-        let mounted = Mounted::start(dir, served, disk, options, log);
-        self.mounted = Some(mounted.map_err(|source| match source.kind() {
-            io::ErrorKind::OutOfMemory => no_room(),
-            _ => Error::Failed(format!(
-                "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
-                 server left mounted there), and be root or install fuse3",
-                escaped(dir)
-            )),
-        })?);
-        Ok(())
-    }
-
-    /// Disconnects all users of the disk, and cancels the job that is under way. After that no
-    /// write is acknowledged.
-    fn stop(self, until: Instant) -> Stopped {
-        let left = || until.saturating_duration_since(Instant::now());
-        self.control.only_save();
-        let holders = self.mounted.as_ref().map(Mounted::holders).unwrap_or_default();
-        self.metrics.into_iter().for_each(Metrics::stop);
-        let Served { disk, nbd, .. } = &*self.served;
-        disk.cancel_job();
-        let have_left = nbd.stop(left());
-        // Until the server has stopped, another client may come.
-        let was_used = self.mounted.is_some() || nbd.was_used();
-        let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
-        if !(have_left && is_unmounted) {
-            // The threads of these clients end with the process.
-            log!("some clients did not disconnect in time; they get errors from now on");
-        }
-        Stopped { disk: disk.clone(), control: self.control, was_used, holders }
-    }
-}
-
-/// Returns the error that the users of a mount may have had data that are not in the saved file.
-fn lost_writes(holders: &[String]) -> Error {
-    Error::Failed(format!(
-        "the disk was in use when the server ended: {}; writes that had not reached the disk are \
-         not in the saved file; before you end a server, unmount what lies on its disk and detach \
-         loop devices ('losetup -d')",
-        holders.join("; ")
-    ))
-}
-
-/// Logs who else can use the disk, or read of it.
-fn warn_of_readers(status: &ServerStatus) {
-    match status.open_to_others() {
-        Some(address) if address.is_local() => log!(
-            "every user of this machine can read and write the disk through its TCP port; give \
-             --nbd unix:PATH to let in this user alone"
-        ),
-        Some(address) => log!(
-            "everyone who can reach {address} over the network can read and write the disk, as NBD \
-             has no authentication; give --nbd unix:PATH or a loopback address such as \
-             tcp:127.0.0.1:10809, or let a firewall or a TLS proxy decide who reaches it"
-        ),
-        None => {}
-    }
-    if let Some(address) = status.metrics_for_all() {
-        log!("everyone who can reach {address} can read the metrics; give --metrics a port alone");
-    }
 }
 
 /// Tells the kernel that, when it reclaims memory for this process, it must not wait for this

@@ -135,8 +135,8 @@ pub(crate) struct ServeArgs {
     /// unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
-    /// Let programs map the mount's file disk with MAP_SHARED, as databases do. NBD clients can then
-    /// only read, and see what was written to the mapping after msync. Takes Linux 6.6 or newer
+    /// Let programs map the mount's file disk with MAP_SHARED, as databases do. NBD clients can
+    /// then only read, and see writes to the mapping after msync. Takes Linux 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
     /// Serve metrics for Prometheus over HTTP at /metrics: PORT, on loopback, or HOST:PORT;

@@ -70,8 +70,8 @@ impl Fullness {
         let used = human(usage.used);
         if has_begun {
             return Some(format!(
-                "writes fail with 'no space left': memory has reached its limit ({used} of {limit}); \
-                 {CONSEQUENCE}; {REMEDY}"
+                "writes fail with 'no space left': memory has reached its limit ({used} of \
+                 {limit}); {CONSEQUENCE}; {REMEDY}"
             ));
         }
         comes_near.then(|| {

@@ -68,8 +68,8 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     };
     Err(Error::Failed(format!(
         "--connections {connections} needs {needed} file descriptors with those kept for control \
-         and saves, and this process may open {left}; raise the limit ('ulimit -n', LimitNOFILE= of \
-         systemd){remedy}"
+         and saves, and this process may open {left}; raise the limit ('ulimit -n', LimitNOFILE= \
+         of systemd){remedy}"
     )))
 }
 

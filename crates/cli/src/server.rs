@@ -70,7 +70,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         // An error means that no service manager waits for this.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let mut fullness = Fullness::default();
-        let signal = signals.end(FULLNESS_EVERY, || fullness.look(&serving.served.disk));
+        let mut look = || fullness.look(&serving.served.disk);
+        let signal = signals.end(FULLNESS_EVERY, &mut look);
+        look();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {

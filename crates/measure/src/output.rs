@@ -1,5 +1,5 @@
-//! Files that a command writes, whole or not at all, and block devices that it writes in place. Each
-//! target is checked before the work, and before anything is changed.
+//! Files that a command writes, whole or not at all, and block devices that it writes in place.
+//! Each target is checked before the work, and before anything is changed.
 //!
 //! ```text
 //!   target                           a file is to be written    a device may be
@@ -28,8 +28,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::AtomicFile;
 
-/// Checks that a file can be made at `path`, or replaced, and that it is none of the `inputs`, which
-/// are files, or directories whose files are read.
+/// Checks that a file can be made at `path`, or replaced, and that it is none of the `inputs`,
+/// which are files, or directories whose files are read.
 ///
 /// # Errors
 /// `path` is no place for a file, or its file is an input.

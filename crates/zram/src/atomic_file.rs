@@ -41,10 +41,10 @@ impl AtomicFile {
     /// are followed, whether their target exists or not.
     ///
     /// # Errors
-    /// The directory is missing or can't be written (ENOENT, EACCES ..). The path leads to something
-    /// other than a file (EISDIR, EINVAL), to a mount point (EXDEV), to a file that may not be
-    /// replaced (EACCES), or in a circle (ELOOP). Another process writes the file (EBUSY), or another
-    /// user put something beside it (EPERM).
+    /// The directory is missing or can't be written (ENOENT, EACCES ..). The path leads to
+    /// something other than a file (EISDIR, EINVAL), to a mount point (EXDEV), to a file that may
+    /// not be replaced (EACCES), or in a circle (ELOOP). Another process writes the file (EBUSY),
+    /// or another user put something beside it (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -169,8 +169,8 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// Returns the place of the new file, and the permissions of the file that is there. Links stay, and
-/// lead to the new file.
+/// Returns the place of the new file, and the permissions of the file that is there. Links stay,
+/// and lead to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());

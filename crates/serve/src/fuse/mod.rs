@@ -44,8 +44,8 @@ const READY_STEP: Duration = Duration::from_millis(1);
 
 /// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
 ///
-/// The kernel then caches the pages that are mapped. It keeps them coherent with reads and writes of
-/// the file, but not with NBD clients, so these must not write.
+/// The kernel then caches the pages that are mapped. It keeps them coherent with reads and writes
+/// of the file, but not with NBD clients, so these must not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// Such mappings are refused (ENODEV); private ones are allowed.

@@ -126,9 +126,9 @@ pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Err
     })
 }
 
-/// Makes `len` bytes at `offset` zeros. Slots that the range covers whole are freed first; the slots
-/// at its ends are written. If a block that is covered in part can't give up a slot, because that
-/// needs an entry, the ends are not written.
+/// Makes `len` bytes at `offset` zeros. Slots that the range covers whole are freed first; the
+/// slots at its ends are written. If a block that is covered in part can't give up a slot, because
+/// that needs an entry, the ends are not written.
 pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     table.check_range(offset, len)?;
     let freed = free_covered(table, offset, len);

@@ -36,6 +36,12 @@ impl Client {
         Ok(Client(stream))
     }
 
+    /// Sends a request without data, and takes its reply.
+    pub fn ask(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> Result<()> {
+        self.0.write_all(&header(kind, flags, 0, offset, len))?;
+        self.reply()
+    }
+
     /// Takes the reply that comes next.
     fn reply(&mut self) -> Result<()> {
         let mut reply = [0; 16];

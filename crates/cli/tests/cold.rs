@@ -154,7 +154,4 @@ fn a_backing_device_that_is_in_use_is_named_so() {
     }
     drop(held);
     assert_eq!(with_backing().code, Some(0));
-    // Another server's lock on a file that exists is no device in use.
-    let ended = end(fill().args(["--backing"]).arg(dir.path().join("image")).arg(device));
-    assert!(ended.code == Some(1) && ended.err.contains("can't be used"), "{ended:?}");
 }

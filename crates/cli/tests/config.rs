@@ -122,21 +122,22 @@ fn zero_bytes_and_long_names_are_refused() {
 fn values_are_repeated_in_part() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
-    let long = "ab ".repeat(200_000);
+    let long = "ab ".repeat(100_000);
+    let under = || long.replace(' ', "_");
     for text in [
         format!("size = {long}\n"),
         format!("zram-size = {long}\n"),
         format!("{} = 1\n", long.trim_end()),
         format!("algorithm = {long}\n"),
-        format!("compression-algorithm = {}\n", long.replace(' ', "_")),
-        format!("compression-algorithm = zstd {}({long})\n", long.replace(' ', "_")),
+        format!("compression-algorithm = {}\n", under()),
+        format!("size = 1M\ncompression-algorithm = zstd {}({long})\n", under()),
         format!("threads = {long}\n"),
         format!("read-only = {long}\n"),
         format!("nbd = {long}\n"),
         format!("set = {long}\n"),
-        format!("set = {}=1\n", long.replace(' ', "_")),
+        format!("set = {}=1\n", under()),
         format!("size = 1M\nset = max_comp_streams={long}\n"),
-        format!("size = 1M\nset = recomp_algorithm=algo={}\n", long.replace(' ', "_")),
+        format!("size = 1M\nset = recomp_algorithm=algo={}\n", under()),
         format!("[{long}]\n[b]\n"),
         format!("{long}=1\n[b]\n"),
         format!("[{long}]\n[{long}]\n"),

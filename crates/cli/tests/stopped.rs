@@ -1,14 +1,13 @@
-//! Commands that ask a server, or look at a program, which is stopped: each ends in bounded time.
+//! Commands that ask a server which is stopped: each ends in bounded time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
 use serve::control::ANSWERS_WITHIN;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{Server, UZRAM, end, until};
+use support::{Server, until};
 
 /// How long a command takes beside the time that the server has: it starts, beside others.
 const BESIDE: Duration = Duration::from_secs(8);
@@ -70,23 +69,4 @@ fn a_stopped_server_keeps_no_command_waiting() {
     assert_eq!(after["mem_limit"], before["mem_limit"]);
     assert!(!path("x").exists(), "a save was done whose client had given up");
     assert_eq!(server.client().read(0, 19), b"HERE since the save");
-}
-
-/// It can be looked at all the same: nothing is asked of it.
-#[test]
-fn a_stopped_program_is_shown() {
-    let mut program = Command::new(UZRAM);
-    program.args(["run", "--limit", "64M", "sleep", "100"]);
-    let mut program = program.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = program.id().to_string();
-    let shown = || end(Command::new(UZRAM).args(["stat", &pid]));
-    until("it is shown", || shown().code == Some(0));
-    let signal = |name| Command::new("kill").args(["-s", name, &pid]).status().unwrap();
-    assert!(signal("STOP").success());
-    let begun = Instant::now();
-    assert_eq!(shown().code, Some(0));
-    assert!(begun.elapsed() < BESIDE);
-    assert!(signal("CONT").success());
-    program.kill().unwrap();
-    program.wait().unwrap();
 }

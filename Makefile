@@ -1,5 +1,5 @@
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
-# make libuzram         the library for C, shared and static, with its header, in target/release/libuzram (PREFIX, for uzram.pc)
+# make libuzram         the library for C, shared and static, with its header, in target/release/libuzram
 # make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
 # make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
@@ -45,7 +45,7 @@ NUMBERS = $(subst ., ,$(VERSION))
 # As crates/capi/link.sh names it.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
-LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram" "$(PREFIX)"
+LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
 .PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Makes libuzram of the archive that cargo built, in DIR: include/uzram.h, lib/libuzram.a, lib/libuzram.so
-# and lib/pkgconfig/uzram.pc, which names PREFIX.
+# and lib/pkgconfig/uzram.pc, which finds the others from where it lies. `make install` writes PREFIX to it.
 #
-#   link.sh ARCHIVE DIR [PREFIX]
+#   link.sh ARCHIVE DIR
 #
 # rustc passes a version script of its own when it links a cdylib, beside which there can't be one with
 # versions; so the shared library is linked here. And of both libraries nothing is seen from outside but
 # what uzram.map lists: other names of the archive (lz4's, zstd's) would meet those of the program.
 set -eu
-archive=$1 dir=$2 prefix=${3:-$2}
+archive=$1 dir=$2
 here=$(cd "$(dirname "$0")" && pwd)
 number() { sed -n "s/^#define UZRAM_VERSION_$1 //p" "$here/include/uzram.h"; }
 version=$(number MAJOR).$(number MINOR).$(number PATCH)
@@ -19,7 +19,7 @@ lib=$dir/lib
 
 mkdir -p "$lib/pkgconfig" "$dir/include"
 cp "$here/include/uzram.h" "$dir/include/"
-sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
+sed "s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
 
 # Both are made of one object. What is renamed would be the program's too: zstd calls functions of these
 # names if anyone has them, and a linker keeps one personality of all archives that rustc made.

@@ -69,11 +69,27 @@ fn a_program_under_valgrind() {
     run(valgrind.arg(&program).arg(dir.path()).arg("--single"));
 }
 
+/// The folder that `link.sh` makes can be used as it is, and after it was moved.
 #[test]
 fn a_program_is_built_as_pkg_config_says() {
-    let text = std::fs::read_to_string(installed().join("lib/pkgconfig/uzram.pc")).unwrap();
-    let prefix = installed().to_str().unwrap();
-    assert!(text.starts_with(&format!("prefix={prefix}\n")) && !text.contains('@'), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let (moved, program) = (dir.path().join("moved"), dir.path().join("program"));
+    run(Command::new("cp").arg("-a").arg(installed()).arg(&moved));
+    let text = std::fs::read_to_string(moved.join("lib/pkgconfig/uzram.pc")).unwrap();
     let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&version), "the header has another version than the package: {text}");
+    assert!(!text.contains('@') && !text.contains(installed().to_str().unwrap()), "{text}");
+
+    let mut asks = Command::new("pkg-config");
+    asks.args(["--cflags", "--libs", "uzram"]).env_remove("PKG_CONFIG_SYSROOT_DIR");
+    let flags = run(asks.env("PKG_CONFIG_LIBDIR", moved.join("lib/pkgconfig"))).stdout;
+    let flags = String::from_utf8(flags).unwrap();
+    let source = dir.path().join("program.c");
+    std::fs::write(
+        &source,
+        "#include <uzram.h>\nint main(void) { return uzram_version() == 0; }\n",
+    )
+    .unwrap();
+    run(Command::new("cc").arg("-o").arg(&program).arg(&source).args(flags.split_whitespace()));
+    run(Command::new(&program).env("LD_LIBRARY_PATH", moved.join("lib")));
 }

@@ -12,10 +12,15 @@ pub struct Block {
     pub labels: Vec<String>,
     /// Written by `make figures`, which a test of `bench` compares with the results.
     pub is_written: bool,
-    /// Text without code: line, and what stands there.
-    pub text: Vec<(usize, String)>,
-    /// Code in the text: line, and what stands there.
-    pub code: Vec<(usize, String)>,
+    /// Text and code, in order.
+    pub parts: Vec<Part>,
+}
+
+/// Text without code, or code within a text.
+pub struct Part {
+    pub line: usize,
+    pub is_code: bool,
+    pub text: String,
 }
 
 /// What a document is made of.
@@ -44,9 +49,22 @@ fn slug(heading: &str) -> String {
 impl Block {
     /// Returns the text and the code of the block, without marks.
     fn whole(&self) -> String {
-        let mut parts: Vec<_> = self.text.iter().chain(&self.code).collect();
-        parts.sort_by_key(|(line, _)| *line);
-        parts.iter().map(|(_, text)| text.as_str()).collect()
+        self.parts.iter().map(|part| part.text.as_str()).collect()
+    }
+
+    fn parts(&self, is_code: bool) -> impl Iterator<Item = (usize, &str)> {
+        let parts = self.parts.iter().filter(move |part| part.is_code == is_code);
+        parts.map(|part| (part.line, part.text.as_str()))
+    }
+
+    /// Returns the text without code, with the line of each part.
+    pub fn text(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.parts(false)
+    }
+
+    /// Returns the code in the text, with the line of each part.
+    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.parts(true)
     }
 }
 
@@ -106,15 +124,12 @@ impl Document {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     document.links.push((line, dest_url.into_string()));
                 }
-                Event::Text(said) if !in_code => {
-                    heading.push_str(&said);
+                Event::Text(_) if in_code => {}
+                Event::Text(ref said) | Event::Code(ref said) => {
+                    heading.push_str(said);
                     let Some(block) = document.blocks.last_mut() else { continue };
-                    block.text.push((line, said.into_string()));
-                }
-                Event::Code(said) => {
-                    heading.push_str(&said);
-                    let Some(block) = document.blocks.last_mut() else { continue };
-                    block.code.push((line, said.into_string()));
+                    let is_code = matches!(event, Event::Code(_));
+                    block.parts.push(Part { line, is_code, text: said.to_string() });
                 }
                 _ => {}
             }
@@ -133,12 +148,10 @@ fn parts_are_told_apart() {
     assert_eq!(anchors, ["one-x-and-two", "two", "two-1"]);
     assert_eq!(document.links, [(4, "b.md#c".to_owned())]);
     assert_eq!(document.tables.iter().copied().collect::<Vec<_>>(), [6, 7, 8]);
-    let cell = document
-        .blocks
-        .iter()
-        .find(|block| block.text.iter().any(|(_, text)| text == "1.5"))
-        .unwrap();
-    assert_eq!((cell.labels.join(" "), cell.text[0].0), ("r v".to_owned(), 8));
+    let cell =
+        document.blocks.iter().find(|block| block.text().any(|(_, text)| text == "1.5")).unwrap();
+    assert_eq!((cell.labels.join(" "), cell.parts[0].line), ("r v".to_owned(), 8));
     assert!(document.blocks.iter().all(|block| !block.whole().contains('7')));
-    assert_eq!(document.blocks[1].code, [(3, "code".to_owned())]);
+    assert_eq!(document.blocks[1].code().collect::<Vec<_>>(), [(3, "code")]);
+    assert_eq!(document.blocks[1].whole(), "Text code andmore a.");
 }

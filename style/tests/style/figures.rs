@@ -130,14 +130,14 @@ fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited
         if block.is_heading {
             in_force.clear();
         }
-        let own: BTreeSet<String> = block.code.iter().flat_map(|(_, code)| cited(code)).collect();
+        let own: BTreeSet<String> = block.code().flat_map(|(_, code)| cited(code)).collect();
         let names: BTreeSet<&String> = in_force.iter().chain(&own).collect();
         let of_cited: Vec<&Result> =
             results.iter().filter(|result| names.iter().any(|name| result.is_of(name))).collect();
         let input =
             input_of(&block).filter(|input| of_cited.iter().any(|result| result.is_about(input)));
         let counted = |result: &&&Result| input.is_none_or(|input| result.is_about(input));
-        for (line, text) in block.text.iter().filter(|_| !block.is_written) {
+        for (line, text) in block.text().filter(|_| !block.is_written) {
             for figure in figures(text) {
                 let said = format!(
                     "{path}:{line}: {}{}",

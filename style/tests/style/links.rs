@@ -1,7 +1,7 @@
 //! What documents point to is there: links to files and headings, and paths between backquotes.
 //! Nothing is asked over a network.
 
-use crate::document::Document;
+use crate::document::{Block, Document};
 use crate::ratchet::{self, Counts, add};
 use crate::tree::{Tree, folder, joined};
 
@@ -46,7 +46,7 @@ fn counts(tree: &Tree) -> Counts {
                 add(&mut counts, path, format!("{path}:{line}: {fault}"));
             }
         }
-        for (line, code) in document.blocks.iter().flat_map(|block| &block.code) {
+        for (line, code) in document.blocks.iter().flat_map(Block::code) {
             // From the root, or the document's folder; or the end of one that can only be that.
             let from_here = || joined(folder(path), code).is_some_and(|path| tree.has(&path));
             let is_there = || tree.has(code) || from_here() || tree.has_end(code);

@@ -7,7 +7,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod comments;
 mod cycles;
+mod dialect;
 mod document;
 mod figures;
 mod labels;
@@ -17,6 +19,7 @@ mod links;
 mod modules;
 mod names;
 mod paths;
+mod prose;
 mod ratchet;
 mod scope;
 mod seeds;

@@ -1,5 +1,5 @@
 //! How many faults of a rule there may be at a place: as many as `style/ratchet.txt` says, 0
-//! without a line there.
+//! without a line there. Rules that count by file have a table of their own.
 //!
 //! A number that fell is to be written down, so that it does not grow again; `make ratchet` does
 //! that. Nothing but a hand makes one larger.
@@ -49,14 +49,18 @@ fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
 }
 
 /// Returns what is to be done about `counts`, and the numbers that fell.
-fn judge(rule: &str, remedy: &str, counts: &Counts, table: &str) -> (Vec<String>, Counts) {
+fn judge(
+    (rule, remedy, counts): (&str, &str, &Counts),
+    file: &str,
+    table: &str,
+) -> (Vec<String>, Counts) {
     let (allowed, mut complaints, mut fell) = (lines_of(table, rule), Vec::new(), Counts::new());
     for (place, count) in counts {
         let most = allowed.get(place.as_str()).copied().unwrap_or(0);
         if count.number > most {
             let listed = count.faults.iter().take(LISTED).map(|fault| format!("\n  {fault}"));
             complaints.push(format!(
-                "{rule} {place}: {}, at most {most} may be ({FILE}). {remedy}{}",
+                "{rule} {place}: {}, at most {most} may be ({file}). {remedy}{}",
                 count.number,
                 listed.collect::<String>()
             ));
@@ -89,13 +93,18 @@ fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
 /// Asserts that no number is above the table's, nor below. Each rule has a remedy: what to do where
 /// one grew.
 pub fn hold(rules: &[(&str, &str, &Counts)]) {
-    let path = tree::root().join(FILE);
+    hold_in(FILE, rules);
+}
+
+/// Does the same with the table in `file`.
+pub fn hold_in(file: &str, rules: &[(&str, &str, &Counts)]) {
+    let path = tree::root().join(file);
     let is_to_lower = std::env::var("UZRAM_RATCHET").is_ok_and(|set| set == "lower");
     let mut all = Vec::new();
-    for (rule, remedy, counts) in rules {
+    for &(rule, remedy, counts) in rules {
         let alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let table = fs::read_to_string(&path).unwrap();
-        let (complaints, fell) = judge(rule, remedy, counts, &table);
+        let (complaints, fell) = judge((rule, remedy, counts), file, &table);
         if is_to_lower {
             fs::write(&path, lowered(&table, rule, &fell)).unwrap();
         }
@@ -104,7 +113,7 @@ pub fn hold(rules: &[(&str, &str, &Counts)]) {
         all.extend(complaints);
         all.extend(fell.iter().filter(|_| !is_to_lower).map(|(place, count)| {
             let number = count.number;
-            let remedy = format!("Lower the ratchet to {number} in {FILE}, or run `make ratchet`.");
+            let remedy = format!("Lower the ratchet to {number} in {file}, or run `make ratchet`.");
             format!("{rule} {place}: {number} by now. {remedy}")
         }));
     }
@@ -119,19 +128,20 @@ fn planted(number: usize) -> Counts {
 
 #[test]
 fn a_number_that_grew_is_told_with_its_faults() {
-    let (complaints, fell) = judge("rule", "Mend it.", &planted(3), "# rule place\nrule a 2\n");
+    let (complaints, fell) =
+        judge(("rule", "Mend it.", &planted(3)), FILE, "# rule place\nrule a 2\n");
     let expected = "rule a: 3, at most 2 may be (style/ratchet.txt). Mend it.\n  a.rs:0: \
         bad\n  a.rs:1: bad\n  a.rs:2: bad";
     assert_eq!((complaints, fell.len()), (vec![expected.to_owned()], 0));
-    assert_eq!(judge("rule", "", &planted(1), "other a 1\n").0.len(), 1);
+    assert_eq!(judge(("rule", "", &planted(1)), FILE, "other a 1\n").0.len(), 1);
 }
 
 #[test]
 fn a_number_that_fell_is_to_be_written_down() {
     let table = "# about\nrule a 2\nrule b 4\nother a 2\n";
-    let (complaints, fell) = judge("rule", "", &planted(1), table);
+    let (complaints, fell) = judge(("rule", "", &planted(1)), FILE, table);
     assert_eq!((complaints.len(), fell.len(), fell["a"].number, fell["b"].number), (0, 2, 1, 0));
     assert_eq!(lowered(table, "rule", &fell), "# about\nrule a 1\nother a 2\n");
-    let (complaints, fell) = judge("rule", "", &planted(1), "rule a 1\n");
+    let (complaints, fell) = judge(("rule", "", &planted(1)), FILE, "rule a 1\n");
     assert_eq!((complaints.len(), fell.len()), (0, 0));
 }

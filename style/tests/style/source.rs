@@ -21,6 +21,8 @@ pub struct Comment {
     pub line: usize,
     /// Of documentation: `///` and its kin.
     pub is_doc: bool,
+    /// Behind code, on the same line.
+    pub is_trailing: bool,
     /// What it says, without the signs that mark it.
     pub text: String,
 }
@@ -200,9 +202,12 @@ fn comments(text: &str, literals: &[Range<usize>]) -> Vec<Comment> {
         if length > 0 && end == at + length {
             let signs = text[at..].get(..3).unwrap_or("");
             let is_doc = ["///", "//!", "/**"].contains(&signs);
+            let has_code =
+                text[..at].rsplit('\n').next().is_some_and(|code| !code.trim().is_empty());
             for (nth, part) in text[at..end].split('\n').enumerate() {
                 let said = part.trim().trim_start_matches(['/', '!', '*']).trim().to_owned();
-                found.push(Comment { line: line + nth, is_doc, text: said });
+                let is_trailing = has_code && nth == 0;
+                found.push(Comment { line: line + nth, is_doc, is_trailing, text: said });
             }
         }
         line += text.as_bytes()[at..end].iter().filter(|byte| **byte == b'\n').count();
@@ -254,15 +259,15 @@ fn code_comments_and_tests_are_told_apart() {
     assert_eq!(code, [3, 6, 7, 8, 10, 11, 12, 13, 14, 15, 17, 18]);
     let said = |line: usize| {
         let comment = facts.comments.iter().find(|comment| comment.line == line)?;
-        Some((comment.is_doc, comment.text.as_str()))
+        Some((comment.is_doc, comment.is_trailing, comment.text.as_str()))
     };
     let expected = [
-        (true, "Head."),
-        (false, "Why: é."),
-        (false, "a"),
-        (false, "b */"),
-        (false, "B1"),
-        (true, "Doc."),
+        (true, false, "Head."),
+        (false, false, "Why: é."),
+        (false, false, "a"),
+        (false, false, "b */"),
+        (false, true, "B1"),
+        (true, false, "Doc."),
     ];
     assert_eq!([1, 4, 5, 6, 7, 16].map(said), expected.map(Some));
     assert_eq!(facts.comments.len(), 6);

@@ -14,7 +14,12 @@ const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "share
 /// A document that is no one's words: a test of `bench` compares it with what it is made of.
 const GENERATED: &str = "docs/results/report.md";
 /// Files that rules read; of others only the names matter.
-const TEXTS: [&str; 6] = ["jsonl", "md", "rs", "sh", "toml", "txt"];
+const TEXTS: [&str; 17] = [
+    "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
+    "socket", "toml", "txt",
+];
+/// The same, of files without a kind.
+const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
 /// Files by their path from the root, with `/`; in order.
 pub struct Tree {
@@ -41,7 +46,7 @@ fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
             read(&entry.path(), &format!("{path}/"), files);
         } else if kind.is_file() {
             let is_text = path != GENERATED
-                && name.rsplit_once('.').is_some_and(|(_, kind)| TEXTS.contains(&kind));
+                && (TEXTS.contains(&kind_of(&name)) || TEXTS_BY_NAME.contains(&&*name));
             let text =
                 if is_text { fs::read_to_string(entry.path()).unwrap() } else { String::new() };
             files.insert(path, text);
@@ -65,6 +70,11 @@ pub fn normal(path: &str) -> Option<String> {
 /// The folder of a file, "" for the root.
 pub fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The kind of a file: what its name has behind the last dot, "" for none.
+pub fn kind_of(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, kind)| kind)
 }
 
 /// `path`, seen from the folder `from`.
@@ -112,6 +122,11 @@ impl Tree {
     pub fn has_end(&self, end: &str) -> bool {
         let end = format!("/{end}");
         self.files.keys().any(|path| path.ends_with(&end))
+    }
+
+    /// Returns all files. The text of a file that no rule reads is empty.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// Returns the files whose names end with `.kind`.

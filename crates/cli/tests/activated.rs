@@ -146,7 +146,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
     assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
 }
 
-/// As `sd_listen_fds` has it: what is another process's means nothing, whatever it is.
+/// As in `sd_listen_fds`, the variables mean nothing if they name another process.
 #[test]
 fn what_was_passed_to_another_process_is_left_alone() {
     for of_another in [

@@ -139,7 +139,7 @@ fn a_limit_is_logged_before_it_is_reached_and_when_writes_fail() {
     assert!(line.contains("writes fail with 'no space left'"), "{line}");
     let metrics = server.ask("stat", &["--prometheus"]).out;
     assert!(metrics.lines().any(|line| line == "uzram_pool_near_limit{disk=\"\"} 1"), "{metrics}");
-    // Raised, it takes writes again, and warns anew when it nears the new limit.
+    // With a higher limit, writes succeed again.
     assert_eq!(server.ask("attr", &["mem_limit", "12M"]).code, Some(0));
     write().unwrap();
     let metrics = server.ask("stat", &["--prometheus"]).out;

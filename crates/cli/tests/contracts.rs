@@ -1,5 +1,5 @@
-//! What one layer promises, the next one keeps: a disk is changed by any of its front ends, and read
-//! by any other, to the byte.
+//! Each layer keeps the promises of the one above: every front end of a disk reads the exact bytes
+//! that any other has written.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

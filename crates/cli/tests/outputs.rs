@@ -1,5 +1,5 @@
-//! Every command that writes a file, with every kind of target: what may be written is, whole, and
-//! what may not be is refused before anything is changed.
+//! Every command that writes a file, with every kind of target. A file that may be written is
+//! whole; any other target is refused before anything is changed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

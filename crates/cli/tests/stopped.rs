@@ -60,7 +60,7 @@ fn a_stopped_server_keeps_no_command_waiting() {
             });
         }
     });
-    // What failed is not done later.
+    // A request that failed is not carried out later.
     server.signal("CONT");
     until("it answers", || server.ask("stat", &[]).code == Some(0));
     until("all of it is read", || server.ask("attr", &["disksize"]).code == Some(0));

@@ -61,8 +61,8 @@ fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
 pub fn check_name(path: &Path) -> Result<(), Error> {
     if path == Path::new("-") {
         return Err(Error::Usage(
-            "'-' names standard output, and nothing is written there; give a path ('./-' for a file \
-             of that name)"
+            "'-' names standard output, and nothing is written there; give a path ('./-' for a \
+             file of that name)"
                 .to_owned(),
         ));
     }

@@ -85,7 +85,7 @@ fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
     });
 }
 
-/// What is answered to bytes that a client sends, who then sends no more.
+/// Returns the answer to bytes after which the client sends no more.
 fn sent(steering: &Steering, bytes: &[u8]) -> String {
     let mut client = UnixStream::connect(&steering.path).unwrap();
     client.write_all(bytes).unwrap();
@@ -263,6 +263,6 @@ fn a_server_that_never_answers_is_not_waited_for() {
 #[test]
 fn a_job_may_take_as_long_as_it_likes() {
     let steering = Steering::new();
-    // Its client has asked twice by then whether the server runs.
+    // Its client asks twice during this time whether the server runs.
     beside_a_stuck_job(&steering, || thread::sleep(ANSWERS_WITHIN * 5 / 2));
 }

@@ -119,10 +119,9 @@ impl Device {
     /// first, which needs no memory. Slots at its ends that it covers in part are written.
     ///
     /// # Errors
-    /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`]: a slot that is covered in
-    /// part could not be written, or a block that was written as one and is covered in part could
-    /// not give up a slot, which needs 8 bytes. That slot keeps its contents. [`Error::Backing`]:
-    /// as for [`write`](Self::write).
+    /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
+    /// keeps its contents, because the rest of a slot could not be written, or because a block that
+    /// was written as one could not give it up. That needs 8 bytes.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {

@@ -64,7 +64,7 @@ fn read_pipe(pipe: File, bytes: &mut Vec<u8>) -> io::Result<()> {
     let until = Instant::now() + WITHIN;
     let mut some = pipe.try_clone()?.take(BYTES_MAX + 1);
     loop {
-        // What was read before an error is kept.
+        // Bytes that were read before an error are kept.
         match some.read_to_end(bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read.map(drop),

@@ -28,7 +28,7 @@ const SLACK: usize = 2 << 20;
 /// Bytes of address space that are kept for the end.
 const FOR_THE_END: usize = THREADS * STACK + SLACK;
 
-/// Descriptors that a server opens at its start: sockets, what wakes their threads, and files.
+/// Descriptors that a server opens at its start: sockets, wake-ups of their threads, and files.
 const AT_START: usize = 24;
 
 /// Fewest clients that may be choosing their export at a time.

@@ -29,8 +29,8 @@ pub(super) struct Serving {
     pub(super) announcement: String,
 }
 
-/// What remains when the users of the disk are disconnected: the disk, and the control socket,
-/// which still answers `stat` and saves the disk for clients.
+/// The server after the users of the disk are disconnected: the disk, and the control socket, which
+/// still answers `stat` and saves the disk for clients.
 pub(super) struct Stopped {
     pub(super) disk: Arc<Open>,
     pub(super) control: Control,

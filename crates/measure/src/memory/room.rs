@@ -43,8 +43,8 @@ fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
     let least = beside.saturating_add(LIMIT_MIN).max(LIMIT_MIN * 100 / LIMIT_PERCENT + 100);
     Err(Error::Failed(format!(
         "this process may use {} of memory (the machine's, or the memory cgroup's limit), which is \
-         too little: it needs at least {} ({} beside compressed pages, and {} for these); raise the \
-         cgroup's limit, or give --mem-limit SIZE",
+         too little: it needs at least {} ({} beside compressed pages, and {} for these); raise \
+         the cgroup's limit, or give --mem-limit SIZE",
         human(room),
         human(least),
         human(beside),

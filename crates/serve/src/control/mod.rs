@@ -1,9 +1,9 @@
 //! The control socket, by which clients read and write the attributes of a served device.
 //!
-//! A request is a line, and what follows it up to a zero byte: a request without the zero byte was
-//! cut off, and is not carried out; nor is one whose client left before it was read. It is text in
-//! UTF-8. The answer is a line `ok` and text behind
-//! it, or a line `error NUMBER MESSAGE`, with Linux's errno.
+//! A request is a line, and all bytes behind it up to a zero byte, in UTF-8. A request without the
+//! zero byte was cut off, and is not carried out; nor is one whose client left before it was read.
+//! The answer is a line `ok` and text behind it, or a line `error NUMBER MESSAGE`, with Linux's
+//! errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text

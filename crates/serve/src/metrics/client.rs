@@ -10,12 +10,12 @@ use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A request has to be complete, and an answer taken, in this time each. A scrape takes
+/// A client must complete its request, and take its answer, in this time each. A scrape takes
 /// milliseconds, and Prometheus itself gives up after 10 seconds.
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// After its answer, a client has this time to end the connection, and may send this much more.
-/// What it sends is dropped: a connection that is closed with bytes unread takes the answer back.
+/// Those bytes are dropped: a connection that is closed with bytes unread takes the answer back.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 const DRAINED_MAX: usize = 64 << 10;
 

@@ -2,8 +2,8 @@
 //!
 //! HTTP/1.1, a request a connection, all of them on one thread that waits for no single client.
 //! `httparse` reads the request's head; memory and time of each client are bounded. A library that
-//! serves HTTP by itself has neither bound, and the disk would be lost with the process whose
-//! memory a client used up.
+//! serves HTTP by itself bounds neither: a client could use up the memory of the process, and the
+//! disk would be lost.
 //!
 //! ```text
 //!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining

@@ -6,11 +6,14 @@ use crate::error::Error;
 use measure::output;
 use measure::text::escaped;
 use std::env;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
+
+/// Most bytes that are read back: the lines of some hundred thousand processes.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -64,10 +67,12 @@ impl StatsFile {
     /// Returns what the processes have written since this was made.
     pub(super) fn figures(&self, tree_held_max: u64) -> Result<Figures, Error> {
         let read = || {
-            let mut file = File::open(&self.path)?;
+            // A pipe that was put there would have this wait for a writer.
+            let mut options = OpenOptions::new();
+            let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
             file.seek(SeekFrom::Start(self.begin))?;
             let mut text = Vec::new();
-            file.read_to_end(&mut text)?;
+            file.take(BYTES_MAX).read_to_end(&mut text)?;
             Ok(text)
         };
         let why = |why: io::Error| {

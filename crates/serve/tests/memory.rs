@@ -1,15 +1,20 @@
-//! Memory and descriptors that bad clients take: alone in its process, so that they can be told.
+//! Memory and descriptors that bad clients take. Each test has the process to itself, as it measures
+//! the process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
 use serve::nbd::Options;
+use serve::nbd::bounds::{EXTRA_WORKERS, READ_PART, memory_max};
 use std::fs;
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
+
+static PROCESS: Mutex<()> = Mutex::new(());
 
 /// What bad clients may take together.
 const BOUND: u64 = 96 << 20;
@@ -19,9 +24,13 @@ fn descriptors() -> usize {
 }
 
 fn resident() -> u64 {
+    status("VmRSS:") << 10
+}
+
+fn status(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Fills what a client can: a long write half sent, replies not taken, requests that are none.
@@ -46,6 +55,7 @@ fn misbehave(nth: usize, client: &mut Client) {
 
 #[test]
 fn memory_of_bad_clients_is_bounded_and_comes_back() {
+    let _alone = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let served = Served::with(exports(), Options { workers: 2, connections: 64 });
     drop(served.chosen());
     served.settled(0);
@@ -63,4 +73,36 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
     // A socket goes a moment after its connection ended.
     until("descriptors are closed", || descriptors() <= opened);
     assert_eq!(served.chosen().read(0, 512).len(), 512);
+}
+
+/// Each of them could fill 64 workers with replies.
+#[test]
+fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
+    const CLIENTS: usize = 60;
+    let _alone = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let served = Served::with(exports(), Options { workers: 64, connections: 64 });
+    drop(served.chosen());
+    served.settled(0);
+    let (before, threads) = (resident(), status("Threads:"));
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| served.chosen()).collect();
+    let reads: Vec<u8> = (0..200).flat_map(|nth| header(READ, 0, nth, 0, 256 << 10)).collect();
+    clients.iter_mut().for_each(|client| client.send(&reads));
+    let most = |_| {
+        thread::sleep(Duration::from_millis(50));
+        (resident() - before, status("Threads:") - threads)
+    };
+    let (most, workers) = (0..20).map(most).max().unwrap();
+    eprintln!("{} MiB, {workers} threads", most >> 20);
+    assert!(most > (CLIENTS * READ_PART) as u64, "each client has a reply: {most}");
+    assert!(most < memory_max(CLIENTS) as u64, "{most}");
+    assert!(workers <= (CLIENTS + EXTRA_WORKERS) as u64, "{workers}");
+    let begun = Instant::now();
+    let mut client = served.chosen();
+    assert_eq!(client.write(0, 4096, &[7; 4096]), 0);
+    assert_eq!(client.read(0, MIB as u32).len(), MIB as usize);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(clients);
+    served.settled(1);
+    // Workers end once they have nothing to do; the client's first one stays.
+    until("workers end", || status("Threads:") <= threads + 1);
 }

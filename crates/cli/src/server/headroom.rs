@@ -75,7 +75,7 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
 
 /// Returns the bytes of the reserve, with what clients of metrics take of it.
 fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
-    let workers = args.options().connections.saturating_mul(args.options().workers);
+    let workers = args.options().workers_max();
     let worst = OF_SERVER
         + control::CLIENTS * control::RESERVE
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE

@@ -33,10 +33,29 @@ pub const INPUT_BUFFER: usize = 128 << 10;
 /// Bytes of memory that all long writes share: enough for one write of the greatest length.
 pub const LARGE_BYTES: usize = PAYLOAD_MAX as usize;
 
+/// Most workers that connections have beside their first ones, all connections together.
+pub const EXTRA_WORKERS: usize = 128;
+
+/// Most bytes of memory that a client's thread takes: the touched part of its stack, and small
+/// allocations.
+pub const THREAD_MEMORY: usize = 48 << 10;
+
+/// Returns the most bytes of memory that the clients of a server take together, whatever they do
+/// and however many workers a connection may have. If the extra workers or the memory for long
+/// writes are used up, further requests wait in the kernel's socket buffers; each connection has
+/// its first worker, whose buffer no other connection can use.
+pub const fn memory_max(connections: usize) -> usize {
+    let worker = THREAD_MEMORY + WORKER_BUFFER;
+    let half_open = HALF_OPEN_MAX * (THREAD_MEMORY + INPUT_BUFFER);
+    half_open + connections * (INPUT_BUFFER + worker) + EXTRA_WORKERS * worker + LARGE_BYTES
+}
+
 /// Most connections that have not chosen an export yet; if another client comes, the oldest of them
 /// is closed.
 pub const HALF_OPEN_MAX: usize = 128;
 
+/// The default number of connections takes 122 MiB.
+const _: () = assert!(memory_max(64) >> 20 == 122);
 /// Any short request fits in a worker's buffer.
 const _: () = assert!(READ_PART + CHUNK_HEADER + size_of::<u64>() <= WORKER_BUFFER);
 const _: () = assert!(DONE_MAX <= SHORT_MAX);

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   receiving: one worker waits for requests and takes a batch; if the batch takes long, or more
-//!              requests have arrived, another worker receives while the batch is served
+//!              requests have arrived, another worker receives while the batch is served: one that
+//!              waits for that, or else a new one
 //!   serving:   the workers serve their batches side by side
 //!   replying:  one worker at a time sends the replies to its batch
 //! ```
 //!
-//! Lock order: input, then output. A client that takes no replies blocks the worker that sends to
-//! it, then the workers that wait to send, and at last no worker is left to receive.
+//! No lock is held while a worker receives or serves. A client that takes no replies blocks the
+//! worker that sends to it, then the workers that wait to send, and at last no worker is left to
+//! receive.
 
 #[cfg(test)]
 mod tests;
@@ -18,21 +20,26 @@ use super::bounds::{READ_PART, WORKER_BUFFER};
 use super::disconnect::{End, Fault};
 use super::execute::Executor;
 use super::export::{Exports, ReplyStyle};
+use super::extra_workers::{ExtraWorker, ExtraWorkers};
 use super::handshake::{Handshake, Step, Terms};
 use super::input::Input;
 use super::large_writes::LargeWrites;
+use super::receiving::Receiving;
 use super::reply::{DataPart, Replies};
 use super::request::{Command, Request};
 use super::stream::{Stream, TAKEN_WITHIN};
 use rustix_futex_sync::{Mutex, MutexGuard};
 use std::io;
-use std::sync::atomic::AtomicBool;
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use zram::room;
 
 /// A client has to choose an export within this time.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A connection's extra worker ends if it has nothing to do for this time.
+const IDLE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Bytes of a worker's stack.
 pub(crate) const STACK: usize = 512 << 10;
@@ -50,9 +57,10 @@ pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
 pub(crate) struct Service {
     pub(crate) exports: Exports,
     pub(crate) large: LargeWrites,
+    pub(crate) extra_workers: ExtraWorkers,
     /// Set when the server ends.
     pub(crate) stop: AtomicBool,
-    /// Threads that serve the requests of one connection.
+    /// Most threads that serve the requests of one connection.
     pub(crate) workers: usize,
 }
 
@@ -69,8 +77,9 @@ struct Connection<'c, S> {
     service: &'c Service,
     stream: &'c S,
     terms: &'c Terms,
-    /// `None` once a worker has met the end of the input, or an error in it.
-    input: Mutex<Option<Input>>,
+    receiving: Receiving,
+    /// The connection's extra workers.
+    extra_workers: AtomicUsize,
     output: Mutex<Output>,
     /// The first reason to end the connection, if any.
     end: Mutex<Option<End>>,
@@ -101,25 +110,12 @@ pub(crate) fn serve(
         service,
         stream,
         terms: &terms,
-        input: Mutex::new(Some(input)),
+        receiving: Receiving::new(input),
+        extra_workers: AtomicUsize::new(0),
         output: Mutex::default(),
         end: Mutex::new(None),
     };
-    thread::scope(|scope| {
-        for _ in 1..service.workers {
-            // Fewer workers serve the connection too, only more slowly.
-            if !room::is_left(WORKER_BYTES) {
-                break;
-            }
-            let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
-            let _ = named.spawn_scoped(scope, || {
-                if let Ok(room) = WorkerBuffer::new() {
-                    connection.work(Ok(room));
-                }
-            });
-        }
-        connection.work(WorkerBuffer::new());
-    });
+    thread::scope(|scope| connection.work(scope, WorkerBuffer::new(), None));
     connection.end.into_inner().unwrap_or(End::Left)
 }
 
@@ -151,15 +147,22 @@ fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Resu
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until the connection ends. An error in place of a buffer ends it at once.
-    fn work(&self, room: io::Result<WorkerBuffer>) {
-        let _guard = HangUpOnPanic(self.stream);
-        let served = room.map_err(End::from).and_then(|mut room| self.serve_all(&mut room));
-        if let Err(end) = served {
+    /// Serves requests until the connection ends, or the worker is an `extra` one that is not
+    /// needed. An error in place of a buffer ends the connection at once.
+    fn work<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        room: io::Result<WorkerBuffer>,
+        extra: Option<ExtraWorker<'_>>,
+    ) {
+        let _guard = EndOnPanic(self);
+        let serve_all = |mut room| self.serve_all(scope, &mut room, extra);
+        if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
             // The reason is recorded before the socket is shut down, which makes the other workers
             // fail for another reason.
             self.end.lock().get_or_insert(end);
+            self.receiving.end();
             if !has_left {
                 // Other workers may be waiting for the client. (After DISC they still have replies
                 // to send.)
@@ -169,32 +172,56 @@ impl<S: Stream> Connection<'_, S> {
     }
 
     /// Takes and answers batches until no more requests come.
-    fn serve_all(&self, room: &mut WorkerBuffer) -> Result<(), End> {
-        loop {
-            let mut input = self.input.lock();
+    fn serve_all<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        room: &mut WorkerBuffer,
+        extra: Option<ExtraWorker<'_>>,
+    ) -> Result<(), End> {
+        let within = extra.as_ref().map(|_| IDLE_WITHIN);
+        while !extra.as_ref().is_some_and(ExtraWorker::is_surplus)
+            && let Some(mut input) = self.receiving.take(within)
+        {
+            let is_idle = extra.is_some() && !input.has_bytes(self.stream)?;
+            if is_idle && self.receiving.is_awaited() {
+                self.receiving.pass(input);
+                break;
+            }
             let batch = loop {
-                let Some(received) = input.as_mut() else { return Ok(()) };
                 let large = &self.service.large;
-                let gathered = room.next_batch(
-                    received,
-                    self.stream,
-                    (self.terms, large),
-                    self.service.workers,
-                );
-                let has_more = received.header().is_some();
-                if gathered.is_err() {
-                    *input = None;
-                }
-                let batch = gathered?;
-                if batch.is_heavy() || has_more {
+                let (terms, workers) = ((self.terms, large), self.service.workers);
+                let batch = room.next_batch(&mut input, self.stream, terms, workers)?;
+                if batch.is_heavy() || input.header().is_some() {
                     break batch;
                 }
-                // The input stays locked: to wake another worker would cost more than this batch.
+                // The worker keeps the input: to wake another would cost more than this batch.
                 self.answer(batch)?;
             };
-            drop(input);
+            if !self.receiving.is_awaited() {
+                self.start_worker(scope);
+            }
+            self.receiving.pass(input);
             self.answer(batch)?;
         }
+        Ok(())
+    }
+
+    /// Starts another worker, if there may be one more. If not, those that there are serve the
+    /// connection, only more slowly. The caller has the input.
+    fn start_worker<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
+        if self.extra_workers.load(Relaxed) + 1 >= self.service.workers {
+            return;
+        }
+        let Some(extra) = self.service.extra_workers.take(&self.extra_workers) else { return };
+        if !room::is_left(WORKER_BYTES) {
+            return;
+        }
+        let named = thread::Builder::new().name("nbd-worker".to_owned()).stack_size(STACK);
+        let _ = named.spawn_scoped(scope, move || {
+            if let Ok(room) = WorkerBuffer::new() {
+                self.work(scope, Ok(room), Some(extra));
+            }
+        });
     }
 
     /// Serves a batch, and sends the replies.
@@ -275,14 +302,15 @@ impl<S: Stream> Connection<'_, S> {
     }
 }
 
-/// Shuts the stream down if its worker panics, so that the connection's other workers end too. No
-/// other connection is affected.
-struct HangUpOnPanic<'s, S: Stream>(&'s S);
+/// Ends the connection if its worker panics, so that its other workers end too. No other connection
+/// is affected.
+struct EndOnPanic<'s, 'c, S: Stream>(&'s Connection<'c, S>);
 
-impl<S: Stream> Drop for HangUpOnPanic<'_, S> {
+impl<S: Stream> Drop for EndOnPanic<'_, '_, S> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.hang_up();
+            self.0.receiving.end();
+            self.0.stream.hang_up();
         }
     }
 }

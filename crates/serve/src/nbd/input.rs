@@ -76,6 +76,12 @@ impl Input {
         }
     }
 
+    /// Returns whether a part of a request has arrived, or arrives in the time that the stream waits
+    /// at once.
+    pub(crate) fn has_bytes(&mut self, stream: &impl Stream) -> Result<bool, End> {
+        Ok(self.start < self.end || self.receive(stream)?)
+    }
+
     /// Waits for the next request's header, and returns it. The time starts with the header's first
     /// byte: between requests a client may be silent for as long as it likes.
     pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {

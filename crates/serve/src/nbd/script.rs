@@ -3,6 +3,7 @@
 
 use super::connection::{Service, serve};
 use super::export::Exports;
+use super::extra_workers::ExtraWorkers;
 use super::large_writes::LargeWrites;
 use super::stream::Stream;
 use rustix_futex_sync::Mutex;
@@ -41,6 +42,7 @@ pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),
         large: LargeWrites::default(),
+        extra_workers: ExtraWorkers::default(),
         stop: AtomicBool::new(false),
         workers: 1,
     };

@@ -1,9 +1,10 @@
 //! The NBD server: its listener and all its connections.
 
-use super::bounds::{HALF_OPEN_MAX, INPUT_BUFFER};
+use super::bounds::{EXTRA_WORKERS, HALF_OPEN_MAX, INPUT_BUFFER};
 use super::connection::{STACK, Service, WORKER_BYTES, serve};
 use super::disconnect::End;
 use super::export::Exports;
+use super::extra_workers::ExtraWorkers;
 use super::large_writes::LargeWrites;
 use super::stream::Stream;
 use crate::accept::Acceptor;
@@ -23,7 +24,8 @@ use zram::room;
 /// Limits on the work that a server does at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Threads that serve the requests of one connection.
+    /// Most threads that serve the requests of one connection; all connections share
+    /// [`EXTRA_WORKERS`] beside the first of each.
     pub workers: usize,
     /// Most connections with an export; the server refuses more.
     pub connections: usize,
@@ -31,6 +33,9 @@ pub struct Options {
 
 /// How long a thread waits before it looks at the time again.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Bytes of address space that a connection with one worker takes.
+const FIRST_BYTES: usize = INPUT_BUFFER + WORKER_BYTES;
 
 /// Most bytes of small allocations that a half-open connection has in use at a time: answers, which
 /// are sent before they exceed 4 KiB by more than one reply, and its thread.
@@ -45,9 +50,15 @@ const FULL: &str =
     "nbd: refused a client: all --connections are in use, or the disk is being restored";
 
 impl Options {
-    /// Returns the bytes of address space that a connection takes.
+    /// Returns the bytes of address space that a connection with all of its workers takes.
     pub fn connection_bytes(&self) -> usize {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
+    }
+
+    /// Returns the most workers that all connections have together.
+    pub fn workers_max(&self) -> usize {
+        let extra = self.connections.saturating_mul(self.workers.max(1) - 1);
+        self.connections.saturating_add(extra.min(EXTRA_WORKERS))
     }
 }
 
@@ -97,6 +108,7 @@ impl Server {
         let service = Arc::new(Service {
             exports,
             large: LargeWrites::default(),
+            extra_workers: ExtraWorkers::default(),
             stop: AtomicBool::new(false),
             workers: options.workers.max(1),
         });
@@ -111,11 +123,11 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Each half-open connection may choose an export, so there has to be room for all
-                // their workers. If there is not, the oldest of them is closed.
+                // Each half-open connection may choose an export, so there has to be room for the
+                // first worker of each. If there is not, the oldest of them is closed.
                 let has_room = |clients: usize| {
                     clients + established.len() <= descriptors
-                        && room::is_left(clients.saturating_mul(options.connection_bytes()))
+                        && room::is_left(clients.saturating_mul(FIRST_BYTES))
                 };
                 let Some((permit, has_evicted)) = half_open.enter_or_evict(&socket, has_room)
                 else {

@@ -1,0 +1,88 @@
+//! Workers that connections have beside their first one. All connections share them, so that their
+//! threads and buffers have one bound.
+//!
+//! A connection gets another worker while it has fewer than are free, and gives one back if it has
+//! more. So each of n busy connections comes to have one share in n + 1, and one such share stays
+//! free for the next. A client that takes no replies keeps its workers; the others divide the rest,
+//! and each connection has its first worker in any case.
+
+use super::bounds::EXTRA_WORKERS;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The workers of a server that are no connection's first one.
+#[derive(Debug, Default)]
+pub(crate) struct ExtraWorkers {
+    used: AtomicUsize,
+}
+
+/// One of them, which others can have once this is dropped.
+#[derive(Debug)]
+pub(crate) struct ExtraWorker<'c> {
+    all: &'c ExtraWorkers,
+    /// How many the connection has.
+    own: &'c AtomicUsize,
+}
+
+impl ExtraWorkers {
+    /// Returns another worker for a connection that has `own` of them, if it may have one more.
+    /// One thread at a time calls this for a connection.
+    pub(crate) fn take<'c>(&'c self, own: &'c AtomicUsize) -> Option<ExtraWorker<'c>> {
+        let has = own.load(Relaxed);
+        let one_more = |used: usize| (has < EXTRA_WORKERS.saturating_sub(used)).then_some(used + 1);
+        self.used.fetch_update(Relaxed, Relaxed, one_more).ok()?;
+        own.fetch_add(1, Relaxed);
+        Some(ExtraWorker { all: self, own })
+    }
+}
+
+impl ExtraWorker<'_> {
+    /// Returns whether the connection has more of the workers than its share.
+    pub(crate) fn is_surplus(&self) -> bool {
+        let free = EXTRA_WORKERS.saturating_sub(self.all.used.load(Relaxed));
+        self.own.load(Relaxed) > free + 1
+    }
+}
+
+impl Drop for ExtraWorker<'_> {
+    fn drop(&mut self) {
+        self.own.fetch_sub(1, Relaxed);
+        self.all.used.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes as many as a connection gets.
+    fn all_of<'c>(all: &'c ExtraWorkers, own: &'c AtomicUsize) -> Vec<ExtraWorker<'c>> {
+        std::iter::from_fn(|| all.take(own)).collect()
+    }
+
+    #[test]
+    fn a_connection_alone_has_half_and_others_have_a_part_of_the_rest() {
+        let all = ExtraWorkers::default();
+        let owns: [AtomicUsize; 3] = Default::default();
+        let taken: Vec<_> = owns.iter().map(|own| all_of(&all, own)).collect();
+        let counts: Vec<usize> = taken.iter().map(Vec::len).collect();
+        assert_eq!(counts, [EXTRA_WORKERS / 2, EXTRA_WORKERS / 4, EXTRA_WORKERS / 8]);
+        drop(taken);
+        assert_eq!(all.used.into_inner(), 0);
+        assert!(owns.into_iter().all(|own| own.into_inner() == 0));
+    }
+
+    #[test]
+    fn busy_connections_come_to_equal_shares() {
+        let all = ExtraWorkers::default();
+        let owns: [AtomicUsize; 3] = Default::default();
+        let mut taken: Vec<_> = owns.iter().map(|own| all_of(&all, own)).collect();
+        for _ in 0..EXTRA_WORKERS {
+            for (own, taken) in owns.iter().zip(&mut taken) {
+                while taken.pop_if(|last| last.is_surplus()).is_some() {}
+                taken.extend(all.take(own));
+            }
+        }
+        let share = EXTRA_WORKERS / 4;
+        assert!(taken.iter().all(|taken| taken.len().abs_diff(share) <= 1), "shares of {share}");
+    }
+}

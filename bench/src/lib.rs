@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod objects;
 pub mod pairing;
 pub mod processor;
+mod processor_time;
 pub mod report;
 pub mod size;
 pub mod stores;

@@ -4,6 +4,7 @@
 mod clients;
 pub(crate) mod held;
 pub(crate) mod host;
+mod sequential;
 pub(crate) mod tree;
 
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::Summary;
-use clients::{Job, Rates};
+use clients::{Job, Load, Rates};
 use host::{Disk, Host};
 
 use super::Request;
@@ -50,13 +51,14 @@ pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let large = (Disk::zstd(NBDKIT_BLOCK), Disk::Nbdkit { allocator: "zstd" });
     let lz4 = (Disk::lz4(), Disk::Nbdkit { allocator: "sparse" });
     let jobs = [
-        ("zstd: random 4 KiB writes", &zstd, Job::Write, WRITES_MIN),
-        ("zstd: random 4 KiB reads", &zstd, Job::Read, READS_MIN),
-        ("lz4 over uncompressed: 4 KiB reads and writes", &lz4, Job::Mixed, MIXED_MIN),
+        ("zstd: random 4 KiB writes", &zstd, Job::RandomWrite, WRITES_MIN),
+        ("zstd: random 4 KiB reads", &zstd, Job::RandomRead, READS_MIN),
+        ("lz4 over uncompressed: 4 KiB reads and writes", &lz4, Job::RandomMixed, MIXED_MIN),
     ];
     for (what, disks, job, least) in jobs {
         random(what, disks, job, least, (heap, request.seed), report)?;
     }
+    sequential::run(&zstd, &lz4, (heap, request.seed), report)?;
     [1, 4].iter().try_for_each(|&connections| copies(&large, connections, heap, report))
 }
 
@@ -70,18 +72,25 @@ fn random(
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     let bytes = heap.len() as u64;
-    let ours = Host::start(&disks.0, bytes)?;
-    let rival = Host::start(&disks.1, bytes)?;
+    let (ours, rival) = filled(disks, heap)?;
+    let load = Load { job, request: PAGE_SIZE as u64, depth: 16, jobs: 1 };
+    let (mut our_rates, mut rival_rates) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        rival_rates.push(clients::fio(&rival, load, bytes, seed)?.rate);
+        our_rates.push(clients::fio(&ours, load, bytes, seed)?.rate);
+    }
+    told(what, "requests/s", &our_rates, (&disks.1.name(), &rival_rates), least, report)
+}
+
+/// Starts our server and its rival, and copies the heap to both.
+fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
+    let bytes = heap.len() as u64;
+    let (ours, rival) = (Host::start(&disks.0, bytes)?, Host::start(&disks.1, bytes)?);
     let image = clients::image(heap, bytes)?;
     for host in [&ours, &rival] {
         clients::copy_in(image.path(), host, 1)?;
     }
-    let (mut our_rates, mut rival_rates) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        rival_rates.push(clients::fio(&rival, job, bytes, seed)?);
-        our_rates.push(clients::fio(&ours, job, bytes, seed)?);
-    }
-    told(what, "requests/s", &our_rates, (&disks.1.name(), &rival_rates), least, report)
+    Ok((ours, rival))
 }
 
 /// The ratio of each turn's rates, and the rates.

@@ -22,6 +22,7 @@ use super::place::Place;
 use super::watch::{Peak, watch};
 use crate::Error;
 use crate::kernel::{KernelSwap, Rival};
+use crate::processor_time;
 use crate::undo::{Action, Undo};
 
 const REMEDY: &str =
@@ -98,7 +99,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let folder = place.folder()?;
     let stats = folder.path().join("stats");
-    let before = children_seconds()?;
+    let before = processor_time::of_children()?;
     let begun = Instant::now();
     let ((process, output, group), undo) =
         Undo::of(|| spawn(job, side, place, folder.path(), &stats))?;
@@ -116,7 +117,7 @@ pub(super) fn run(
         undone.map(|()| (ended, seconds, sum.unwrap_or_default(), watched.unwrap_or_default()))
     })?;
     let status = ended.ok().flatten().and_then(|status| status.exit_status());
-    let cpu = children_seconds()? - before;
+    let cpu = processor_time::of_children()? - before;
     let shown = (status == Some(0), sum.0, sum.1);
     let (peak, given_up) = watched;
     Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
@@ -191,19 +192,6 @@ fn summed(mut output: ChildStdout) -> (u64, u64) {
         length += read as u64;
     }
     (sum.finish(), length)
-}
-
-/// Processor time of the children of this process that have been waited for, and of theirs.
-fn children_seconds() -> Result<f64, Error> {
-    let path = Path::new("/proc/self/stat");
-    let text = fs::read_to_string(path).map_err(Error::file("read", path, "mount /proc"))?;
-    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    let (Some(user), Some(system)) = (ticks(13), ticks(14)) else {
-        let thing = path.display().to_string();
-        return Err(Error::Malformed { thing, text, expected: "52 fields" });
-    };
-    Ok((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 impl Stats {

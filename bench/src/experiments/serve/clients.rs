@@ -18,12 +18,48 @@ const SECONDS: u32 = 4;
 /// Rates, turn by turn.
 pub type Rates = [f64];
 
-/// What fio does.
+/// The order and direction of fio's requests.
 #[derive(Debug, Clone, Copy)]
 pub enum Job {
+    RandomWrite,
+    RandomRead,
+    RandomMixed,
     Write,
     Read,
-    Mixed,
+}
+
+/// The requests that fio makes.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    pub job: Job,
+    /// Bytes of a request.
+    pub request: u64,
+    /// Requests of a connection at a time.
+    pub depth: u32,
+    /// Connections, each with a part of the disk.
+    pub jobs: u32,
+}
+
+/// What a run of fio came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// Requests per second.
+    pub rate: f64,
+    /// Bytes read and written.
+    pub bytes: f64,
+}
+
+impl Job {
+    /// Returns fio's name for it.
+    fn name(self) -> &'static str {
+        match self {
+            Job::RandomWrite => "randwrite",
+            Job::RandomRead => "randread",
+            Job::RandomMixed => "randrw",
+            Job::Write => "write",
+            Job::Read => "read",
+        }
+    }
 }
 
 /// A file of the heap, over again until it has so many bytes.
@@ -40,38 +76,35 @@ pub fn image(heap: &[u8], bytes: u64) -> Result<NamedTempFile, Error> {
     made.map_err(Error::file("write", &std::env::temp_dir(), "make room there, or set TMPDIR"))
 }
 
-/// Requests per second.
-pub fn fio(host: &Host, job: Job, bytes: u64, seed: u64) -> Result<f64, Error> {
-    let kind = match job {
-        Job::Write => "randwrite",
-        Job::Read => "randread",
-        Job::Mixed => "randrw",
-    };
+/// Makes requests to a disk of `bytes` bytes for some seconds.
+pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Error> {
+    let Load { job, request, depth, jobs } = load;
+    let part = bytes / u64::from(jobs) / request * request;
     let mut command = Command::new("fio");
-    command.args(["--name=v", "--ioengine=nbd", "--bs=4k", "--iodepth=16", "--time_based"]);
+    command.args(["--name=v", "--ioengine=nbd", "--time_based", "--group_reporting"]);
     command.args([
         "--refill_buffers",
         "--buffer_compress_percentage=75",
         "--buffer_compress_chunk=4k",
     ]);
-    command.args([
-        "--output-format=json",
-        &format!("--runtime={SECONDS}"),
-        &format!("--rw={kind}"),
-    ]);
-    command.arg(format!("--size={}", bytes / 4096 * 4096)).arg(format!("--randseed={}", seed >> 1));
-    command.arg(format!("--uri={}", host.uri()));
-    let told = run("fio", "fio", &mut command)?;
-    // A line or two for people may stand before it.
-    let json = told.find('{').map_or("", |at| &told[at..]);
-    let job: Value = serde_json::from_str(json).unwrap_or_default();
-    let rate = |way: &str| job["jobs"][0][way]["iops"].as_f64();
-    rate("read").zip(rate("write")).map(|(read, write)| read + write).ok_or_else(|| {
-        Error::Malformed {
-            thing: "the report of fio".to_owned(),
-            text: told.chars().take(200).collect(),
-            expected: "JSON with the rates of a job",
-        }
+    command.args(["--output-format=json", &format!("--runtime={SECONDS}")]);
+    command.args([&format!("--rw={}", job.name()), &format!("--bs={request}")]);
+    command.args([&format!("--iodepth={depth}"), &format!("--numjobs={jobs}")]);
+    command.args([&format!("--size={part}"), &format!("--offset_increment={part}")]);
+    command.arg(format!("--randseed={}", seed >> 1)).arg(format!("--uri={}", host.uri()));
+    let output = run("fio", "fio", &mut command)?;
+    // Lines for people may precede the report.
+    let json = output.find('{').map_or("", |at| &output[at..]);
+    let report: Value = serde_json::from_str(json).unwrap_or_default();
+    let sum = |field: &str| {
+        let of = |way: &str| report["jobs"][0][way][field].as_f64();
+        of("read").zip(of("write")).map(|(read, write)| read + write)
+    };
+    let outcome = sum("iops").zip(sum("io_bytes")).map(|(rate, bytes)| Outcome { rate, bytes });
+    outcome.ok_or_else(|| Error::Malformed {
+        thing: "the report of fio".to_owned(),
+        text: output.chars().take(200).collect(),
+        expected: "JSON with the rates of a job",
     })
 }
 

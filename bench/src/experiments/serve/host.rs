@@ -17,6 +17,7 @@ use measure::page::PAGE_SIZE;
 
 use super::held::{Holds, Order, PoolKind};
 use crate::Error;
+use crate::processor_time;
 use crate::undo::{Action, Undo, apart};
 
 /// A server is there within this time.
@@ -157,6 +158,10 @@ impl Host {
         Ok((host, end))
     }
 
+    pub fn name(&self) -> String {
+        self.disk.name()
+    }
+
     pub fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
     }
@@ -173,6 +178,11 @@ impl Host {
         told.and_then(|_| {
             serde_json::from_str(&line).map_err(|error| failed(&self.disk, &error.to_string()))
         })
+    }
+
+    /// Returns the seconds of processor time that it has taken.
+    pub fn processor_time(&self) -> Result<f64, Error> {
+        processor_time::of_process(self.pid)
     }
 
     /// Bytes of its memory, resident or swapped.

@@ -90,7 +90,62 @@ fn the_table_says_what_it_gives() {
     assert!(ended.out.lines().all(|line| !line.ends_with(' ')), "{}", ended.out);
     // Noise has nothing in common: no codec gains by it, and the table says so.
     let ended = train(dir.path(), &["--size=1K", "-o", "out", "in/noise"]);
-    assert!(ended.out.contains("with lz4, lz4hc, zstd it does not pay"), "{ended:?}");
+    for algorithm in ["lz4", "lz4hc", "zstd"] {
+        let verdict = format!("with {algorithm} it does not pay: ");
+        assert!(ended.out.contains(&verdict), "{ended:?}");
+    }
+}
+
+/// A device with the dictionary, and one without, take what was said of them.
+#[test]
+fn devices_take_what_was_said() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("few", records(4, 1 << 20)), ("many", records(5, 24 << 20))]);
+    let mut verdicts = Vec::new();
+    for (input, block) in [("few", "4K"), ("many", "4K"), ("many", "64K")] {
+        let args = ["--size", "64K", "--block", block, "--json", "-o", "dict", input];
+        let ended = train(dir.path(), &args);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let json = ended.json();
+        let threads = std::thread::available_parallelism().unwrap().to_string();
+        for said in json["codecs"].as_array().unwrap() {
+            let memory = |side: &str| said[side]["memory"].as_u64().unwrap();
+            let taken = |more: &[&str]| {
+                let mut fill = Command::new(UZRAM);
+                fill.current_dir(dir.path()).args(["fill", "--json", "--threads", &threads]);
+                fill.args(["--algorithm", said["algorithm"].as_str().unwrap(), "--block", block]);
+                end(fill.args(more).arg(input)).json()["mem_total"].as_u64().unwrap()
+            };
+            let (without, with) = (taken(&[]), taken(&["--set", "algorithm_params=dict=dict"]));
+            for (taken, key) in [(without, "without"), (with, "with")] {
+                let off = memory(key).abs_diff(taken);
+                println!("{input} {block} {} {key}: {taken}, off {off}", said["algorithm"]);
+                // A small device has more than it needs: pages that are retained, and half full.
+                let most = taken / 20 + (128 << 10);
+                assert!(off < most, "{input} {block} {key}: {taken}\n{said}");
+            }
+            let (pays, all) = (with < without, json["data_bytes"].as_u64().unwrap());
+            assert!(with.abs_diff(without) > without / 100, "{with} is next to {without}: {said}");
+            assert_eq!(memory("with") < memory("without"), pays, "{with}: {said}");
+            let from = said["pays_from"].as_u64();
+            assert_eq!(from.is_some_and(|from| from < all), pays, "{said}");
+            verdicts.push(pays);
+        }
+    }
+    assert!(verdicts.contains(&true) && verdicts.contains(&false), "{verdicts:?}");
+}
+
+/// Records that have the names of fields in common, `bytes` bytes of them.
+fn records(nth: u64, bytes: usize) -> Vec<u8> {
+    let noise = noise(nth, bytes / 8);
+    let record = |four: &[u8]| {
+        let number = u32::from_le_bytes(four.try_into().unwrap());
+        format!("{{\"customer\": {}, \"state\": \"paid\", \"amount\": {number}}}\n", number % 9999)
+    };
+    let mut records: Vec<u8> =
+        noise.chunks_exact(4).flat_map(|four| record(four).into_bytes()).take(bytes).collect();
+    records.resize(bytes, b'.');
+    records
 }
 
 #[test]

@@ -11,7 +11,7 @@
 mod advice;
 mod args;
 mod candidate;
-mod forecast;
+pub(crate) mod forecast;
 mod idle;
 #[cfg(feature = "parquet")]
 mod parquet;

@@ -19,9 +19,6 @@ use zcomp::Dictionary;
 
 pub use args::TrainArgs;
 
-/// A dictionary that saves less is called useless.
-const WORTH_WHILE: f64 = 0.01;
-
 /// What was made, and what it gives.
 #[derive(Debug, Serialize)]
 struct Report {
@@ -33,6 +30,8 @@ struct Report {
     blocks_trained: usize,
     blocks_held_out: usize,
     skipped_files: u64,
+    /// Bytes of all files, in whole pages.
+    data_bytes: u64,
     codecs: Vec<Evaluation>,
 }
 
@@ -63,6 +62,7 @@ pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outco
         blocks_trained: samples.training.len() / args.block,
         blocks_held_out: samples.held_out.len() / args.block,
         skipped_files: skipped.count(SkipReason::Unreadable),
+        data_bytes: samples.bytes_of_all,
         codecs,
     };
     let text = if args.json { json(&report) } else { report.table() };
@@ -91,17 +91,9 @@ impl Report {
             "without", "with", "saved", "memory"
         )?;
         self.codecs.iter().try_for_each(|evaluation| row(out, evaluation))?;
-        writeln!(
-            out,
-            "\nMB/s of processor time; saved: less stored; memory: what a device holds for the \
-             dictionary"
-        )?;
-        let is_useless = |evaluation: &&Evaluation| evaluation.saved() < WORTH_WHILE;
-        let useless: Vec<_> = self.codecs.iter().filter(is_useless).map(|t| t.algorithm).collect();
-        match useless.is_empty() {
-            true => Ok(()),
-            false => writeln!(out, "with {} it does not pay", useless.join(", ")),
-        }
+        writeln!(out, "\nMB/s of processor time; saved: less stored; memory: for the dictionary")?;
+        writeln!(out, "\nmemory of a device with all {}:", human(self.data_bytes))?;
+        self.codecs.iter().try_for_each(|evaluation| verdict(out, evaluation))
     }
 }
 
@@ -110,6 +102,18 @@ fn row(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
     write!(out, "{algorithm:9}{level:>6}{:>8.3}{:>8.3}  ", without.ratio, with.ratio)?;
     write!(out, "{:>9.1}{:>8.1}  ", without.compress_mb_s, with.compress_mb_s)?;
     write!(out, "{:>9.1}{:>8.1}  ", without.decompress_mb_s, with.decompress_mb_s)?;
-    let memory = human(evaluation.dictionary_memory as i64);
-    writeln!(out, "{:>+6.1}% {memory:>10}", evaluation.saved() * 100.0)
+    let memory = human(evaluation.dictionary_memory);
+    let saved = 100.0 * (1.0 - with.stored as f64 / without.stored as f64);
+    writeln!(out, "{saved:>+6.1}% {memory:>10}")
+}
+
+fn verdict(out: &mut String, evaluation: &Evaluation) -> fmt::Result {
+    let Evaluation { algorithm, without, with, pays_from, .. } = evaluation;
+    let pays = if with.memory < without.memory { "pays" } else { "does not pay" };
+    let (before, after) = (human(without.memory), human(with.memory));
+    let from = pays_from.map_or_else(|| "never".to_owned(), human);
+    writeln!(
+        out,
+        "with {algorithm} it {pays}: {before} without, {after} with it; break-even: {from}"
+    )
 }

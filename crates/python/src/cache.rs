@@ -49,10 +49,10 @@ type Key = Py<PyAny>;
 /// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
 /// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
 ///
-/// `dictionary` is what small values are compressed with: True trains one with the first values,
-/// once there are enough, if that makes them smaller; bytes are a dictionary, as `train_dictionary`
-/// returns it; False is none. The training takes some 20 MB for a moment, within the limit if that
-/// is 64 MiB or more.
+/// `dictionary` is what small values are compressed with. True trains one with the values, once
+/// there are enough, and uses it if and when it saves more memory than it takes. Bytes are a
+/// dictionary, as `train_dictionary` returns it; False is none. The training takes up to 40 MB for
+/// a moment, within the limit if that is 64 MiB or more.
 ///
 /// `cache[key]` and `get` make a value the youngest; `peek`, `in` and the views do not. Iteration
 /// goes over the keys that there are when it begins, the oldest first. All calls may come from any

@@ -98,10 +98,10 @@ impl Cache {
         let mut offer = Some(Offer { key: key.clone(), key_bytes: 100, packed });
         loop {
             let probe = Wanted(key, self.compares_inside);
-            match self.kept.put(key.0, &probe, &verdicts, (value, &mut offer), out)? {
+            match self.kept.put(key.0, &probe, &verdicts, &mut offer, out)? {
                 Put::Done(None) | Put::There => return Ok(()),
-                Put::Done(Some(samples)) => {
-                    self.kept.learn(samples, out);
+                Put::Done(Some(due)) => {
+                    self.kept.learn(due, out);
                     return Ok(());
                 }
                 Put::Stale => offer.as_mut().unwrap().packed = self.kept.pack(value)?,
@@ -312,6 +312,47 @@ fn a_dictionary_is_trained_where_it_pays() {
     assert_eq!(cache.kept.figures().dictionary, 0);
 }
 
+/// Text of `len` bytes that has words in common with others.
+fn prose(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
+    let mut text = Vec::with_capacity(len + 16);
+    while text.len() < len {
+        // Few words are common, and many are rare.
+        let nth = (3000.0_f64.powf(rng.f64()) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let letters = nth.to_le_bytes().map(|byte| b'a' + byte % 20);
+        text.extend_from_slice(&letters[..2 + (nth >> 60) as usize % 7]);
+        text.push(b' ');
+    }
+    text.truncate(len);
+    text
+}
+
+/// Whatever the values' size: while they come, and when others take their places.
+#[test]
+fn a_trained_dictionary_never_takes_more_than_it_saves() {
+    const LIMIT: usize = 32 << 20;
+    for (len, mib) in [(100, 4), (500, 6), (2000, 10), (16 << 10, 30), (64 << 10, 30)] {
+        let mut rng = fastrand::Rng::with_seed(seed(14));
+        let [with, without] = [Training::Itself, Training::Without]
+            .map(|training| Cache::new(LIMIT, "zstd", training));
+        let count = (mib << 20) / len;
+        for nth in 0..count * 3 / 2 {
+            let (key, value) =
+                (Key(nth as u32 % count as u32, String::new()), prose(len, &mut rng));
+            assert!(with.put(&key, &value).1 && without.put(&key, &value).1);
+            if nth % (count / 40) == 0 || nth + 1 == count * 3 / 2 {
+                let [with, without] = [&with, &without].map(|cache| cache.kept.figures());
+                assert!(with.held <= without.held + LIMIT / 128, "{len}: {with:?}\n{without:?}");
+            }
+        }
+        with.kept.check();
+        let [with, without] = [with, without].map(|cache| cache.kept.figures());
+        assert_eq!((with.entries, with.evictions), (without.entries, 0));
+        println!("values of {len} bytes: {} of {}", with.held, without.held);
+        // Small values have little in common with themselves.
+        assert!(len > 2000 || with.held * 20 < without.held * 19, "{len}: {with:?}\n{without:?}");
+    }
+}
+
 #[test]
 fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut rng = fastrand::Rng::with_seed(seed(9));
@@ -400,7 +441,7 @@ fn a_child_has_a_copy() {
 #[test]
 fn packing_anew_lets_others_in() {
     let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
-    let plan = Plan { limit: 8 << 20, codec, level: Some(22), dictionary, wants_evicted: false };
+    let plan = Plan { limit: 16 << 20, codec, level: Some(12), dictionary, wants_evicted: false };
     let cache = Cache { kept: Kept::new(plan).unwrap(), compares_inside: true };
     let mut rng = fastrand::Rng::with_seed(seed(13));
     let mut documents = |len: usize| -> Vec<u8> {
@@ -421,7 +462,8 @@ fn packing_anew_lets_others_in() {
         // The last of these packs anew all that is kept.
         while cache.kept.figures().dictionary == 0 {
             nth += 1;
-            let (key, value) = (Key(nth, nth.to_string()), documents(8 << 10));
+            let (key, value) = (Key(nth, nth.to_string()), documents(1 << 10));
+            assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.figures());
             let before = count.load(Relaxed);
             assert!(cache.put(&key, &value).1);
             meanwhile = count.load(Relaxed) - before;
@@ -447,6 +489,7 @@ fn a_child_unpacks_with_a_coder_that_was_replaced() {
     let mut nth = 0;
     while cache.kept.figures().dictionary == 0 {
         nth += 1;
+        assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.figures());
         cache.put(&Key(nth, nth.to_string()), document(&mut rng).as_bytes());
     }
     while cache.remove_oldest().is_some() {}

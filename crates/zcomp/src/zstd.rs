@@ -15,7 +15,7 @@ use std::sync::Arc;
 use zstd_safe::zstd_sys::{
     self as sys, ZSTD_CCtx, ZSTD_CDict, ZSTD_DCtx, ZSTD_DDict, ZSTD_ErrorCode, ZSTD_ParamSwitch_e,
     ZSTD_cParameter, ZSTD_compressionParameters, ZSTD_dParameter, ZSTD_dictContentType_e,
-    ZSTD_dictLoadMethod_e, ZSTD_format_e,
+    ZSTD_dictLoadMethod_e, ZSTD_format_e, ZSTD_strategy,
 };
 
 use crate::codec::check_stream;
@@ -53,9 +53,13 @@ impl Codec for Zstd {
         // made.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
+            let of_encoder = match dictionary_bytes {
+                0 => cparams,
+                _ => beside_dictionary(cparams, block),
+            };
             (
                 cparams,
-                sys::ZSTD_estimateCCtxSize_usingCParams(cparams),
+                sys::ZSTD_estimateCCtxSize_usingCParams(of_encoder),
                 sys::ZSTD_estimateDCtxSize(),
             )
         };
@@ -73,6 +77,44 @@ impl Codec for Zstd {
             dictionary,
         }))
     }
+}
+
+/// Blocks from this size on may be compressed without the digest, as the library decides.
+const DIGEST_BYTES_MAX: usize = 128 << 10;
+
+/// Returns the largest block, in bytes, that is compressed with the tables of the digest as they
+/// are. For a larger one the library copies them to the context's own.
+fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
+    match strategy {
+        ZSTD_strategy::ZSTD_dfast => 16 << 10,
+        ZSTD_strategy::ZSTD_greedy
+        | ZSTD_strategy::ZSTD_lazy
+        | ZSTD_strategy::ZSTD_lazy2
+        | ZSTD_strategy::ZSTD_btlazy2
+        | ZSTD_strategy::ZSTD_btopt => 32 << 10,
+        _ => 8 << 10,
+    }
+}
+
+/// Returns parameters by which the size of an encoder is estimated that has a digest of `cparams`:
+/// the window holds a block alone, and so do its tables, unless those of the digest are copied to
+/// them. A table for matches of three bytes is as large as the whole window asks for. If the
+/// library needed more, it would refuse the first block.
+fn beside_dictionary(
+    cparams: ZSTD_compressionParameters,
+    block: usize,
+) -> ZSTD_compressionParameters {
+    if block >= DIGEST_BYTES_MAX {
+        return cparams;
+    }
+    // SAFETY: computes from its arguments, whatever they are.
+    let of_block = unsafe { sys::ZSTD_adjustCParams(cparams, block as u64, 0) };
+    let tables = match block <= attached_bytes_max(cparams.strategy) {
+        true => of_block,
+        false => cparams,
+    };
+    let window = if cparams.minMatch == 3 { cparams.windowLog } else { of_block.windowLog };
+    ZSTD_compressionParameters { windowLog: window, ..tables }
 }
 
 /// A dictionary as both contexts take it.

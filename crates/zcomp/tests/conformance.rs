@@ -508,6 +508,43 @@ fn dictionaries_of_all_sizes_work() {
     }
 }
 
+/// A context of zstd that was estimated too small would refuse its first block.
+#[test]
+fn a_stream_beside_a_dictionary_has_room_for_every_block() {
+    let (codec, seed) = (by_name("zstd").unwrap(), seed(24));
+    for (kind, dictionary) in dictionaries() {
+        let params = |level| Params { level: Some(level), dictionary: Some(dictionary.clone()) };
+        for level in levels(codec) {
+            for block in
+                [8 << 10, 16 << 10, 32 << 10, 128 << 10].into_iter().flat_map(|at| at - 1..=at + 1)
+            {
+                let prepared = codec.prepare(&params(level), block).unwrap();
+                let mut stream = prepared.stream_owned().unwrap();
+                for len in [block, 1, block / 2, block - 1, block] {
+                    let name = format!("{kind}, level {level}, {len} of {block} bytes");
+                    round_trip(&mut *stream, &text(len, seed), &name);
+                }
+            }
+        }
+    }
+}
+
+/// Tables that are the digest's are not the stream's too, as long as none are copied.
+#[test]
+fn a_stream_beside_a_dictionary_takes_little_more() {
+    let codec = by_name("zstd").unwrap();
+    for (kind, dictionary) in dictionaries() {
+        for (level, block) in [(-5, 4096), (1, 4096), (3, 4096), (3, 16_384), (9, 16_384)] {
+            let bytes = |dictionary| {
+                let params = Params { level: Some(level), dictionary };
+                codec.prepare(&params, block).unwrap().stream_bytes()
+            };
+            let (with, without) = (bytes(Some(dictionary.clone())), bytes(None));
+            assert!(with <= without * 5 / 4, "{kind}, {level}, {block}: {with}, {without}");
+        }
+    }
+}
+
 #[test]
 fn what_is_shared_is_counted_and_stays() {
     let seed = seed(23);

@@ -17,13 +17,15 @@ const SPARE: f64 = 1.25;
 pub(super) struct Advice {
     /// The memory that is saved, of the data's.
     pub(super) saved_bytes: u64,
-    /// `uzram run` with these options and a program gives it such memory; told of a process.
+    /// `uzram run` with these options and a program gives it such memory, for a process.
     pub(super) run: Option<Vec<String>>,
-    /// `uzram serve` with these options makes such a disk.
+    /// `uzram serve` with these options makes such a disk, for files. There is none for a process:
+    /// it would use the disk as swap, and swap on a served disk may deadlock.
     pub(super) serve: Vec<String>,
     /// What has to be done before.
     pub(super) before: Option<String>,
-    /// Lines of shell for the kernel's zram, whose blocks are pages; N is the device's number.
+    /// Lines of shell for the kernel's zram, whose blocks are pages; N is the device's number. For
+    /// a process it becomes swap.
     pub(super) kernel: Vec<String>,
 }
 
@@ -44,7 +46,12 @@ impl Advice {
         let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
         let codec = format!("--algorithm {} --level {}", row.algorithm, row.level);
         let block = format!("--block {}K", row.block_bytes >> 10);
-        let run = is_process.then(|| vec!["--limit SIZE".into(), codec.clone(), block.clone()]);
+        let saved_bytes = data.saturating_sub(row.memory_bytes);
+        let kernel = kernel(data, is_process, rows);
+        if is_process {
+            let run = Some(vec!["--limit SIZE".into(), codec, block]);
+            return Advice { saved_bytes, run, kernel, ..Advice::default() };
+        }
         let size = format!("--size {}M", mib(data as f64));
         let mut serve = vec![size, codec, block, format!("--mem-limit {limit}M")];
         let before = (row.dictionary_bytes > 0).then(|| {
@@ -55,13 +62,12 @@ impl Advice {
                 row.block_bytes >> 10
             )
         });
-        let saved_bytes = data.saturating_sub(row.memory_bytes);
-        Advice { saved_bytes, run, serve, before, kernel: kernel(data, rows) }
+        Advice { saved_bytes, run: None, serve, before, kernel }
     }
 
     /// Returns what is printed below the table.
     pub(super) fn text(&self) -> String {
-        if self.serve.is_empty() {
+        if self.run.is_none() && self.serve.is_empty() {
             return String::new();
         }
         let mut text = match self.saved_bytes {
@@ -70,13 +76,13 @@ impl Advice {
             bytes => format!("\nRecommended (*), which saves {}:\n", human(bytes)),
         };
         text.extend(self.before.iter().map(|line| format!("  {line}\n")));
-        if let Some(run) = &self.run {
-            text += &format!("  uzram run {} -- PROGRAM\n", run.join(" "));
-            text += "or, as a disk to swap to:\n";
-        }
-        text += &format!("  uzram serve {}\n", self.serve.join(" "));
+        let (command, used) = match &self.run {
+            Some(run) => (format!("run {} -- PROGRAM", run.join(" ")), "as swap on"),
+            None => (format!("serve {}", self.serve.join(" ")), "with"),
+        };
+        text += &format!("  uzram {command}\n");
         if !self.kernel.is_empty() {
-            text += "or, with the kernel's zram, as root:\n";
+            text += &format!("or, {used} the kernel's zram, as root:\n");
             text.extend(self.kernel.iter().map(|line| format!("  {line}\n")));
         }
         text
@@ -84,7 +90,7 @@ impl Advice {
 }
 
 /// Returns how the kernel's device is set up with the best candidate that it has too.
-fn kernel(data: u64, rows: &[Row]) -> Vec<String> {
+fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
     let is_the_kernels =
         |(_, row): &(usize, &Row)| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
     let theirs = rows.iter().enumerate().filter(is_the_kernels);
@@ -93,13 +99,15 @@ fn kernel(data: u64, rows: &[Row]) -> Vec<String> {
     };
     let (algorithm, level) = (row.algorithm, row.level);
     let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
-    vec![
+    let swap = "mkswap /dev/zram$N && swapon --priority 100 /dev/zram$N".to_owned();
+    let lines = [
         "modprobe zram; N=$(cat /sys/class/zram-control/hot_add)".to_owned(),
         format!("echo {algorithm} > /sys/block/zram$N/comp_algorithm"),
         format!("echo level={level} > /sys/block/zram$N/algorithm_params"),
         format!("echo {}M > /sys/block/zram$N/disksize", mib(data as f64)),
         format!("echo {limit}M > /sys/block/zram$N/mem_limit"),
-    ]
+    ];
+    lines.into_iter().chain(is_process.then_some(swap)).collect()
 }
 
 /// Returns the bytes in MiB, rounded up.
@@ -148,16 +156,22 @@ mod tests {
         assert!(serve.starts_with(options) && serve.ends_with("dict=FILE"), "{serve}");
         assert!(advice.before.as_ref().unwrap().contains("--size 9 --block 4K"), "{advice:?}");
         assert!(advice.kernel.contains(&"echo 250M > /sys/block/zram$N/mem_limit".to_owned()));
+        assert!(!advice.text().contains("swap"), "{}", advice.text());
         let none = Advice::new(1, false, Some(0), &rows[..1]);
         assert!(none.kernel.is_empty(), "none of pages was tried");
     }
 
     #[test]
     fn a_process_is_run_with_it_and_what_saves_nothing_does_not_pay() {
-        let advice = Advice::new(100 << 20, true, Some(0), &[row(30 << 20, 10.0, 16384, 0)]);
+        let rows = [row(30 << 20, 10.0, 16384, 0), row(40 << 20, 10.0, 4096, 0)];
+        let advice = Advice::new(100 << 20, true, Some(0), &rows);
         let run = "  uzram run --limit SIZE --algorithm zstd --level 3 --block 16K -- PROGRAM\n";
         assert!(advice.text().contains(run), "{}", advice.text());
         assert!(advice.text().contains("which saves 70.0 MiB"), "{}", advice.text());
+        // Swap on a disk that uzram serves may deadlock: it is the kernel's zram that is for swap.
+        assert!(advice.serve.is_empty() && !advice.text().contains("serve"), "{}", advice.text());
+        assert!(advice.text().contains("or, as swap on the kernel's zram, as root:\n"));
+        assert!(advice.kernel.iter().any(|line| line.contains("swapon")), "{:?}", advice.kernel);
         let advice = Advice::new(100 << 20, false, Some(0), &[row(102 << 20, 10.0, 4096, 0)]);
         assert!(advice.text().contains("does not pay"), "{}", advice.text());
         assert!(!advice.text().contains("Recommended"), "{}", advice.text());

@@ -8,7 +8,7 @@
 //! there will be; `bench analyze` compares it with devices that have all of the data.
 
 use super::candidate::Candidate;
-use super::sample::{CLUSTER_PAGES, Sample};
+use super::sample::Sample;
 use super::trial::Trial;
 use crate::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
@@ -51,49 +51,43 @@ pub(super) fn of(
     sample: &Sample,
 ) -> Forecast {
     let scale = sample.population as f64 / trial.pages as f64;
-    let order = (candidate.block / PAGE_SIZE).ilog2();
-    // There are classes for every block.
-    let classes = Geometry::Native { order }.table().map(|table| table.classes().to_vec());
-    let classes = classes.unwrap_or_default();
-    let mut counts = vec![0.0; classes.len()];
-    for (&len, &count) in &trial.objects {
-        let at = classes.partition_point(|class| class.capacity < len);
-        if let Some(of_class) = counts.get_mut(at) {
-            *of_class += count as f64 * scale;
-        }
-    }
-    let objects: f64 = counts.iter().sum();
-    let (mut pages, mut headers) = (0.0, objects * IN_HEADER);
-    for (shape, count) in opened(&classes, &counts) {
-        let zspages = count / shape.objects as f64;
-        pages += zspages * shape.pages as f64 + 0.5;
-        headers += (zspages + 0.5) * (ZSPAGE + shape.pages as f64 * ZSPAGE_PAGE);
-    }
-    let pool = pages * PAGE_SIZE as f64 * (1.0 + RETAINED);
+    let objects = trial.objects.iter().map(|(&len, &count)| (len, count as f64 * scale));
+    let (pool, headers) = stored(candidate.block, objects);
     let slots = sample.population as f64;
     let entries = match candidate.block {
         PAGE_SIZE => slots,
         block => slots / (block / PAGE_SIZE) as f64 + trial.same_filled as f64 * scale,
     };
     let grows = pool + headers + entries * ENTRY;
-    let memory = fixed(candidate, dictionary, trial, sample) + grows;
+    let (block, algorithm) = (candidate.block, candidate.kind.codec);
+    let params = Params { level: Some(candidate.kind.level), dictionary: dictionary.cloned() };
+    let empty = Config::new(sample.population * PAGE_SIZE as u64)
+        .and_then(|config| Device::new(Config { block, algorithm, params, ..config }));
+    let memory = empty.map_or(trial.empty, |device| device.mem_total()) as f64 + grows;
     Forecast { memory, error: error(trial, sample, grows), pool }
 }
 
-/// Returns the bytes that the device has without data, with a stream for each processor.
-fn fixed(
-    candidate: &Candidate,
-    dictionary: Option<&Dictionary>,
-    trial: &Trial,
-    sample: &Sample,
-) -> f64 {
-    let empty = Config::new(sample.population * PAGE_SIZE as u64).and_then(|config| {
-        let (block, algorithm) = (candidate.block, candidate.kind.codec);
-        let level = Some(candidate.kind.level);
-        let params = Params { level, dictionary: dictionary.cloned() };
-        Device::new(Config { block, algorithm, params, ..config })
-    });
-    empty.map_or(trial.empty, |device| device.mem_total()) as f64
+/// Returns the bytes of a pool's pages, and of what describes its zspages, with blocks of `block`
+/// bytes. Objects are given as lengths, and how many there are of each.
+pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
+    let order = (block / PAGE_SIZE).ilog2();
+    // There are classes for every block.
+    let classes = Geometry::Native { order }.table().map(|table| table.classes().to_vec());
+    let classes = classes.unwrap_or_default();
+    let mut counts = vec![0.0; classes.len()];
+    for (len, count) in objects {
+        let at = classes.partition_point(|class| class.capacity < len);
+        if let Some(of_class) = counts.get_mut(at) {
+            *of_class += count;
+        }
+    }
+    let (mut pages, mut headers) = (0.0, counts.iter().sum::<f64>() * IN_HEADER);
+    for (shape, count) in opened(&classes, &counts) {
+        let zspages = count / shape.objects as f64;
+        pages += zspages * shape.pages as f64 + 0.5;
+        headers += (zspages + 0.5) * (ZSPAGE + shape.pages as f64 * ZSPAGE_PAGE);
+    }
+    (pages * PAGE_SIZE as f64 * (1.0 + RETAINED), headers)
 }
 
 /// Returns the classes that are open, with their objects: the set for which rounding up and the
@@ -157,11 +151,6 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     }
     let rest = (sample.population * PAGE_SIZE as u64) as f64 * (1.0 - share);
     differing.max(rest * (UNSEEN / count).min(1.0))
-}
-
-/// Returns how many clusters there are in all.
-pub(super) fn clusters(sample: &Sample) -> u64 {
-    sample.population.div_ceil(CLUSTER_PAGES)
 }
 
 #[cfg(test)]

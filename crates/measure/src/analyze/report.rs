@@ -1,9 +1,8 @@
 //! What is told.
 
 use super::advice::{self, Advice};
-use super::forecast;
 use super::row::Row;
-use super::sample::Sample;
+use super::sample::{CLUSTER_PAGES, Sample};
 use crate::page::PAGE_SIZE;
 use serde::Serialize;
 
@@ -54,7 +53,7 @@ impl Report {
             data_bytes,
             sample_bytes: sample.bytes(),
             clusters: sample.clusters().count() as u64,
-            clusters_in_all: forecast::clusters(sample),
+            clusters_in_all: sample.population.div_ceil(CLUSTER_PAGES),
             clusters_unread: sample.unread,
             is_all: sample.is_all,
             advice: Advice::new(data_bytes, is_process, best, &rows),

@@ -12,8 +12,9 @@ const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 ///
 /// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly;
 /// same-filled blocks are left out), trains a dictionary with seven of eight, and tries it with
-/// every algorithm on the rest: often it does not pay. Then it writes the dictionary; an existing
-/// file is replaced when the new one is complete.
+/// every algorithm on the rest: often it does not pay. It pays if a device with all the files, and
+/// a stream for each processor, takes less memory with the dictionary than without. Then the
+/// command writes the dictionary; an existing file is replaced when the new one is complete.
 ///
 /// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which
 /// they reach the last 64 KiB. It helps only with blocks that resemble the files.

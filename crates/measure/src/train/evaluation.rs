@@ -1,13 +1,15 @@
 //! What a dictionary gives on blocks it was not trained with.
 
 use super::samples::Samples;
+use crate::analyze::forecast::stored;
 use crate::clock::{Clock, Stopwatch};
 use crate::codec::PackedBlocks;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use serde::Serialize;
-use zcomp::{Codec, Dictionary, Params, Prepared, Stream};
+use zcomp::{Codec, Dictionary, Params, Stream};
+use zram::{Config, Device};
 
 /// Each codec goes over the blocks so often, with and without in turns; the median counts.
 const PASSES: usize = 3;
@@ -19,8 +21,12 @@ pub(crate) struct Evaluation {
     pub(crate) level: i32,
     pub(crate) without: Figures,
     pub(crate) with: Figures,
-    /// Bytes that a device holds for the dictionary, once for all streams.
-    pub(crate) dictionary_memory: usize,
+    /// Bytes of memory that a device with a stream for each processor takes for the dictionary:
+    /// content, digests, and the larger contexts of its streams.
+    pub(crate) dictionary_memory: u64,
+    /// Bytes of data of the same kind from which a device takes less memory with the dictionary;
+    /// none if it never does.
+    pub(crate) pays_from: Option<u64>,
 }
 
 /// What the blocks come to, and how fast. Rates are in 10^6 bytes per second of processor time.
@@ -29,15 +35,21 @@ pub(crate) struct Figures {
     /// The sum of min(block, compressed length).
     pub(crate) stored: u64,
     pub(crate) ratio: f64,
+    /// Memory of a device with all the files, everything counted, and of an empty one.
+    pub(crate) memory: u64,
+    pub(crate) memory_empty: u64,
     pub(crate) compress_mb_s: f64,
     pub(crate) decompress_mb_s: f64,
 }
 
 impl Evaluation {
-    /// How much less is stored with the dictionary, of what is stored without it; below zero it is
-    /// more.
-    pub(crate) fn saved(&self) -> f64 {
-        1.0 - self.with.stored as f64 / self.without.stored as f64
+    fn new(codec: &dyn Codec, [without, with]: [Figures; 2], bytes: f64) -> Self {
+        let (algorithm, level) = (codec.name(), codec.default_level());
+        let dictionary_memory = with.memory_empty.saturating_sub(without.memory_empty);
+        let grown = |of: Figures| of.memory - of.memory_empty;
+        let saved = grown(without).checked_sub(grown(with)).filter(|saved| *saved > 0);
+        let pays_from = saved.map(|of: u64| (bytes * dictionary_memory as f64 / of as f64) as u64);
+        Evaluation { algorithm, level, without, with, dictionary_memory, pays_from }
     }
 }
 
@@ -51,11 +63,9 @@ pub(crate) fn run(
     let progress = Progress::new("trying", bytes as u64);
     let mut tried = Vec::new();
     for codec in zcomp::codecs() {
-        let plain = codec.prepare(&Params::default(), samples.block)?;
-        let params = Params { dictionary: Some(dictionary.clone()), ..Params::default() };
-        let with = codec.prepare(&params, samples.block)?;
-        let mut runs =
-            [CodecRun::new(*codec, &*plain, samples)?, CodecRun::new(*codec, &*with, samples)?];
+        let with = Params { dictionary: Some(dictionary.clone()), ..Params::default() };
+        let new = |params| CodecRun::new(*codec, params, samples);
+        let mut runs = [new(Params::default())?, new(with)?];
         for _ in 0..PASSES {
             for run in &mut runs {
                 interrupt.check()?;
@@ -63,14 +73,8 @@ pub(crate) fn run(
                 progress.advance(samples.held_out.len() as u64);
             }
         }
-        let [without, dictionary] = runs.map(CodecRun::figures);
-        tried.push(Evaluation {
-            algorithm: codec.name(),
-            level: codec.default_level(),
-            without,
-            with: dictionary,
-            dictionary_memory: with.bytes(),
-        });
+        let [without, with] = runs.map(CodecRun::figures);
+        tried.push(Evaluation::new(*codec, [without?, with?], samples.bytes_of_all as f64));
     }
     progress.finish();
     Ok(tried)
@@ -78,7 +82,8 @@ pub(crate) fn run(
 
 /// A codec going over the blocks that are held out.
 struct CodecRun<'a> {
-    codec: &'static str,
+    codec: &'static dyn Codec,
+    params: Params,
     stream: Box<dyn Stream>,
     samples: &'a Samples,
     packed: PackedBlocks,
@@ -89,17 +94,14 @@ struct CodecRun<'a> {
 }
 
 impl<'a> CodecRun<'a> {
-    /// Returns all memory it needs is made here, and touched.
-    fn new(
-        codec: &dyn Codec,
-        prepared: &dyn Prepared,
-        samples: &'a Samples,
-    ) -> Result<Self, zcomp::Error> {
+    /// Makes all memory that the run needs, and touches it.
+    fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
         // Two blocks are more than any codec makes of one, and hardly any gets longer at all.
         let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
         Ok(CodecRun {
-            codec: codec.name(),
-            stream: prepared.stream_owned()?,
+            codec,
+            stream: codec.prepare(&params, samples.block)?.stream_owned()?,
+            params,
             samples,
             packed: PackedBlocks::new(room, samples.held_out.len() / samples.block),
             back: vec![1; samples.held_out.len()],
@@ -126,25 +128,34 @@ impl<'a> CodecRun<'a> {
             true => Ok(()),
             false => Err(Error::Failed(format!(
                 "{} decompressed blocks to other bytes than it had compressed; please report it",
-                self.codec
+                self.codec.name()
             ))),
         }
     }
 
-    fn figures(self) -> Figures {
-        let Samples { block, held_out, .. } = self.samples;
-        let blocks = 0..held_out.len() / block;
-        let stored: usize = blocks.map(|nth| self.packed.stored_len(nth, *block)).sum();
+    fn figures(self) -> Result<Figures, Error> {
+        let Samples { block, training, held_out, taken, bytes_of_all } = self.samples;
+        let lens = (0..held_out.len() / block).map(|nth| self.packed.stored_len(nth, *block));
+        let stored_bytes = lens.clone().sum::<usize>();
+        let (block, algorithm, params) = (*block, self.codec, self.params);
+        let config = Config { block, algorithm, params, ..Config::new(*bytes_of_all)? };
+        let memory_empty = Device::new(config)?.mem_total();
+        // How many blocks of all files each of these stands for.
+        let sampled = (training.len() + held_out.len()) as f64 / (*taken as usize * block) as f64;
+        let scale = *bytes_of_all as f64 * sampled / held_out.len() as f64;
+        let (pages, headers) = stored(block, lens.map(|len| (len, scale)));
         let bytes = held_out.len() as f64;
         let mb_s = |mut passes: Vec<f64>| {
             passes.sort_unstable_by(f64::total_cmp);
             bytes / 1e6 / passes[PASSES / 2].max(1e-9)
         };
-        Figures {
-            stored: stored as u64,
-            ratio: bytes / stored as f64,
+        Ok(Figures {
+            stored: stored_bytes as u64,
+            ratio: bytes / stored_bytes as f64,
+            memory: memory_empty + (pages + headers) as u64,
+            memory_empty,
             compress_mb_s: mb_s(self.compressing),
             decompress_mb_s: mb_s(self.decompressing),
-        }
+        })
     }
 }

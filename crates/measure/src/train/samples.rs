@@ -17,13 +17,17 @@ const HELD_ONE_OF: usize = 8;
 const SEED: u64 = 1;
 
 /// Blocks, one after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Samples {
     /// Bytes of a block.
     pub(crate) block: usize,
     pub(crate) training: Vec<u8>,
     /// No part of `training`.
     pub(crate) held_out: Vec<u8>,
+    /// Blocks that were read, same-filled ones too.
+    pub(crate) taken: u32,
+    /// Bytes of all the data, of which those are a part.
+    pub(crate) bytes_of_all: u64,
 }
 
 impl Samples {
@@ -38,7 +42,8 @@ impl Samples {
         let count = source.plan.pages() / pages;
         let taken = count.min((SAMPLE_BYTES / block) as u32);
         let progress = Progress::new("reading", u64::from(taken) * block as u64);
-        let mut samples = Samples { block, training: Vec::new(), held_out: Vec::new() };
+        let bytes_of_all = u64::from(source.plan.pages()) * PAGE_SIZE as u64;
+        let mut samples = Samples { block, taken, bytes_of_all, ..Samples::default() };
         let mut hold_out = HeldOut { rng: fastrand::Rng::with_seed(SEED), left: 0, held: 0 };
         let (mut data, mut runs) = (vec![0; block], Vec::new());
         for nth in 0..taken {

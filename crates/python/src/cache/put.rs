@@ -104,11 +104,11 @@ impl Cache {
     ) -> Answer<bool> {
         let py = asked.key.py();
         loop {
-            match self.kept.put(asked.hash, asked, verdicts, (bytes, offer), out) {
+            match self.kept.put(asked.hash, asked, verdicts, offer, out) {
                 Ok(Put::Done(None)) => return Ok(true),
                 Ok(Put::There) => return Ok(false),
-                Ok(Put::Done(Some(samples))) => {
-                    py.detach(|| self.kept.learn(samples, out));
+                Ok(Put::Done(Some(due))) => {
+                    py.detach(|| self.kept.learn(due, out));
                     return Ok(true);
                 }
                 Ok(Put::Stale) => {

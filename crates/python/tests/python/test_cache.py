@@ -367,6 +367,19 @@ class Values(unittest.TestCase):
             (most, has), (fewer, has_not) = kept
             self.assertTrue(has and not has_not and most > fewer)
 
+    def test_a_dictionary_takes_no_memory_until_it_saves_more(self):
+        limit = 64 * MIB
+        with seeded(self) as rng:
+            words = ["%x" % rng.randrange(1 << 20) for _ in range(3000)]
+            caches = uzram.Cache(limit), uzram.Cache(limit, dictionary=False)
+            for n in range(1500):
+                value = " ".join(rng.choices(words, k=3000)).encode()[: 16 << 10]
+                for cache in caches:
+                    cache[n] = value
+                if n % 100 == 99:
+                    with_dictionary, without = (cache.stats() for cache in caches)
+                    self.assertLessEqual(with_dictionary.held, without.held + limit // 256, n)
+
     def test_what_cannot_be_is_refused(self):
         with self.assertRaisesRegex(ValueError, "takes [0-9]+ bytes or more"):
             uzram.Cache(1000)

@@ -9,6 +9,11 @@ use uzram::{Codec, Dictionary, Error, Params};
 /// Room beyond the piece that a codec is given, since zstd wants some bytes more than it writes.
 const SLACK: usize = 64;
 
+/// The most threads that compress or decompress at once with one coder.
+const LANES_MAX: usize = 4;
+/// Streams of a coder beyond the first take this part of the limit at most.
+const LANES_SHARE: usize = 128;
+
 /// How values are compressed.
 #[derive(Clone, Debug)]
 pub struct Method {
@@ -18,8 +23,8 @@ pub struct Method {
     pub level: Option<i32>,
     /// Most bytes of a piece.
     pub block: usize,
-    /// How many threads may compress or decompress at once.
-    pub lanes: usize,
+    /// The cache's limit in bytes.
+    pub limit: usize,
 }
 
 /// Which coder a piece was compressed with.
@@ -98,18 +103,14 @@ impl Coder {
         let dictionary_bytes = dictionary.as_ref().map_or(0, |content| content.bytes().len());
         let params = Params { level: method.level, dictionary };
         let prepared = method.codec.prepare(&params, method.block)?;
-        let lanes = (0..method.lanes).map(|_| Mutex::new(None)).collect();
+        let lanes = 1 + (method.limit / LANES_SHARE / prepared.stream_bytes()).min(LANES_MAX - 1);
+        let lanes = (0..lanes).map(|_| Mutex::new(None)).collect();
         Ok(Coder { form, block: method.block, prepared, lanes, dictionary_bytes })
     }
 
     /// Returns the bytes of memory that it may take: its streams, the dictionary and its digest.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
-    }
-
-    /// Returns the bytes of memory of a stream.
-    pub fn stream_bytes(&self) -> usize {
-        self.prepared.stream_bytes()
     }
 
     /// Returns the bytes of its dictionary, 0 without one.

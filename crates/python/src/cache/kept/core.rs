@@ -13,7 +13,7 @@ mod store;
 use super::coder::{Coder, Coders, Form, Packed, Piece};
 use super::new_pool::begun_bytes;
 use super::refusal::Refusal;
-use super::samples::Samples;
+use super::samples::Due;
 use super::slots::{Id, NONE, Slots};
 use super::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 use hashbrown::HashTable;
@@ -44,8 +44,10 @@ pub struct Core<K> {
     all_coders: Vec<Weak<Coder>>,
     /// Pieces that each coder has compressed.
     pieces_of: [u64; 2],
-    /// Samples, as long as there are not enough.
-    pub samples: Option<Samples>,
+    /// What is to be done for a dictionary of its own, once there are enough values.
+    pub due: Option<Due>,
+    /// Bytes of the values that are of one piece.
+    small_stored: usize,
     key_bytes: usize,
     figures: Figures,
     /// Whether values that have to make room are asked for.
@@ -79,7 +81,8 @@ impl<K> Core<K> {
             all_coders: vec![Arc::downgrade(&coder)],
             coders: [Some(coder), None],
             pieces_of: [0; 2],
-            samples: None,
+            due: None,
+            small_stored: 0,
             key_bytes: 0,
             figures: Figures::default(),
             wants_evicted: false,
@@ -141,7 +144,7 @@ impl<K> Core<K> {
     fn fixed_bytes(&self) -> usize {
         size_of::<Self>()
             + self.coders().map(|coder| coder.bytes()).sum::<usize>()
-            + self.samples.as_ref().map_or(0, Samples::memory)
+            + self.due.as_ref().map_or(0, Due::memory)
     }
 
     fn margin(&self) -> usize {

@@ -1,28 +1,50 @@
 //! A dictionary is trained, and what is kept is packed anew with it, a little at a time.
 
-use super::{Departed, Kept, Samples};
+use super::coder::{Coder, Form};
+use super::samples::{Due, Samples};
+use super::{Departed, Kept};
 use std::sync::Arc;
+use uzram::Dictionary;
 
 /// Bytes that are packed anew before the lock is released.
-const REPACKED_AT_ONCE: usize = 16 << 10;
+const AT_ONCE: usize = 16 << 10;
 
 impl<K: Send + 'static> Kept<K> {
-    /// Trains a dictionary with the samples that [`put`](Self::put) handed out, and packs all
-    /// values anew if it pays.
-    pub fn learn(&self, samples: Samples, out: &mut Departed<K>) {
-        let Some(plain) = self.core.lock().coder() else { return };
-        // A cache goes on without a dictionary where there is nothing to learn.
-        let coder = samples.learn(&self.method, &plain).ok().flatten();
-        drop(samples);
-        let adopted = |coder| self.core.lock().adopt(Arc::new(coder), out);
-        if !coder.is_some_and(adopted) {
+    /// Does what [`put`](Self::put) found to be due.
+    pub fn learn(&self, due: Due, out: &mut Departed<K>) {
+        if let Some(dictionary) = due.dictionary {
+            return self.pack_with(dictionary, out);
+        }
+        // A cache continues without a dictionary if there is nothing to learn.
+        let trained = self.train();
+        self.core.lock().due = trained;
+    }
+
+    fn train(&self) -> Option<Due> {
+        let first = self.core.lock().coder()?;
+        let (mut samples, mut next) = (Samples::default(), Some(0));
+        while let Some(from) = next {
+            let values;
+            (values, next) = self.core.lock().small_values(from);
+            values.into_iter().try_for_each(|value| samples.add(value)).ok()?;
+        }
+        samples.learn(&self.method, &first).ok()?
+    }
+
+    fn pack_with(&self, dictionary: Dictionary, out: &mut Departed<K>) {
+        let Ok(coder) = Coder::new(&self.method, Some(dictionary), Form::Trained) else { return };
+        if !self.core.lock().adopt(Arc::new(coder), out) {
             return;
         }
-        let mut next = Some(0);
-        while let Some(from) = next {
-            // What was not packed anew can be read all the same.
-            next = self.core.lock().repack(from, REPACKED_AT_ONCE).unwrap_or(None);
+        // A piece that finds no room may find it in a second pass, as others got smaller.
+        for _ in 0..2 {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                // What was not packed anew can be read all the same.
+                next = self.core.lock().repack(from, AT_ONCE).unwrap_or(None);
+            }
         }
         self.core.lock().repacks = false;
+        while self.core.lock().shrink_pool() {}
     }
 }

@@ -20,7 +20,7 @@ mod terms;
 pub use self::coder::{Coder, Method, Packed};
 pub use self::plan::{NoCache, Plan, Training};
 pub use self::refusal::Refusal;
-pub use self::samples::Samples;
+pub use self::samples::Due;
 pub use self::slots::Id;
 pub use self::terms::{Copied, Departed, Figures, Found, Offer, Probe, Verdicts};
 
@@ -31,10 +31,6 @@ use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
 
-/// Streams beyond the first take this part of the limit at most, ...
-const LANES_SHARE: usize = 128;
-/// ... and there are so many in all.
-const LANES_MAX: usize = 4;
 /// What an empty cache must have left for values, in bytes.
 const ROOM_MIN: usize = 64 << 10;
 /// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
@@ -43,8 +39,8 @@ const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 /// What came of an offer.
 #[derive(Debug)]
 pub enum Put<K> {
-    /// It is kept; samples, if there are enough by now to [`learn`](Kept::learn) from.
-    Done(Option<Samples>),
+    /// It is kept; what is due for a dictionary, for [`learn`](Kept::learn).
+    Done(Option<Due>),
     /// There is another, which it does not replace.
     There,
     /// It was packed with a coder that has been replaced: pack it anew.
@@ -84,12 +80,10 @@ impl<K: Send + 'static> Kept<K> {
             Training::Without => (None, false),
         };
         let block = pool.largest().min(uzram::page_size() << order);
-        let mut method = Method { codec, level, block, lanes: 1 };
-        let coder = Coder::new(&method, given.clone(), Form::First)?;
-        method.lanes += (limit / LANES_SHARE / coder.stream_bytes()).min(LANES_MAX - 1);
+        let method = Method { codec, level, block, limit };
         let coder = Arc::new(Coder::new(&method, given, Form::First)?);
         let mut core = Core::new((pool, order), coder, limit)?;
-        core.samples = trains.then(|| Samples::new(limit));
+        core.due = trains.then(|| Due::training(limit));
         core.wants_evicted = wants_evicted;
         let least = core.empty_bytes() + ROOM_MIN;
         if limit < least {
@@ -116,7 +110,7 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Keeps a value as the youngest; `value` is what it is before it was packed.
+    /// Keeps a value as the youngest.
     ///
     /// # Errors
     /// It is not kept, and the one in its place stays.
@@ -125,7 +119,7 @@ impl<K: Send + 'static> Kept<K> {
         hash: u32,
         probe: &dyn Probe<K>,
         verdicts: &Verdicts,
-        (value, offer): (&[u8], &mut Option<Offer<K>>),
+        offer: &mut Option<Offer<K>>,
         out: &mut Departed<K>,
     ) -> Result<Put<K>, Refusal> {
         let mut core = self.core.lock();
@@ -139,9 +133,9 @@ impl<K: Send + 'static> Kept<K> {
             Found::Ask(unknown) => return Ok(Put::Ask(unknown)),
         };
         let put = core.put(hash, old, offer, out);
-        let samples = put.is_ok().then(|| core.sample(value, out)).flatten();
+        let due = put.is_ok().then(|| core.take_due()).flatten();
         core.tend(out);
-        put.map(|()| Put::Done(samples))
+        put.map(|()| Put::Done(due))
     }
 
     /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts

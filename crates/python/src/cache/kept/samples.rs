@@ -1,88 +1,101 @@
-//! The first values, as samples to train a dictionary with, and whether that pays.
+//! Small values that are kept, as samples to train a dictionary with, and from how much data on the
+//! dictionary pays.
 
-use super::coder::{Coder, Form, Method};
+use super::coder::{Coder, Form, Method, Packed};
 use super::refusal::Refusal;
-use std::sync::Arc;
 use uzram::Dictionary;
 
 /// Most bytes of a value that are a sample: dictionaries are for what is small.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
 /// Bytes of samples for each of the dictionary: with fewer it gets worse, with more hardly better.
 const BYTES_OF_SAMPLES: usize = 100;
-/// The largest dictionary, and the smallest.
-const DICTIONARY_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=128 << 10;
 /// A dictionary takes this part of the limit at most, ...
 const DICTIONARY_SHARE: usize = 1024;
 /// ... and the samples this one.
 const SAMPLES_SHARE: usize = 8;
-/// One of so many samples is not trained with, but tried.
+/// One of this number of values is not trained with, but tried.
 const TRIED_OF: usize = 8;
-/// A dictionary pays if what it makes smaller is less than so many hundredths of what it was.
-const PAYS_PERCENT: usize = 95;
+/// A dictionary that saves no more than this percentage of the tried values' bytes is dropped.
+const SAVED_LEAST: usize = 5;
+/// A dictionary is used once it saves this percentage of the memory that it takes.
+const SAVES_PERCENT: usize = 150;
+
+/// Returns the bytes of a dictionary in a cache with this limit.
+fn dictionary_bytes(limit: usize) -> usize {
+    (limit / DICTIONARY_SHARE).clamp(1 << 10, 128 << 10)
+}
+
+/// Returns the length of a value if it is of one piece, of `block` bytes at most, else 0.
+pub fn small_len(len: usize, block: usize) -> usize {
+    if len <= block { len } else { 0 }
+}
 
 /// Copies of values.
 #[derive(Debug, Default)]
 pub struct Samples {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
-    wanted: usize,
-    dictionary_bytes: usize,
+    tried: Vec<Packed>,
+}
+
+/// What is to be done for a dictionary, once there are enough small values.
+#[derive(Debug)]
+pub struct Due {
+    /// The least bytes of them.
+    pub from: usize,
+    /// What is used then; without it, a dictionary is trained.
+    pub dictionary: Option<Dictionary>,
+}
+
+impl Due {
+    /// Returns the training of a dictionary for a cache with this limit.
+    pub fn training(limit: usize) -> Self {
+        let from = (BYTES_OF_SAMPLES * dictionary_bytes(limit)).min(limit / SAMPLES_SHARE);
+        Due { from, dictionary: None }
+    }
+
+    /// Returns the bytes of memory that are taken until it is done.
+    pub fn memory(&self) -> usize {
+        self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len())
+    }
 }
 
 impl Samples {
-    /// Returns none, of as many as are wanted in a cache with this limit in bytes.
-    pub fn new(limit: usize) -> Self {
-        let (least, most) = DICTIONARY_BYTES.into_inner();
-        let dictionary_bytes = (limit / DICTIONARY_SHARE).clamp(least, most);
-        let wanted = (BYTES_OF_SAMPLES * dictionary_bytes).min(limit / SAMPLES_SHARE);
-        Samples { wanted, dictionary_bytes, ..Samples::default() }
-    }
-
-    /// Returns the bytes of memory they take.
-    pub fn memory(&self) -> usize {
-        self.bytes.capacity() + self.lengths.capacity() * size_of::<usize>()
-    }
-
-    /// Returns how many bytes more they take for a moment when a value is added.
-    pub fn growth(&self, value: &[u8]) -> usize {
-        let grown =
-            |len: usize, capacity: usize| if len > capacity { 2 * len.max(capacity) } else { 0 };
-        let bytes = self.bytes.len() + value.len().min(SAMPLE_BYTES_MAX);
-        let lengths = grown(self.lengths.len() + 1, self.lengths.capacity().max(2));
-        grown(bytes, self.bytes.capacity()) + lengths * size_of::<usize>()
-    }
-
-    /// Adds a value, and returns whether there are enough.
-    pub fn add(&mut self, value: &[u8]) -> bool {
-        let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];
-        let has_room = self.bytes.try_reserve(sample.len()).is_ok();
-        if !sample.is_empty() && has_room && self.lengths.try_reserve(1).is_ok() {
-            self.bytes.extend_from_slice(sample);
-            self.lengths.push(sample.len());
+    /// Adds a value.
+    ///
+    /// # Errors
+    /// The value is damaged.
+    pub fn add(&mut self, packed: Packed) -> Result<(), Refusal> {
+        if self.lengths.len() / (TRIED_OF - 1) > self.tried.len() {
+            self.tried.push(packed);
+            return Ok(());
         }
-        self.bytes.len() >= self.wanted
+        let value = packed.value()?;
+        let sample = &value[..value.len().min(SAMPLE_BYTES_MAX)];
+        self.bytes.extend_from_slice(sample);
+        self.lengths.push(sample.len());
+        Ok(())
     }
 
-    /// Returns a coder with a dictionary that was trained with the samples, if it pays.
+    /// Returns a dictionary that was trained with the samples, and from when on it is used, unless
+    /// it saves next to nothing.
     ///
     /// # Errors
     /// Nothing could be learned from the samples, or there is no memory.
-    pub fn learn(&self, method: &Method, plain: &Arc<Coder>) -> Result<Option<Coder>, Refusal> {
-        let tried_from = self.lengths.len() - self.lengths.len() / TRIED_OF;
-        let (lengths, tried) = self.lengths.split_at(tried_from);
-        let trained_bytes = lengths.iter().sum();
-        let (bytes, mut rest) = self.bytes.split_at(trained_bytes);
-        let dictionary: Dictionary =
-            uzram::zcomp::train_lengths(bytes, lengths, self.dictionary_bytes)
-                .map_err(uzram::Error::from)?;
-        let coder = Coder::new(method, Some(dictionary), Form::Trained)?;
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for &len in tried {
-            let (sample, others) = rest.split_at(len);
-            rest = others;
-            plain.pack_block(&sample[..len.min(method.block)], &mut before)?;
-            coder.pack_block(&sample[..len.min(method.block)], &mut after)?;
+    pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Refusal> {
+        let size = dictionary_bytes(method.limit);
+        let dictionary = uzram::zcomp::train_lengths(&self.bytes, &self.lengths, size)
+            .map_err(uzram::Error::from)?;
+        let coder = Coder::new(method, Some(dictionary.clone()), Form::Trained)?;
+        let (mut stored, mut before, mut after) = (0, 0, Vec::new());
+        for packed in &self.tried {
+            (stored, before) = (stored + packed.len, before + packed.bytes.len());
+            coder.pack_block(&packed.value()?, &mut after)?;
         }
-        Ok((after.len() * 100 < before.len() * PAYS_PERCENT).then_some(coder))
+        let saved = before.saturating_sub(after.len());
+        // Once all is packed with the new coder, the first one is dropped.
+        let taken = coder.bytes().saturating_sub(first.bytes()) * SAVES_PERCENT / 100;
+        let due = Due { from: taken * stored / saved.max(1), dictionary: Some(dictionary) };
+        Ok((saved * 100 > before * SAVED_LEAST).then_some(due))
     }
 }

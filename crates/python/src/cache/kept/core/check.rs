@@ -1,6 +1,7 @@
 //! Whether the parts agree.
 
 use super::super::coder::Form;
+use super::super::samples::small_len;
 use super::{Core, spread};
 
 impl<K> Core<K> {
@@ -9,7 +10,7 @@ impl<K> Core<K> {
         self.slots.check();
         self.pool.check();
         let (mut stored, mut compressed, mut key_bytes, mut values) = (0, 0, 0, 0);
-        let mut pieces_of = [0; 2];
+        let (mut pieces_of, mut small) = ([0; 2], 0);
         for first in self.slots.by_age() {
             let slot = self.slots.get(first);
             let found = self.table.find(spread(slot.hash), |&index| index == first);
@@ -24,6 +25,7 @@ impl<K> Core<K> {
                 assert_eq!(self.slots.get(piece).len as usize, left.min(self.block));
             }
             stored += u64::from(slot.len);
+            small += small_len(slot.len as usize, self.block);
             compressed += packed.bytes.len() as u64;
             key_bytes += slot.key_bytes as usize;
             values += 1;
@@ -35,6 +37,7 @@ impl<K> Core<K> {
         let figures = &self.figures;
         assert_eq!((stored, compressed), (figures.stored, figures.compressed));
         assert_eq!((key_bytes, pieces_of), (self.key_bytes, self.pieces_of));
+        assert_eq!(small, self.small_stored);
         assert!(self.coders.iter().zip(pieces_of).all(|(coder, n)| coder.is_some() || n == 0));
         assert!(self.held() <= self.limit, "{} of {} bytes", self.held(), self.limit);
     }

@@ -1,6 +1,7 @@
 //! Values are removed, asked to or to make room.
 
 use super::super::coder::Form;
+use super::super::samples::small_len;
 use super::super::slots::NONE;
 use super::{Core, Departed, spread};
 use uzram::zsmalloc::Content;
@@ -20,7 +21,9 @@ impl<K> Core<K> {
 
     /// Frees the pieces of a value that is neither in the table nor in the order.
     pub(super) fn free(&mut self, first: u32) -> Option<K> {
-        self.figures.stored -= u64::from(self.slots.get(first).len);
+        let len = self.slots.get(first).len;
+        self.figures.stored -= u64::from(len);
+        self.small_stored -= small_len(len as usize, self.block);
         let (mut piece, mut key) = (first, None);
         while piece != NONE {
             self.free_piece(piece);

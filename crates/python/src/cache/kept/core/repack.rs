@@ -1,23 +1,33 @@
 //! Samples are gathered, and what is kept is packed anew with the dictionary trained from them.
 
-use super::super::coder::{Coder, Form};
+use super::super::coder::{Coder, Form, Packed};
 use super::super::refusal::Refusal;
-use super::super::samples::Samples;
+use super::super::samples::{Due, small_len};
 use super::super::slots::Use;
 use super::{Core, Departed};
 use std::sync::Arc;
 use uzram::zsmalloc::Content;
 
+/// Slots whose values are copied before the lock is released.
+const COPIED_AT_ONCE: u32 = 16;
+
 impl<K> Core<K> {
-    /// Adds the youngest value to the samples, if there is room, and returns them once there are
-    /// enough.
-    pub fn sample(&mut self, value: &[u8], out: &mut Departed<K>) -> Option<Samples> {
-        let growth = self.samples.as_ref()?.growth(value);
-        if !self.make_room(growth, &mut self.slots.youngest(), out) {
-            return None;
-        }
-        let is_full = self.samples.as_mut()?.add(value);
-        if is_full { self.samples.take() } else { None }
+    /// Returns what is due for a dictionary, to be done once the lock is released.
+    pub fn take_due(&mut self) -> Option<Due> {
+        let small = self.small_stored;
+        self.due.take_if(|due| small >= due.from)
+    }
+
+    /// Returns copies of values of one piece, from slot `from` on, and the slot to continue with,
+    /// if there are more. A value that there is no memory for is left out.
+    pub fn small_values(&self, from: u32) -> (Vec<Packed>, Option<u32>) {
+        let to = from.saturating_add(COPIED_AT_ONCE).min(self.slots.count());
+        let is_small = |&index: &u32| {
+            let slot = self.slots.get(index);
+            slot.used_as == Use::First && small_len(slot.len as usize, self.block) > 0
+        };
+        let values = (from..to).filter(is_small).flat_map(|index| self.packed(index)).collect();
+        (values, (to < self.slots.count()).then_some(to))
     }
 
     /// Takes a coder that was trained, for all values from now on, if there is room for it.
@@ -80,8 +90,8 @@ impl<K> Core<K> {
         }
         let mut bytes = Vec::new();
         let new = trained.pack_block(&block, &mut bytes)?;
-        // What came out longer, or finds no room, stays as it is, and the first coder with it.
-        if new == Form::Raw || bytes.len() > old || entry.store(&bytes, new as u8).is_err() {
+        // What finds no room stays as it is, and the first coder with it.
+        if new == form || entry.store(&bytes, new as u8).is_err() {
             return Ok(());
         }
         self.count_piece(old, form, false);

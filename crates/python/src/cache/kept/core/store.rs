@@ -1,6 +1,7 @@
 //! The pieces of a value are stored, and others make room for them.
 
 use super::super::coder::{Form, Packed};
+use super::super::samples::small_len;
 use super::super::slots::{NONE, Use};
 use super::{Core, Departed, Refusal, spread};
 
@@ -49,9 +50,11 @@ impl<K> Core<K> {
                 self.give_up(first);
                 return Err(refusal);
             }
+            self.count_piece(bytes.len(), piece.form, true);
         }
         self.slots.get_mut(first).len = packed.len as u32;
         self.figures.stored += packed.len as u64;
+        self.small_stored += small_len(packed.len, self.block);
         Ok(first)
     }
 
@@ -77,10 +80,7 @@ impl<K> Core<K> {
             self.limit_pages(key_bytes as usize);
             let stored = self.pool.lock(slot)?.store(bytes, form as u8);
             match stored {
-                Ok(_) => {
-                    self.count_piece(bytes.len(), form, true);
-                    return Ok(());
-                }
+                Ok(_) => return Ok(()),
                 Err(error) if error.is_limit() => {
                     self.refusals = self.refusals.wrapping_add(1);
                     if self.slots.is_sparse() {
@@ -108,6 +108,12 @@ impl<K> Core<K> {
     fn compact(&self) -> bool {
         let bytes = self.pool.pages().used() * uzram::page_size();
         self.pool.freeable() > bytes / FREEABLE_SHARE && self.pool.shrink(SHRINK_BYTES) > 0
+    }
+
+    /// Gives back some of what objects left that were stored again elsewhere, and returns whether
+    /// there was anything.
+    pub fn shrink_pool(&self) -> bool {
+        self.pool.shrink(SHRINK_BYTES) > 0
     }
 
     /// Makes room for slots, and for the table to grow, or for a place in it.

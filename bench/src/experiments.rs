@@ -15,6 +15,7 @@ pub mod python;
 mod removal;
 mod rivals;
 pub mod run;
+mod runs;
 pub mod serve;
 pub mod slab;
 mod sparse;
@@ -54,6 +55,8 @@ pub enum Experiment {
     /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on
     /// two.
     Throughput,
+    /// Pages of noise and runs: times to decompress them by lz4, and the slowest kind over the fastest.
+    Runs,
     /// What a slot of our device costs beside its data.
     Table,
     /// A device of 16 TiB that holds a gibibyte, page by page, anywhere.
@@ -166,6 +169,7 @@ impl Experiment {
             Experiment::Churn => churn::run,
             Experiment::Malloc => malloc::run,
             Experiment::Throughput => throughput::run,
+            Experiment::Runs => runs::run,
             Experiment::Table => table::run,
             Experiment::Sparse => sparse::run,
             Experiment::Zram => zram,

@@ -263,3 +263,12 @@ fn run_overhead() {
         assert!(value(&figures, &format!("{name}, with room: wall clock over alone")) > 0.0);
     }
 }
+
+/// The order of the kinds' times is the machine's; that all are there is not.
+#[test]
+fn runs() {
+    let figures = figures("runs", "4M", "1");
+    assert_eq!(figures.len(), 6);
+    assert!(figures.iter().all(|figure| figure["rival_value"].as_f64().unwrap() > 0.0));
+    assert!(value(&figures, "slowest kind over fastest") >= 1.0);
+}

@@ -8,6 +8,11 @@
 //! [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
+mod runs;
+mod tail;
+#[cfg(test)]
+mod tests;
+
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,6 +23,7 @@ use crate::codec::{BLOCK_BYTES_MAX, check_stream};
 use crate::memory::{Region, bytes_for};
 use crate::names;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
+use tail::Tail;
 
 /// LZ4_ACCELERATION_MAX of the library, which silently takes this for anything above.
 const ACCELERATION_MAX: i32 = 65_537;
@@ -88,6 +94,14 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
+/// The room for blocks that end in a long match. Larger ones than the kernel's largest do without.
+const ROOM_BYTES_MAX: usize = 64 << 10;
+
+/// Returns the bytes of a stream's room for a compressed block.
+fn room_bytes(block: usize) -> usize {
+    block.min(ROOM_BYTES_MAX)
+}
+
 /// The codecs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lz4 {
@@ -153,7 +167,7 @@ impl Codec for Lz4 {
         let level = params.level_of(self.default_level());
         let digested = |content| Lz4Dictionary::new(*self, level, content).map(Arc::new);
         let dictionary = params.dictionary.as_ref().map(digested).transpose()?;
-        let stream_bytes = bytes_for(&[self.state_bytes()])?;
+        let stream_bytes = bytes_for(&[self.state_bytes(), room_bytes(block)])?;
         Ok(Box::new(PreparedLz4 { codec: *self, level, block, stream_bytes, dictionary }))
     }
 }
@@ -229,6 +243,12 @@ impl Prepared for PreparedLz4 {
     }
 
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error> {
+        Ok(Box::new(self.lz4_stream(memory)?))
+    }
+}
+
+impl PreparedLz4 {
+    fn lz4_stream<'m>(&self, memory: Memory<'m>) -> Result<Lz4Stream<'m>, Error> {
         let PreparedLz4 { codec, level, block, .. } = *self;
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
         let state = match codec {
@@ -236,12 +256,13 @@ impl Prepared for PreparedLz4 {
             Lz4::Fast => region.take(codec.state_bytes()).cast(),
             Lz4::High => codec.state(&mut region),
         };
+        let room = NonNull::slice_from_raw_parts(region.take(room_bytes(block)), room_bytes(block));
         let dictionary = self.dictionary.clone();
-        Ok(Box::new(Lz4Stream { codec, level, block, state, dictionary, _region: region }))
+        Ok(Lz4Stream { codec, level, block, state, room, dictionary, _region: region })
     }
 }
 
-/// A stream; decompression needs no state.
+/// A stream; decompression needs its room alone.
 struct Lz4Stream<'m> {
     codec: Lz4,
     level: c_int,
@@ -249,12 +270,14 @@ struct Lz4Stream<'m> {
     block: usize,
     /// `state_bytes` bytes in the region, on a line; that of lz4hc was made by `Lz4::state`.
     state: NonNull<c_void>,
+    /// `room_bytes` bytes in the region.
+    room: NonNull<[u8]>,
     dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which may be sent, as may the dictionary; the library keeps
-// nothing per thread.
+// SAFETY: state and room lie in the region, which may be sent, as may the dictionary; the library
+// keeps nothing per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
 /// BLOCK_BYTES_MAX is a C integer, and so is every length up to it.
@@ -269,6 +292,30 @@ impl Stream for Lz4Stream<'_> {
             // A token that says so. The library would look below the slice's address, which is 1.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
+        let length = self.encode(src, dst);
+        if let Some(block) = length.and_then(|length| dst.get_mut(..length))
+            && runs::has_slow_run(src, block)
+        {
+            runs::shorten_offsets(src, block);
+        }
+        Ok(length)
+    }
+
+    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+        let is_done = Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, dst));
+        // Less than zero: damaged. Less than `dst`: it belongs to a shorter block.
+        if is_done || self.decode(src, dst) == Some(dst.len()) {
+            return Ok(());
+        }
+        let (codec, compressed, expected) = (self.codec.name(), src.len(), dst.len());
+        Err(Error::Corrupt { codec, compressed, expected })
+    }
+}
+
+impl Lz4Stream<'_> {
+    /// Compresses a block that is neither empty nor too long by the library. Returns the length, or
+    /// `None` if there is not enough room.
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
@@ -299,27 +346,36 @@ impl Stream for Lz4Stream<'_> {
         };
         // Never negative, and 0 only for what does not fit; from lz4hc's level 10 on, also if there
         // are no 64 KiB to be had from malloc.
-        Ok((written > 0).then_some(written as usize))
+        (written > 0).then_some(written as usize)
     }
 
-    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
-        let (compressed, expected) = (src.len(), dst.len());
-        if let (Ok(bytes), Ok(room)) = (c_int::try_from(compressed), c_int::try_from(expected)) {
-            let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
-            // SAFETY: all are slices, told with their lengths.
-            let written = unsafe {
-                match self.dictionary.as_deref().map(Lz4Dictionary::window) {
-                    None => LZ4_decompress_safe(from, to, bytes, room),
-                    Some((window, window_bytes)) => {
-                        LZ4_decompress_safe_usingDict(from, to, bytes, room, window, window_bytes)
-                    }
+    /// Decompresses a block by the library. Returns the length of what it wrote.
+    fn decode(&self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+        let bytes = c_int::try_from(src.len()).ok()?;
+        let room = c_int::try_from(dst.len()).ok()?;
+        let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        // SAFETY: all are slices, told with their lengths.
+        let written = unsafe {
+            match self.dictionary.as_deref().map(Lz4Dictionary::window) {
+                None => LZ4_decompress_safe(from, to, bytes, room),
+                Some((window, window_bytes)) => {
+                    LZ4_decompress_safe_usingDict(from, to, bytes, room, window, window_bytes)
                 }
-            };
-            // Less than zero: damaged. Less than `dst`: it belongs to a shorter block.
-            if written == room {
-                return Ok(());
             }
+        };
+        usize::try_from(written).ok()
+    }
+
+    /// Decompresses the block that `tail` belongs to. Returns false if it is not that block's tail.
+    fn decode_tail(&mut self, tail: &Tail<'_>, dst: &mut [u8]) -> bool {
+        // SAFETY: bytes that `stream` took from the region for the room alone. The region's memory
+        // is zeros or the caller's words, so all are written, and `&mut self` is the only way here.
+        let room = unsafe { self.room.as_mut() };
+        let Some((short, bytes)) = tail.shortened(room) else { return false };
+        let is_tail = self.decode(short, dst) == Some(bytes);
+        if is_tail {
+            tail.complete(dst);
         }
-        Err(Error::Corrupt { codec: self.codec.name(), compressed, expected })
+        is_tail
     }
 }

@@ -1,0 +1,79 @@
+//! Blocks that end in one long match: a page that ends in a run.
+//!
+//! ```text
+//!   sequences up to the match's literals | offset 2 | 255 ... 255 | rest 1 | token 0x50 | literals 5 |
+//! ```
+//!
+//! Within 64 bytes of the output's end the library's decoder copies a match by 8 bytes, from its
+//! beginning on. At small offsets each of these copies waits for those before it. So the library
+//! gets the block with a match of [`SHORT_BYTES`], and the rest of the match is copied here.
+
+/// The last bytes of a block, which the format requires to be literals. An encoder that finds a
+/// match up to there leaves just these.
+const LITERALS: usize = 5;
+
+/// The token of a sequence of literals alone.
+const TOKEN: u8 = (LITERALS << 4) as u8;
+
+/// The length of a match if its token has 15 and one byte follows, which is 0.
+const SHORT_BYTES: usize = 19;
+
+/// The last match of a block, and the literals after it.
+#[derive(Debug)]
+pub(super) struct Tail<'b> {
+    /// The block up to the match's length.
+    head: &'b [u8],
+    offset: usize,
+    /// The position of the match in the decompressed bytes.
+    start: usize,
+    literals: [u8; LITERALS],
+}
+
+impl<'b> Tail<'b> {
+    /// Returns the tail that the last bytes of `block` appear to be, of a match of 274 bytes or
+    /// more. They may be something else.
+    #[inline]
+    pub(super) fn of(block: &'b [u8], plain_bytes: usize) -> Option<Self> {
+        let (rest, literals) = block.split_last_chunk()?;
+        let (rest, &[last_full, remainder, token]) = rest.split_last_chunk()?;
+        if token != TOKEN || last_full != 255 || remainder == 255 {
+            return None;
+        }
+        let more = rest.iter().rev().take_while(|byte| **byte == 255).count();
+        let head = &rest[..rest.len() - more];
+        let (_, offset) = head.split_last_chunk()?;
+        let offset = usize::from(u16::from_le_bytes(*offset));
+        let bytes = SHORT_BYTES + 255 * (more + 1) + usize::from(remainder);
+        let start = plain_bytes.checked_sub(bytes + LITERALS)?;
+        (1..=start).contains(&offset).then_some(Tail { head, offset, start, literals: *literals })
+    }
+
+    /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it with the length
+    /// that it decompresses to. Returns `None` if there is not enough room.
+    ///
+    /// If it decompresses to another length, the block's last bytes are not what they appear to be.
+    /// If to that one, they are: 255 bytes of output for each byte left out come from a length
+    /// alone, and the byte before it is not 255, so the length begins here.
+    pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<(&'r [u8], usize)> {
+        let (head, end) = room.split_at_mut_checked(self.head.len())?;
+        let (end, _) = end.split_first_chunk_mut()?;
+        head.copy_from_slice(self.head);
+        let [a, b, c, d, e] = self.literals;
+        *end = [0, TOKEN, a, b, c, d, e];
+        let bytes = self.head.len() + end.len();
+        Some((&room[..bytes], self.start + SHORT_BYTES + LITERALS))
+    }
+
+    /// Writes the match and the literals to `plain`, which holds the bytes before them.
+    pub(super) fn complete(&self, plain: &mut [u8]) {
+        let (from, end) = (self.start - self.offset, plain.len() - LITERALS);
+        let mut done = self.start;
+        while done < end {
+            // All from `from` on repeats at the offset, and each copy doubles its length.
+            let bytes = (done - from).min(end - done);
+            plain.copy_within(from..from + bytes, done);
+            done += bytes;
+        }
+        plain[end..].copy_from_slice(&self.literals);
+    }
+}

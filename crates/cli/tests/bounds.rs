@@ -13,6 +13,7 @@ use std::thread;
 use support::nbd::Client;
 use support::{Server, UZRAM, noise, until};
 use testkit::cgroup::Group;
+use testkit::nbd::TRIM;
 
 const MIB: usize = 1 << 20;
 
@@ -107,6 +108,14 @@ fn small_groups_have_a_useful_limit_or_none() {
         let full = (0..64).find(|nth| client.try_write(nth * MIB as u64, &bytes).is_err());
         assert_eq!(full.is_some(), limit < 62 * MIB, "{group_mib} MiB");
         assert!(client.read(0, MIB) == bytes, "{group_mib} MiB");
+        // A write takes a 16th of the group's memory at most, and a longer one is refused.
+        let most = group_mib * MIB / 16;
+        let most = most - most % (MIB / 4);
+        client.ask(TRIM, 0, 0, 64 << 20).unwrap();
+        client.write_at_once(0, &vec![7; most]).unwrap();
+        let longer = client.write_at_once(0, &vec![8; most + 1]).unwrap_err();
+        assert_eq!(longer.raw_os_error(), Some(12), "ENOMEM at {group_mib} MiB");
+        assert_eq!(client.read(0, 1), [7]);
         assert_eq!(server.child.try_wait().unwrap(), None, "{group_mib} MiB: it ended");
     }
 }

@@ -8,6 +8,7 @@ use crate::args::ServeArgs;
 use crate::error::{Error, no_room, no_thread};
 use crate::log::log;
 use crate::status::ServerStatus;
+use measure::memory;
 use measure::text::escaped;
 use serve::Log;
 use serve::control::Control;
@@ -18,6 +19,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use zram::{Open, Zram};
+
+/// The share of the memory that this process may use which the longest write may take.
+const ROOM_OF_WRITES: u64 = 16;
 
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
@@ -80,7 +84,8 @@ impl Serving {
             disk: disk.clone(),
             mode: args.nbd_mode(),
         };
-        let exports = Exports::new([export]);
+        let room = memory::room().unwrap_or(u64::MAX);
+        let exports = Exports::new([export]).with_write_max(room / ROOM_OF_WRITES);
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
         let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;

@@ -55,11 +55,15 @@ impl Client {
     /// Writes, in requests of 1 MiB at most.
     pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         for (nth, part) in bytes.chunks(1 << 20).enumerate() {
-            let at = offset + ((nth as u64) << 20);
-            self.0.write_all(&[&request(WRITE, at, part.len() as u32), part].concat())?;
-            self.reply()?;
+            self.write_at_once(offset + ((nth as u64) << 20), part)?;
         }
         Ok(())
+    }
+
+    /// Writes in one request.
+    pub fn write_at_once(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_all(&[&request(WRITE, offset, bytes.len() as u32), bytes].concat())?;
+        self.reply()
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {

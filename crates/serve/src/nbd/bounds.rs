@@ -30,7 +30,7 @@ pub const DONE_MAX: usize = CHUNK_HEADER + 6;
 /// bytes in it is received straight into the payload's own buffer.
 pub const INPUT_BUFFER: usize = 128 << 10;
 
-/// Bytes of memory that all long writes share: enough for one write of the greatest length.
+/// Most bytes of memory that all long writes share: enough for one write of the greatest length.
 pub const LARGE_BYTES: usize = PAYLOAD_MAX as usize;
 
 /// Most workers that connections have beside their first ones, all connections together.

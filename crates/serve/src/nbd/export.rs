@@ -1,5 +1,6 @@
 //! Exports: disks under the names by which clients ask for them.
 
+use super::bounds::READ_PART;
 use super::wire::*;
 use crate::disk::Disk;
 use std::sync::Arc;
@@ -56,21 +57,35 @@ pub(crate) enum ReplyStyle {
 /// All exports of a server. A client that asks for the empty name gets the export of that name, or
 /// else the first one.
 #[derive(Clone)]
-pub struct Exports(Arc<[Export]>);
+pub struct Exports {
+    all: Arc<[Export]>,
+    write_max: u32,
+}
 
 impl Exports {
     /// Makes a list of exports. A server without any refuses every client.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
-        Exports(exports.into())
+        Exports { all: exports.into(), write_max: PAYLOAD_MAX }
+    }
+
+    /// Sets the most bytes of a write, and of memory for long writes of all clients: 256 KiB to 32
+    /// MiB, in whole 256 KiB. A longer write gets ENOMEM.
+    pub fn with_write_max(self, bytes: u64) -> Self {
+        let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;
+        Exports { write_max: bytes - bytes % READ_PART as u32, ..self }
+    }
+
+    pub(crate) fn write_max(&self) -> u32 {
+        self.write_max
     }
 
     pub(crate) fn all(&self) -> &[Export] {
-        &self.0
+        &self.all
     }
 
     /// Returns the export that a client means by `name`.
     pub(crate) fn find(&self, name: &[u8]) -> Option<&Export> {
-        let named = self.0.iter().find(|export| export.name.as_bytes() == name);
-        named.or_else(|| self.0.first().filter(|_| name.is_empty()))
+        let named = self.all.iter().find(|export| export.name.as_bytes() == name);
+        named.or_else(|| self.all.first().filter(|_| name.is_empty()))
     }
 }

@@ -191,7 +191,7 @@ impl<'e> Handshake<'e> {
         };
         let (size, flags) = (export.disk.size(), export.transmission_flags(self.replies));
         reply.info(INFO_EXPORT, &[&size.to_be_bytes(), &flags.to_be_bytes()]);
-        let sizes = [1, export.disk.block(), PAYLOAD_MAX].map(u32::to_be_bytes);
+        let sizes = [1, export.disk.block(), self.exports.write_max()].map(u32::to_be_bytes);
         reply.info(INFO_BLOCK_SIZE, &[sizes.as_flattened()]);
         for (kind, text) in [(INFO_NAME, &export.name), (INFO_DESCRIPTION, &export.description)] {
             if asked.as_chunks().0.contains(&kind.to_be_bytes()) {

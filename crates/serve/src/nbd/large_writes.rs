@@ -1,7 +1,6 @@
 //! Memory for the payloads of long writes: a write is applied only once it was received whole. All
 //! connections share the memory and wait for it in turn, so many clients take no more than one.
 
-use super::bounds::LARGE_BYTES;
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
 use std::io;
@@ -13,8 +12,9 @@ const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// The memory for all long writes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LargeWrites {
+    most: usize,
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -44,12 +44,20 @@ struct LargeGrant<'l> {
 }
 
 impl LargeWrites {
+    /// Makes `most` bytes of memory for long writes.
+    pub(crate) fn new(most: u32) -> Self {
+        LargeWrites { most: most as usize, state: Mutex::default(), freed: Condvar::new() }
+    }
+
     /// Waits for its turn and for room, and returns a payload of `len` bytes.
     pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
+        if len > self.most {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let mut state = self.state.lock();
         let turn = state.next;
         state.next += 1;
-        while state.served != turn || state.used + len > LARGE_BYTES {
+        while state.served != turn || state.used + len > self.most {
             state = self.freed.wait(state);
         }
         state.served += 1;

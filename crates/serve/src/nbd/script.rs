@@ -41,7 +41,7 @@ impl Stream for Script<'_> {
 pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     let service = Service {
         exports: exports.clone(),
-        large: LargeWrites::default(),
+        large: LargeWrites::new(exports.write_max()),
         extra_workers: ExtraWorkers::default(),
         stop: AtomicBool::new(false),
         workers: 1,

@@ -106,8 +106,8 @@ impl Server {
         log: Log,
     ) -> io::Result<Self> {
         let service = Arc::new(Service {
+            large: LargeWrites::new(exports.write_max()),
             exports,
-            large: LargeWrites::default(),
             extra_workers: ExtraWorkers::default(),
             stop: AtomicBool::new(false),
             workers: options.workers.max(1),

@@ -115,7 +115,7 @@ fn nothing_follows_a_reply_that_was_broken_off() {
     };
     let service = Service {
         exports: Exports::new([export]),
-        large: LargeWrites::default(),
+        large: LargeWrites::new(0),
         extra_workers: ExtraWorkers::default(),
         stop: AtomicBool::new(false),
         workers: 2,

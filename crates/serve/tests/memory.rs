@@ -1,5 +1,5 @@
-//! Memory and descriptors that bad clients take. Each test has the process to itself, as it measures
-//! the process.
+//! Memory and descriptors that bad clients take. Each test has the process to itself, since it
+//! measures the process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -76,8 +76,8 @@ impl Input {
         }
     }
 
-    /// Returns whether a part of a request has arrived, or arrives in the time that the stream waits
-    /// at once.
+    /// Returns whether a part of a request has arrived, or arrives while the stream waits
+    /// once.
     pub(crate) fn has_bytes(&mut self, stream: &impl Stream) -> Result<bool, End> {
         Ok(self.start < self.end || self.receive(stream)?)
     }

@@ -55,7 +55,7 @@ pub enum Experiment {
     /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on
     /// two.
     Throughput,
-    /// Pages of noise and runs: times to decompress them by lz4, and the slowest kind over the fastest.
+    /// Pages of noise and runs: times to decompress them by lz4, and the slowest over the fastest.
     Runs,
     /// What a slot of our device costs beside its data.
     Table,

@@ -1,5 +1,5 @@
-//! Pages of noise and runs decompressed by lz4, beside the library's blocks by the library alone: no
-//! kind of page is much slower than another.
+//! Pages of noise and runs decompressed by lz4, beside the library's blocks by the library alone.
+//! No kind of page is much slower than another.
 
 mod library;
 

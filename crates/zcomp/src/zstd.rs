@@ -96,10 +96,10 @@ fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     }
 }
 
-/// Returns parameters by which the size of an encoder is estimated that has a digest of `cparams`:
-/// the window holds a block alone, and so do its tables, unless those of the digest are copied to
-/// them. A table for matches of three bytes is as large as the whole window asks for. If the
-/// library needed more, it would refuse the first block.
+/// Returns parameters by which the size of an encoder is estimated that has a digest of `cparams`.
+/// The window holds a block alone, and so do its tables, unless the digest's tables are copied. A
+/// table for matches of three bytes is as large as the whole window asks for. If the library needed
+/// more, it would refuse the first block.
 fn beside_dictionary(
     cparams: ZSTD_compressionParameters,
     block: usize,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use zcomp::{Codec, Dictionary, Params, Stream};
 use zram::{Config, Device};
 
-/// Each codec goes over the blocks so often, with and without in turns; the median counts.
+/// Passes of each codec over the blocks, with and without in turns; the median counts.
 const PASSES: usize = 3;
 
 /// A codec at its default level, with the dictionary and without.
@@ -24,8 +24,8 @@ pub(crate) struct Evaluation {
     /// Bytes of memory that a device with a stream for each processor takes for the dictionary:
     /// content, digests, and the larger contexts of its streams.
     pub(crate) dictionary_memory: u64,
-    /// Bytes of data of the same kind from which a device takes less memory with the dictionary;
-    /// none if it never does.
+    /// Bytes of data of the same kind from which a device takes less memory with the dictionary.
+    /// `None` if it never does.
     pub(crate) pays_from: Option<u64>,
 }
 

@@ -119,8 +119,8 @@ pub(crate) fn serve(
     connection.end.into_inner().unwrap_or(End::Left)
 }
 
-/// Does the handshake, until the client has chosen an export. Its first requests may have arrived
-/// in `input` by then.
+/// Does the handshake, until the client has chosen an export. Its first requests may be in `input`
+/// afterwards.
 fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<Terms, End> {
     let begun = Instant::now();
     let mut out = Vec::new();
@@ -206,8 +206,8 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Starts another worker, if there may be one more. If not, those that there are serve the
-    /// connection, only more slowly. The caller has the input.
+    /// Starts another worker, if there may be one more. If not, the present workers serve the
+    /// connection more slowly. The caller has the input.
     fn start_worker<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         if self.extra_workers.load(Relaxed) + 1 >= self.service.workers {
             return;

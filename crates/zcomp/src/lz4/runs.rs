@@ -29,8 +29,9 @@ pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, a word equals the next one, as
-/// in a run that repeats one byte, two, four or eight. In pages every such run of 271 bytes is found.
+/// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, a word equals the next one,
+/// as in a run that repeats one byte, two, four or eight. In pages every such run of 271 bytes is
+/// found.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(STRIDE).any(|chunk| {

@@ -1,7 +1,7 @@
 //! Blocks that end in one long match: a page that ends in a run.
 //!
 //! ```text
-//!   sequences up to the match's literals | offset 2 | 255 ... 255 | rest 1 | token 0x50 | literals 5 |
+//!   sequences to the match's literals | offset 2 | 255 ... 255 | rest 1 | token 0x50 | literals 5
 //! ```
 //!
 //! Within 64 bytes of the output's end the library's decoder copies a match by 8 bytes, from its

@@ -1,4 +1,4 @@
-//! Samples are gathered, and what is kept is packed anew with the dictionary trained from them.
+//! Samples are gathered, and values are packed again with the dictionary trained from them.
 
 use super::super::coder::{Coder, Form, Packed};
 use super::super::refusal::Refusal;
@@ -19,7 +19,7 @@ impl<K> Core<K> {
     }
 
     /// Returns copies of values of one piece, from slot `from` on, and the slot to continue with,
-    /// if there are more. A value that there is no memory for is left out.
+    /// if there are more. A value for which memory is short is left out.
     pub fn small_values(&self, from: u32) -> (Vec<Packed>, Option<u32>) {
         let to = from.saturating_add(COPIED_AT_ONCE).min(self.slots.count());
         let is_small = |&index: &u32| {

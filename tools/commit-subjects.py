@@ -26,7 +26,7 @@ AFTER_NOUNS = set("is are was were be has have had can can't may must will of th
 
 IMPERATIVES = set("""
     abort accept account acknowledge adapt add adjust admit advertise align allocate allow analyze announce answer append apply arm
-    ask assert assign assume attach avoid back balance batch begin benchmark bind block boot bound bring build bump bypass cache
+    ask assert assign assume attach avoid back balance batch begin benchmark bind block boot bound break bring build bump bypass cache
     calculate call cancel cap carry catch change charge check choose clamp clarify clean clear clone close collapse collect combine
     commit compact compare compile complete compress compute configure confine connect consume continue convert copy correct count
     cover create cut deallocate debug decide declare decode decompress decrease deduplicate default defer define delay delete deliver

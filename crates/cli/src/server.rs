@@ -84,15 +84,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             // While the disk is served, locations that lie on it can be recognised.
             let places = locations::all(save_file);
             turn.take(false);
+            let is_unused = serving.check_unused();
             let stopped = serving.stop(Instant::now() + GOODBYE);
             let saved = if started.is_ok() || stopped.was_used {
                 saving::save(&stopped.disk, save_file, &places, (&signals, &turn))
             } else {
                 Ok(())
             };
-            let complete = stopped.check_complete();
             stopped.control.stop(ANSWERED);
-            saved.and(complete)
+            saved.and(is_unused)
         }
         None => {
             signals.end_at_once();

@@ -4,13 +4,27 @@
 use crate::{control, metrics};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_dir;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Descriptors that a save, an unmount, a log and a client that is refused need at a time: files,
 /// their directories, a lock, and lists of the system's.
 const FOR_WORK: usize = 24;
 
-/// Descriptors that NBD clients leave free.
+/// Descriptors that NBD clients leave free for control, metrics and saves.
 pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + FOR_WORK;
+
+/// Descriptors that the caller of this crate will open later.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps `count` descriptors free of NBD clients: for a mount, and for what else opens later.
+pub fn keep(count: usize) {
+    KEPT.store(count, Relaxed);
+}
+
+/// Returns the number of descriptors that NBD clients may open.
+pub(crate) fn left_for_clients() -> usize {
+    left().saturating_sub(RESERVE + KEPT.load(Relaxed))
+}
 
 /// Returns the number of descriptors that this process can still open.
 pub fn left() -> usize {

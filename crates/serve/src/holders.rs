@@ -1,12 +1,13 @@
 //! The users of a disk that this process has mounted: loop devices on its file, their mounts, and
-//! processes that have the file open. Data that they have not written yet are lost when the server
-//! ends.
+//! processes that can write to the file. Data that they have not written yet are lost when the
+//! server ends. The search keeps one entry of a directory at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
 use std::ffi::OsStr;
-use std::fs::{read_dir, read_link, read_to_string};
+use std::fs::{read_dir, read_link, read_to_string, symlink_metadata};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Most processes that are named.
@@ -33,7 +34,7 @@ fn loop_devices(device: u64) -> Vec<String> {
     let mounts = mountinfo::all().unwrap_or_default();
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();
     let mut found = Vec::new();
-    for block in entries(Path::new("/sys/block")) {
+    for block in entries("/sys/block") {
         let Ok(file) = std::fs::read(block.join("loop/backing_file")) else { continue };
         let file = OsStr::from_bytes(file.strip_suffix(b"\n").unwrap_or(&file));
         if number_of_file_system(Path::new(file)) != Some(device) {
@@ -60,8 +61,8 @@ fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
     let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };
     found.push(BlockDevice { name: name.to_string_lossy().into_owned(), number });
-    let partitions = entries(block).into_iter().filter(|of| of.join("partition").exists());
-    for above in partitions.chain(entries(&block.join("holders"))) {
+    let partitions = entries(block).filter(|of| of.join("partition").exists());
+    for above in partitions.chain(entries(block.join("holders"))) {
         add_devices(&above.canonicalize().unwrap_or(above), depth - 1, found);
     }
 }
@@ -79,29 +80,31 @@ fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String>
     mounted.chain(is_swap.then(|| format!(", with swap on {path}"))).collect()
 }
 
-/// Returns the other processes that have a file open.
+/// Returns the other processes that have the file open for writing, or mapped.
 fn processes(file: &Path) -> Vec<String> {
     let own = std::process::id().to_string();
-    let has_open = |process: &PathBuf| {
+    let is_it = |link: &PathBuf| read_link(link).is_ok_and(|open| open == file);
+    // The permissions of these links are those of the descriptor.
+    let is_writable = |fd: PathBuf| {
+        is_it(&fd) && symlink_metadata(fd).is_ok_and(|link| link.permissions().mode() & 0o200 != 0)
+    };
+    let uses = |process: &PathBuf| {
         let is_number = process.file_name().is_some_and(|name| name.as_bytes()[0].is_ascii_digit());
-        let is_it = |fd: PathBuf| read_link(fd).is_ok_and(|open| open == file);
-        is_number && !process.ends_with(&own) && entries(&process.join("fd")).into_iter().any(is_it)
+        is_number
+            && !process.ends_with(&own)
+            && (entries(process.join("fd")).any(is_writable)
+                || entries(process.join("map_files")).any(|link| is_it(&link)))
     };
     let named = |process: PathBuf| {
         let name = read_to_string(process.join("comm")).unwrap_or_default();
         let pid = process.file_name().unwrap_or_default().to_string_lossy().into_owned();
         format!("process {pid} ({})", name.trim_end().escape_debug())
     };
-    entries(Path::new("/proc"))
-        .into_iter()
-        .filter(has_open)
-        .take(PROCESSES_MAX)
-        .map(named)
-        .collect()
+    entries("/proc").filter(uses).take(PROCESSES_MAX).map(named).collect()
 }
 
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+fn entries(dir: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -118,12 +121,18 @@ mod tests {
         std::fs::write(&file, "text").unwrap();
         assert_eq!(processes(&file), Vec::<String>::new());
         let mut holder = Command::new("sleep");
-        holder.arg("60").stdin(Stdio::from(std::fs::File::open(&file).unwrap()));
-        let mut holder = holder.spawn().unwrap();
+        let open = |options: &mut std::fs::OpenOptions| Stdio::from(options.open(&file).unwrap());
+        let mut reader = Command::new("sleep");
+        reader.arg("60").stdin(open(std::fs::File::options().read(true)));
+        let reader = reader.spawn().unwrap();
+        holder.arg("60").stdin(open(std::fs::File::options().write(true)));
+        let holder = holder.spawn().unwrap();
         testkit::wait::until("it is named", || {
             processes(&file) == [format!("process {} (sleep)", holder.id())]
         });
-        holder.kill().unwrap();
-        holder.wait().unwrap();
+        for mut process in [reader, holder] {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
     }
 }

@@ -156,17 +156,33 @@ impl Drop for AtomicFile {
 /// target need not exist.
 ///
 /// # Errors
-/// The links lead in a circle, or are more than 40 (ELOOP).
+/// The links lead in a circle, or are more than 40 (ELOOP). A link lies in a directory such as
+/// `/tmp`, and belongs neither to this user nor to the owner of the directory (EACCES).
 pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
         match fs::read_link(&path) {
-            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            Ok(link) => {
+                check_link(&path)?;
+                path = path.parent().unwrap_or(Path::new("")).join(link);
+            }
             // No link, nothing, or an error that the use of the path will report.
             Err(_) => return Ok(path),
         }
     }
     Err(Errno::LOOP.into())
+}
+
+/// Checks that another user did not plant a link in a sticky directory that all may write to: the
+/// rule of the kernel's `protected_symlinks`.
+fn check_link(path: &Path) -> io::Result<()> {
+    let (link, dir) = (fs::symlink_metadata(path)?, fs::metadata(directory_of(path))?);
+    let shared = (Mode::SVTX | Mode::WOTH).bits();
+    let is_trusted = [geteuid().as_raw(), dir.uid()].contains(&link.uid());
+    if dir.mode() & shared == shared && !is_trusted {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(())
 }
 
 /// Returns the place of the new file, and the permissions of the file that is there. Links stay,

@@ -12,8 +12,9 @@ use super::host::Host;
 use crate::Error;
 use crate::undo::ended;
 
-/// Seconds of a turn.
-const SECONDS: u32 = 4;
+/// Options for buffers of which three quarters compress.
+const COMPRESSIBLE: [&str; 3] =
+    ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];
 
 /// Rates, turn by turn.
 pub type Rates = [f64];
@@ -24,7 +25,10 @@ pub enum Job {
     RandomWrite,
     RandomRead,
     RandomMixed,
+    /// With fio's own buffers, which it fills once.
     Write,
+    /// With buffers of which three quarters compress, filled for each request.
+    CompressibleWrite,
     Read,
 }
 
@@ -38,6 +42,7 @@ pub struct Load {
     pub depth: u32,
     /// Connections, each with a part of the disk.
     pub jobs: u32,
+    pub seconds: u32,
 }
 
 /// What a run of fio came to.
@@ -56,7 +61,7 @@ impl Job {
             Job::RandomWrite => "randwrite",
             Job::RandomRead => "randread",
             Job::RandomMixed => "randrw",
-            Job::Write => "write",
+            Job::Write | Job::CompressibleWrite => "write",
             Job::Read => "read",
         }
     }
@@ -76,18 +81,16 @@ pub fn image(heap: &[u8], bytes: u64) -> Result<NamedTempFile, Error> {
     made.map_err(Error::file("write", &std::env::temp_dir(), "make room there, or set TMPDIR"))
 }
 
-/// Makes requests to a disk of `bytes` bytes for some seconds.
+/// Makes requests to a disk of `bytes` bytes.
 pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Error> {
-    let Load { job, request, depth, jobs } = load;
+    let Load { job, request, depth, jobs, seconds } = load;
     let part = bytes / u64::from(jobs) / request * request;
     let mut command = Command::new("fio");
     command.args(["--name=v", "--ioengine=nbd", "--time_based", "--group_reporting"]);
-    command.args([
-        "--refill_buffers",
-        "--buffer_compress_percentage=75",
-        "--buffer_compress_chunk=4k",
-    ]);
-    command.args(["--output-format=json", &format!("--runtime={SECONDS}")]);
+    if !matches!(job, Job::Write) {
+        command.args(COMPRESSIBLE);
+    }
+    command.args(["--output-format=json", &format!("--runtime={seconds}")]);
     command.args([&format!("--rw={}", job.name()), &format!("--bs={request}")]);
     command.args([&format!("--iodepth={depth}"), &format!("--numjobs={jobs}")]);
     command.args([&format!("--size={part}"), &format!("--offset_increment={part}")]);

@@ -19,8 +19,8 @@ use zram::room;
 pub(super) const STACK: usize = 512 << 10;
 
 /// Threads that may start at any time: two of the pool, and at the end one that saves, one that
-/// reads the backing store for it, and one that unmounts the disk.
-const THREADS: usize = 5;
+/// reads the backing store for it, and three that sync the mount, look for its users and unmount it.
+const THREADS: usize = 7;
 
 /// Bytes by which the allocator grows at a time, and those of the stacks' guards.
 const SLACK: usize = 2 << 20;
@@ -57,6 +57,7 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
     let others = descriptors::RESERVE + AT_START + of_mount;
+    descriptors::keep(AT_START + of_mount);
     descriptors::raise(others + connections + nbd::HALF_OPEN_MAX);
     let (left, needed) = (descriptors::left(), others + connections + HALF_OPEN_LEAST);
     if left >= needed {

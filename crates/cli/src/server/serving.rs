@@ -17,11 +17,14 @@ use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zram::{Open, Zram};
 
 /// The share of the memory that this process may use which the longest write may take.
 const ROOM_OF_WRITES: u64 = 16;
+
+/// How long the kernel has to write data of shared mappings when the server ends.
+const SYNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
@@ -40,23 +43,6 @@ pub(super) struct Stopped {
     pub(super) control: Control,
     /// Whether a write may have been acknowledged, even if the server did not start completely.
     pub(super) was_used: bool,
-    /// The users of the mount when it ended, as words for a message.
-    holders: Vec<String>,
-}
-
-impl Stopped {
-    /// Returns an error if the mount had users when it ended: their writes may be missing.
-    pub(super) fn check_complete(&self) -> Result<(), Error> {
-        if self.holders.is_empty() {
-            return Ok(());
-        }
-        Err(Error::Failed(format!(
-            "the disk was in use when the server ended: {}; writes that had not reached the disk \
-             are not in the saved file; before you end a server, unmount what lies on its disk and \
-             detach loop devices ('losetup -d')",
-            self.holders.join("; ")
-        )))
-    }
 }
 
 impl Serving {
@@ -114,12 +100,28 @@ impl Serving {
         Ok(())
     }
 
+    /// Returns an error if the mount has users that may not have written all data to the disk. Data
+    /// that the kernel has of shared mappings are written first.
+    pub(super) fn check_unused(&self) -> Result<(), Error> {
+        let Some(mounted) = &self.mounted else { return Ok(()) };
+        mounted.sync(SYNCED_WITHIN);
+        let holders = mounted.holders();
+        if holders.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Failed(format!(
+            "the disk was in use when the server ended: {}; writes that had not reached the disk \
+             are not in the saved file; before you end a server, unmount what lies on its disk and \
+             detach loop devices ('losetup -d')",
+            holders.join("; ")
+        )))
+    }
+
     /// Disconnects all users of the disk, and cancels the job that is under way. After that no
     /// write is acknowledged.
     pub(super) fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.only_save();
-        let holders = self.mounted.as_ref().map(Mounted::holders).unwrap_or_default();
         self.metrics.into_iter().for_each(Metrics::stop);
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
@@ -131,7 +133,7 @@ impl Serving {
             // The threads of these clients end with the process.
             log!("some clients did not disconnect in time; they get errors from now on");
         }
-        Stopped { disk: disk.clone(), control: self.control, was_used, holders }
+        Stopped { disk: disk.clone(), control: self.control, was_used }
     }
 }
 

@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 const REMEDY: &str = "unmount it or stop what uses it, or name another device";
@@ -26,7 +26,8 @@ impl OutputDevice {
     /// The device is one of the `inputs`, or in use: mounted, part of another device, swap, or
     /// opened by a program that shares it with none. Or this user may not write to it.
     pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
-        if !fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device()) {
+        let Ok(found) = fs::metadata(path) else { return Ok(None) };
+        if !found.file_type().is_block_device() {
             return Ok(None);
         }
         super::check_no_input(path, inputs)?;
@@ -34,6 +35,10 @@ impl OutputDevice {
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;
+            // The path may lead to something else than it did before.
+            if file.metadata()?.rdev() != found.rdev() {
+                return Err(Errno::AGAIN.into());
+            }
             let bytes = file.seek(SeekFrom::End(0))?;
             file.rewind()?;
             Ok(OutputDevice { file, path: path.to_owned(), bytes })

@@ -116,6 +116,12 @@ impl Mounted {
         self.mount.holders()
     }
 
+    /// Has the kernel write what programs have changed in shared mappings of the disk, for this time
+    /// at most. To be called before [`stop`](Self::stop), which refuses later writes.
+    pub fn sync(&self, within: Duration) {
+        self.mount.sync(within);
+    }
+
     /// Unmounts the device, and returns whether that was possible in time. From now on no write is
     /// acknowledged; users that stay get errors. If something else has been mounted at the
     /// directory since, it stays, and so does this mount, dead.

@@ -70,6 +70,13 @@ impl Mount {
         spawn_within("holders", super::STACK, ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
+    /// Writes the changed pages that the kernel caches of the disk.
+    pub(super) fn sync(&self, within: Duration) {
+        let disk = self.dir.join(Node::Disk.name());
+        let sync = move || std::fs::File::open(disk).and_then(|disk| disk.sync_all());
+        let _ = spawn_within("sync", super::STACK, within, sync);
+    }
+
     /// Returns the directory, escaped for messages.
     pub(super) fn name(&self) -> String {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())

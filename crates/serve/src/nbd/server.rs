@@ -112,7 +112,7 @@ impl Server {
             stop: AtomicBool::new(false),
             workers: options.workers.max(1),
         });
-        let descriptors = descriptors::left().saturating_sub(descriptors::RESERVE);
+        let descriptors = descriptors::left_for_clients();
         let established = Arc::new(ClientSet::new(options.connections));
         let half_open = Arc::new(ClientSet::new(HALF_OPEN_MAX));
         let client = {

@@ -51,9 +51,10 @@ impl<'b> Tail<'b> {
     /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it with the length
     /// that it decompresses to. Returns `None` if there is not enough room.
     ///
-    /// If it decompresses to another length, the block's last bytes are not what they appear to be.
-    /// If to that one, they are: 255 bytes of output for each byte left out come from a length
-    /// alone, and the byte before it is not 255, so the length begins here.
+    /// If it decompresses to another length, the last bytes of the block are no such tail. If to
+    /// that one, they are, because only a length gives 255 bytes of output for each byte left out.
+    /// A damaged block may be an exception; then other bytes come back, as of any damaged block
+    /// that still has the right length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<(&'r [u8], usize)> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;

@@ -157,7 +157,7 @@ fn any_bytes_are_walked_without_a_panic() {
     }
 }
 
-/// The decoder of the library decides what damaged blocks are, here too.
+/// Damaged tails that are drawn here decode as by the decoder of the library.
 #[test]
 fn damaged_tails_decode_as_by_the_library() {
     let mut rng = Rng::with_seed(seed(45));

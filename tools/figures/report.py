@@ -132,31 +132,16 @@ def table_served(r):
 
     rows = [rates(f"random 4 KiB {job}, requests a second", f"zstd: random 4 KiB {job}")
             for job in ("writes", "reads")]
-    rows += [rates(f"1 MiB {job} in order, MB/s; jobs: {count}", f"zstd: 1 MiB {job}, jobs: {count}")
-             for job in ("writes", "writes that compress", "reads") for count in (1, 4)]
     rows += [rates(f"1 GiB copied {way}, MB/s; connections: {count}", f"zstd: 1 GiB {way}, connections: {count}")
              for count in (1, 4) for way in ("in", "out")]
     rows += [memory(count) for count in (1, 4)]
     rows.append(rates("4 KiB reads and writes, lz4 beside nbdkit's *uncompressed* disk",
                       "lz4 over uncompressed: 4 KiB reads and writes"))
-    rows += [rates(f"1 MiB reads in order, MB/s, lz4 beside that disk; jobs: {count}",
-                   f"lz4 over uncompressed: 1 MiB reads, jobs: {count}") for count in (1, 4)]
-
-    def times(label, figure):
-        sides = [f"{figure}: processor time of the {side}" for side in ("server", "clients")]
-        return [label] + [f"{of('nbd', side):.2f}" for side in sides for of in (r.value, r.rival)]
-
-    loads = [("writes, zstd", "zstd: 1 MiB writes"),
-             ("writes that compress, zstd", "zstd: 1 MiB writes that compress"), ("reads, zstd", "zstd: 1 MiB reads"),
-             ("reads, lz4 beside an uncompressed disk", "lz4 over uncompressed: 1 MiB reads")]
-    spent = [times(f"{label}; jobs: {count}", f"{figure}, jobs: {count}") for label, figure in loads
-             for count in (1, 4)]
     tree = r.value("nbd", "ext4 on a loop device, a source tree unpacked: time over ext4 on kernel zram")
     text = prose("A source tree unpacked to ext4, on a loop device over the file of `uzram serve --mount`, takes "
                  f"{ratio(tree)} of the time that it takes on ext4 over the kernel's zram, unmounting included; lz4 on "
                  "both sides.")
-    head = ["1 MiB in order: processor seconds per GiB", "uzram", "nbdkit", "clients of uzram", "clients of nbdkit"]
-    return "\n\n".join([table(["", "uzram", "nbdkit", "ratio"], rows), table(head, spent), text])
+    return table(["", "uzram", "nbdkit", "ratio"], rows) + "\n\n" + text
 
 
 def table_cold(r):

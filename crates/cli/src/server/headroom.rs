@@ -18,8 +18,8 @@ use zram::room;
 /// Bytes of the stack of each thread that takes part in the server's end.
 pub(super) const STACK: usize = 512 << 10;
 
-/// Threads that may start at any time: two of the pool, and at the end one that saves, one that
-/// reads the backing store for it, and three that sync the mount, look for its users and unmount it.
+/// Threads that may start at any time: two of the pool. At the end, two save the disk and read the
+/// backing store; three sync the mount, search for its users and unmount it.
 const THREADS: usize = 7;
 
 /// Bytes by which the allocator grows at a time, and those of the stacks' guards.

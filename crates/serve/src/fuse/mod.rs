@@ -116,8 +116,8 @@ impl Mounted {
         self.mount.holders()
     }
 
-    /// Has the kernel write what programs have changed in shared mappings of the disk, for this time
-    /// at most. To be called before [`stop`](Self::stop), which refuses later writes.
+    /// Writes the pages that programs have changed in shared mappings of the disk, and waits for
+    /// that for `within` at most. [`stop`](Self::stop) refuses later writes.
     pub fn sync(&self, within: Duration) {
         self.mount.sync(within);
     }

@@ -110,8 +110,13 @@ assert sum(zeros[::4096]) == 0";
 #[test]
 fn a_report_is_not_lost_when_its_rows_are() {
     let dir = tempfile::tempdir().unwrap();
-    let [file, rows, empty] = ["file", "rows", "empty"].map(|name| dir.path().join(name));
-    write_all(dir.path(), &[("file", text(1, 2000 * PAGE)), ("empty", Vec::new())]);
+    let [file, rows, empty, other] =
+        ["file", "rows", "empty", "other"].map(|name| dir.path().join(name));
+    let no_rows = text(2, PAGE);
+    write_all(
+        dir.path(),
+        &[("file", text(1, 2000 * PAGE)), ("empty", Vec::new()), ("other", no_rows)],
+    );
     let ask = |rows: &Path| {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
@@ -122,7 +127,7 @@ fn a_report_is_not_lost_when_its_rows_are() {
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
     // What is: nothing is tried.
-    let ended = ask(&file);
+    let ended = ask(&other);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert_eq!(ended.out, "");
     let ended = ask(&empty);

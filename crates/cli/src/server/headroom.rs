@@ -48,6 +48,9 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     MEMORY.keep(reserve).map_err(|_| no_room())?;
     room::ask_too(|| MEMORY.is_short());
     room::keep(FOR_THE_END, CONNECTIONS * args.options().connection_bytes());
+    if !room::is_left(control::BYTES) {
+        return Err(no_room());
+    }
     keep_descriptors(args)
 }
 

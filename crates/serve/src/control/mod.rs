@@ -64,6 +64,9 @@ pub const CLIENTS: usize = 16;
 /// Bytes of a client thread's stack.
 const STACK: usize = 256 << 10;
 
+/// Bytes of address space that the threads take, with what the allocator grows by for them.
+pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
+
 /// Most bytes of small allocations that a client has in use at a time: its request, which grows to
 /// 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's
 /// text.

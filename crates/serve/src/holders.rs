@@ -1,17 +1,13 @@
-//! The users of a disk that this process has mounted: loop devices on its file, their mounts, and
-//! processes that can write to the file. Data that they have not written yet are lost when the
-//! server ends. The search keeps one entry of a directory at a time, because memory may be full.
+//! The users of a disk that this process has mounted, which may have data that they have not written
+//! yet: loop devices on its file, with their mounts and swap. The search keeps one entry of a
+//! directory at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
 use std::ffi::OsStr;
-use std::fs::{read_dir, read_link, read_to_string, symlink_metadata};
+use std::fs::{read_dir, read_to_string};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-
-/// Most processes that are named.
-const PROCESSES_MAX: usize = 4;
 
 /// Most devices that lie one above the other.
 const DEPTH: usize = 8;
@@ -22,15 +18,9 @@ struct BlockDevice {
     number: u64,
 }
 
-/// Returns the users of the file `disk`, in the file system with the number `device`, each as words
-/// for a message. Makes no request to that file system.
-pub(crate) fn of(device: u64, disk: &Path) -> Vec<String> {
-    let mut found = loop_devices(device);
-    found.extend(processes(disk));
-    found
-}
-
-fn loop_devices(device: u64) -> Vec<String> {
+/// Returns the users of the file system with the number `device`, each as words for a message. Makes
+/// no request to that file system.
+pub(crate) fn of(device: u64) -> Vec<String> {
     let mounts = mountinfo::all().unwrap_or_default();
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();
     let mut found = Vec::new();
@@ -80,59 +70,6 @@ fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String>
     mounted.chain(is_swap.then(|| format!(", with swap on {path}"))).collect()
 }
 
-/// Returns the other processes that have the file open for writing, or mapped.
-fn processes(file: &Path) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let is_it = |link: &PathBuf| read_link(link).is_ok_and(|open| open == file);
-    // The permissions of these links are those of the descriptor.
-    let is_writable = |fd: PathBuf| {
-        is_it(&fd) && symlink_metadata(fd).is_ok_and(|link| link.permissions().mode() & 0o200 != 0)
-    };
-    let uses = |process: &PathBuf| {
-        let is_number = process.file_name().is_some_and(|name| name.as_bytes()[0].is_ascii_digit());
-        is_number
-            && !process.ends_with(&own)
-            && (entries(process.join("fd")).any(is_writable)
-                || entries(process.join("map_files")).any(|link| is_it(&link)))
-    };
-    let named = |process: PathBuf| {
-        let name = read_to_string(process.join("comm")).unwrap_or_default();
-        let pid = process.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        format!("process {pid} ({})", name.trim_end().escape_debug())
-    };
-    entries("/proc").filter(uses).take(PROCESSES_MAX).map(named).collect()
-}
-
 fn entries(dir: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
     read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use std::process::{Command, Stdio};
-
-    #[test]
-    fn processes_with_open_files_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        std::fs::write(&file, "text").unwrap();
-        assert_eq!(processes(&file), Vec::<String>::new());
-        let mut holder = Command::new("sleep");
-        let open = |options: &mut std::fs::OpenOptions| Stdio::from(options.open(&file).unwrap());
-        let mut reader = Command::new("sleep");
-        reader.arg("60").stdin(open(std::fs::File::options().read(true)));
-        let reader = reader.spawn().unwrap();
-        holder.arg("60").stdin(open(std::fs::File::options().write(true)));
-        let holder = holder.spawn().unwrap();
-        testkit::wait::until("it is named", || {
-            processes(&file) == [format!("process {} (sleep)", holder.id())]
-        });
-        for mut process in [reader, holder] {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-    }
 }

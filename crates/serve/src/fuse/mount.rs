@@ -65,8 +65,8 @@ impl Mount {
 
     /// Returns the users of the mount, as words for a message.
     pub(super) fn holders(&self) -> Vec<String> {
-        let (device, disk) = (self.device, self.dir.join(Node::Disk.name()));
-        let search = move || holders::of(device, &std::path::absolute(&disk).unwrap_or(disk));
+        let device = self.device;
+        let search = move || holders::of(device);
         spawn_within("holders", super::STACK, ANSWERS_WITHIN, search).unwrap_or_default()
     }
 

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(limit(least - 1, 2 << 20), None);
         assert_eq!(limit(u64::MAX, u64::MAX), None);
         let refused = default_limit(4 << 20, 2 << 20).unwrap_err().to_string();
-        assert!(refused.contains("at least 8.06 MiB"), "{refused}");
+        assert!(refused.contains("at least 8.1 MiB"), "{refused}");
     }
 
     #[test]

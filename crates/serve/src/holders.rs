@@ -1,6 +1,6 @@
-//! The users of a disk that this process has mounted, which may have data that they have not written
-//! yet: loop devices on its file, with their mounts and swap. The search keeps one entry of a
-//! directory at a time, because memory may be full.
+//! The users of a disk that this process has mounted, which may have data that they have not
+//! written yet: loop devices on its file, with their mounts and swap. The search keeps one entry of
+//! a directory at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
@@ -18,8 +18,8 @@ struct BlockDevice {
     number: u64,
 }
 
-/// Returns the users of the file system with the number `device`, each as words for a message. Makes
-/// no request to that file system.
+/// Returns the users of the file system with the number `device`, each as words for a message.
+/// Makes no request to that file system.
 pub(crate) fn of(device: u64) -> Vec<String> {
     let mounts = mountinfo::all().unwrap_or_default();
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();

@@ -109,8 +109,8 @@ impl Mounted {
         Ok(Mounted { session, mount, log, has_ended })
     }
 
-    /// Returns the loop devices on the mount with their mounts, each as words for a message, such as
-    /// "loop device /dev/loop0, mounted at '/mnt'".
+    /// Returns the loop devices on the mount with their mounts, each as words for a message, such
+    /// as "loop device /dev/loop0, mounted at '/mnt'".
     pub fn holders(&self) -> Vec<String> {
         self.mount.holders()
     }

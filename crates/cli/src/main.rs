@@ -49,6 +49,13 @@ static MEMORY: Reserved<System> = Reserved::new(System);
 
 fn main() -> ExitCode {
     process_start::prepare();
+    if !process_start::has_memory() {
+        // Nothing is allocated for this line. If it can't be written, the code alone is left.
+        let _ = std::io::stderr().write_all(
+            b"uzram: there is too little memory or address space to start; raise 'ulimit -v'\n",
+        );
+        return ExitCode::FAILURE;
+    }
     let command = match args::parse() {
         Ok(command) => command,
         Err(exit) => return exit,

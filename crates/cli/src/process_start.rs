@@ -21,6 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// where address space is full a touch beyond it ends the process.
 const STACK: usize = 256 << 10;
 
+/// Bytes that the process can allocate at its start. The C library grows by 1 MiB where its heap
+/// can't.
+const AT_START: usize = 2 << 20;
+
 /// Whether SIGPIPE was ignored, as it is by the standard library from `main` on.
 static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
@@ -82,6 +86,12 @@ pub(crate) fn prepare() {
     if stack.is_none_or(|bytes| bytes >= 2 * STACK as u64) {
         touch_stack();
     }
+}
+
+/// Returns whether the process can have the memory that it needs before it keeps a reserve: an
+/// allocation that fails before would end it without a reason.
+pub(crate) fn has_memory() -> bool {
+    Vec::<u8>::new().try_reserve_exact(AT_START).is_ok()
 }
 
 /// Has a program begin with SIGPIPE as this one had it: the standard library sets the default.

@@ -6,11 +6,10 @@
 mod support;
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use support::host::Unmounted;
+use support::host::{Unmounted, directory};
 use support::nbd::Client;
 use support::{Server, noise, serve_unsized};
 use testkit::nbd::{NO_HOLE, TRIM, WRITE_ZEROES};
@@ -113,13 +112,7 @@ fn range(choices: &mut Choices) -> (usize, usize) {
 }
 
 fn mounted(args: &[&str]) -> Option<(Server, Disk, Unmounted, tempfile::TempDir)> {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("left out, as it takes root and /dev/fuse");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let mount = dir.path().join("m");
-    fs::create_dir(&mount).unwrap();
+    let (dir, mount, unmounted) = directory()?;
     let sockets = tempfile::tempdir().unwrap();
     let mut command = serve_unsized(sockets.path());
     command.args(["--size", &BYTES.to_string(), "--nbd", "unix:nbd.sock"]).args(args);
@@ -127,7 +120,7 @@ fn mounted(args: &[&str]) -> Option<(Server, Disk, Unmounted, tempfile::TempDir)
     let server = Server::announced(child, sockets);
     let file = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
     let disk = Disk { file, client: server.client(), bytes: vec![0; BYTES] };
-    Some((server, disk, Unmounted(mount), dir))
+    Some((server, disk, unmounted, dir))
 }
 
 #[test]

@@ -10,27 +10,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use support::host::{Looped, Unmounted, has, run};
+use support::host::{Looped, Unmounted, directory, has, run};
 use support::{Server, end, noise, text, until};
 
 const MIB: usize = 1 << 20;
 const NOBODY: u32 = 65534;
-
-/// A directory to mount at, if one may.
-fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("left out, as it takes root and /dev/fuse");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let mount = dir.path().join("m");
-    fs::create_dir(&mount).unwrap();
-    Some((dir, mount.clone(), Unmounted(mount)))
-}
 
 fn tmpfs(at: &Path, name: &str) {
     run(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(at));

@@ -50,7 +50,7 @@ impl Socket {
         is_polled && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Sends no more; what was sent still arrives.
+    /// Ends sending. Bytes that were sent before still arrive.
     pub(crate) fn end_sending(&self) -> io::Result<()> {
         Ok(net::shutdown(&self.0, Shutdown::Write)?)
     }

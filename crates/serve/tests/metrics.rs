@@ -72,8 +72,8 @@ fn scrape_at(host: &str) -> Result<(), String> {
     scrape(stream, TEXT)
 }
 
-/// Calls `work` in each of `count` threads, again and again, while `meanwhile` runs once.
-fn beside(count: usize, work: impl Fn(&AtomicBool) + Sync, meanwhile: impl FnOnce()) {
+/// Calls `work` in each of `count` threads, again and again, until `run` has returned.
+fn beside(count: usize, work: impl Fn(&AtomicBool) + Sync, run: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..count {
@@ -83,7 +83,7 @@ fn beside(count: usize, work: impl Fn(&AtomicBool) + Sync, meanwhile: impl FnOnc
                 }
             });
         }
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(meanwhile));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         is_over.store(true, Relaxed);
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });

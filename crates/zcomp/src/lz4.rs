@@ -354,7 +354,7 @@ impl Lz4Stream<'_> {
         let bytes = c_int::try_from(src.len()).ok()?;
         let room = c_int::try_from(dst.len()).ok()?;
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
-        // SAFETY: all are slices, told with their lengths.
+        // SAFETY: each pointer is the start of a slice whose length is passed with it.
         let written = unsafe {
             match self.dictionary.as_deref().map(Lz4Dictionary::window) {
                 None => LZ4_decompress_safe(from, to, bytes, room),

@@ -31,6 +31,18 @@ impl Drop for Unmounted {
     }
 }
 
+/// Returns a directory to mount at, if this user may mount. It is unmounted in the end.
+pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("left out, as it takes root and /dev/fuse");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = dir.path().join("m");
+    std::fs::create_dir(&mount).unwrap();
+    Some((dir, mount.clone(), Unmounted(mount)))
+}
+
 /// A loop device and where it is mounted.
 pub struct Looped(pub String, pub PathBuf);
 

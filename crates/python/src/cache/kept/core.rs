@@ -44,7 +44,7 @@ pub struct Core<K> {
     all_coders: Vec<Weak<Coder>>,
     /// Pieces that each coder has compressed.
     pieces_of: [u64; 2],
-    /// What is to be done for a dictionary of its own, once there are enough values.
+    /// The next step towards a dictionary of its own, taken when there are enough values.
     pub due: Option<Due>,
     /// Bytes of the values that are of one piece.
     small_stored: usize,

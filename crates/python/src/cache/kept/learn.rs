@@ -40,7 +40,7 @@ impl<K: Send + 'static> Kept<K> {
         for _ in 0..2 {
             let mut next = Some(0);
             while let Some(from) = next {
-                // What was not packed anew can be read all the same.
+                // Values that were not packed again can still be read.
                 next = self.core.lock().repack(from, AT_ONCE).unwrap_or(None);
             }
         }

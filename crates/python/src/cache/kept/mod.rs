@@ -39,7 +39,7 @@ const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 /// What came of an offer.
 #[derive(Debug)]
 pub enum Put<K> {
-    /// It is kept; what is due for a dictionary, for [`learn`](Kept::learn).
+    /// The value is kept. Holds the next step towards a dictionary, for [`learn`](Kept::learn).
     Done(Option<Due>),
     /// There is another, which it does not replace.
     There,

@@ -38,12 +38,12 @@ pub struct Samples {
     tried: Vec<Packed>,
 }
 
-/// What is to be done for a dictionary, once there are enough small values.
+/// The next step towards a dictionary, taken when there are enough small values.
 #[derive(Debug)]
 pub struct Due {
     /// The least bytes of them.
     pub from: usize,
-    /// What is used then; without it, a dictionary is trained.
+    /// The dictionary to use. If there is none, one is trained.
     pub dictionary: Option<Dictionary>,
 }
 

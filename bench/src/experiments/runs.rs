@@ -32,9 +32,10 @@ struct Kind {
 }
 
 const RUN: usize = PAGE_SIZE * 3 / 5;
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { name: "zeros to the end", before: PAGE_SIZE - RUN, run: RUN, period: 0 },
     Kind { name: "zeros at the beginning", before: 0, run: RUN, period: 0 },
+    Kind { name: "fewer zeros to the end", before: RUN, run: PAGE_SIZE - RUN, period: 0 },
     Kind { name: "64 bytes repeated to the end", before: PAGE_SIZE - RUN, run: RUN, period: 64 },
     Kind { name: "zeros in the middle", before: 800, run: RUN, period: 0 },
     Kind { name: "a word repeated to the end", before: PAGE_SIZE - RUN, run: RUN, period: 4 },

@@ -63,8 +63,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
-    let mut serving = Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
-    let started = serving.mount(args).and_then(|()| headroom::check());
+    let (mut serving, sockets) =
+        Serving::start((args, passed), zram, (save_file.clone(), turn.clone()))?;
+    let started = serving.start_later(sockets).and_then(|()| serving.mount(args));
+    let started = started.and_then(|()| headroom::check());
     let started = started.and_then(|()| print_within(serving.announcement.clone(), &signals));
     if started.is_ok() {
         // An error means that no service manager waits for this.
@@ -91,14 +93,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
             } else {
                 Ok(())
             };
-            stopped.control.stop(ANSWERED);
+            stopped.end_control(ANSWERED);
             saved.and(is_unused)
         }
         None => {
             signals.end_at_once();
             let until = Instant::now() + GOODBYE;
-            let control = serving.stop(until).control;
-            control.stop(until.saturating_duration_since(Instant::now()));
+            let stopped = serving.stop(until);
+            stopped.end_control(until.saturating_duration_since(Instant::now()));
             Ok(())
         }
     };

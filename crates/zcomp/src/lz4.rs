@@ -2,10 +2,10 @@
 //! to both when they are decompressed; lz4hc takes longer to find more.
 //!
 //! # Safety
-//! The C library reads and writes only the ranges it is told of, whatever the compressed data says
-//! (`LZ4_decompress_safe`, `_usingDict`), and what a state refers to. Each call below gets the
-//! start and length of one slice, or a state, which lies in a [`Region`] of its stream or
-//! [`Lz4Dictionary`].
+//! Whatever the compressed data are, the C library reads and writes only the ranges that it gets
+//! (`LZ4_decompress_safe_usingDict`, `_safe_partial_usingDict`), and those a state refers to. Each
+//! call below gets the start and length of one slice, or a state, which lies in a [`Region`] of its
+//! stream or [`Lz4Dictionary`].
 #![allow(unsafe_code)]
 
 mod runs;
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use lz4_sys::{LZ4_decompress_safe, c_char, c_int, c_void};
+use lz4_sys::{c_char, c_int, c_void};
 
 use crate::codec::{BLOCK_BYTES_MAX, check_stream};
 use crate::memory::{Region, bytes_for};
@@ -92,14 +92,23 @@ unsafe extern "C" {
         dictionary: *const c_char,
         dictionary_bytes: c_int,
     ) -> c_int;
+    fn LZ4_decompress_safe_partial_usingDict(
+        src: *const c_char,
+        dst: *mut c_char,
+        src_bytes: c_int,
+        wanted_bytes: c_int,
+        dst_bytes: c_int,
+        dictionary: *const c_char,
+        dictionary_bytes: c_int,
+    ) -> c_int;
 }
 
-/// The room for blocks that end in a long match. Larger ones than the kernel's largest do without.
-const ROOM_BYTES_MAX: usize = 64 << 10;
-
-/// Returns the bytes of a stream's room for a compressed block.
-fn room_bytes(block: usize) -> usize {
-    block.min(ROOM_BYTES_MAX)
+/// How much of a block is decompressed.
+#[derive(Clone, Copy, PartialEq)]
+enum Extent {
+    Whole,
+    /// The bytes that fill the output.
+    Beginning,
 }
 
 /// The codecs.
@@ -167,7 +176,7 @@ impl Codec for Lz4 {
         let level = params.level_of(self.default_level());
         let digested = |content| Lz4Dictionary::new(*self, level, content).map(Arc::new);
         let dictionary = params.dictionary.as_ref().map(digested).transpose()?;
-        let stream_bytes = bytes_for(&[self.state_bytes(), room_bytes(block)])?;
+        let stream_bytes = bytes_for(&[self.state_bytes()])?;
         Ok(Box::new(PreparedLz4 { codec: *self, level, block, stream_bytes, dictionary }))
     }
 }
@@ -256,13 +265,12 @@ impl PreparedLz4 {
             Lz4::Fast => region.take(codec.state_bytes()).cast(),
             Lz4::High => codec.state(&mut region),
         };
-        let room = NonNull::slice_from_raw_parts(region.take(room_bytes(block)), room_bytes(block));
         let dictionary = self.dictionary.clone();
-        Ok(Lz4Stream { codec, level, block, state, room, dictionary, _region: region })
+        Ok(Lz4Stream { codec, level, block, state, dictionary, _region: region })
     }
 }
 
-/// A stream; decompression needs its room alone.
+/// A stream; decompression needs no state.
 struct Lz4Stream<'m> {
     codec: Lz4,
     level: c_int,
@@ -270,14 +278,12 @@ struct Lz4Stream<'m> {
     block: usize,
     /// `state_bytes` bytes in the region, on a line; that of lz4hc was made by `Lz4::state`.
     state: NonNull<c_void>,
-    /// `room_bytes` bytes in the region.
-    room: NonNull<[u8]>,
     dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
-// SAFETY: state and room lie in the region, which may be sent, as may the dictionary; the library
-// keeps nothing per thread.
+// SAFETY: the state lies in the region, which may be sent, as may the dictionary; the library keeps
+// nothing per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
 /// BLOCK_BYTES_MAX is a C integer, and so is every length up to it.
@@ -302,9 +308,10 @@ impl Stream for Lz4Stream<'_> {
     }
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
-        let is_done = Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, dst));
+        let is_done =
+            Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, src, dst));
         // Less than zero: damaged. Less than `dst`: it belongs to a shorter block.
-        if is_done || self.decode(src, dst) == Some(dst.len()) {
+        if is_done || self.decode(src, dst, Extent::Whole) == Some(dst.len()) {
             return Ok(());
         }
         let (codec, compressed, expected) = (self.codec.name(), src.len(), dst.len());
@@ -349,30 +356,38 @@ impl Lz4Stream<'_> {
         (written > 0).then_some(written as usize)
     }
 
-    /// Decompresses a block by the library. Returns the length of what it wrote.
-    fn decode(&self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    /// Decompresses a block by the library. Returns the length of its output.
+    fn decode(&self, src: &[u8], dst: &mut [u8], extent: Extent) -> Option<usize> {
         let bytes = c_int::try_from(src.len()).ok()?;
         let room = c_int::try_from(dst.len()).ok()?;
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
-        // SAFETY: each pointer is the start of a slice whose length is passed with it.
+        let window = self.dictionary.as_deref().map(Lz4Dictionary::window);
+        let (window, size) = window.unwrap_or((std::ptr::null(), 0));
+        // SAFETY: each pointer is the start of a slice whose length is passed with it, or null with
+        // the length 0, which the library takes for no dictionary.
         let written = unsafe {
-            match self.dictionary.as_deref().map(Lz4Dictionary::window) {
-                None => LZ4_decompress_safe(from, to, bytes, room),
-                Some((window, window_bytes)) => {
-                    LZ4_decompress_safe_usingDict(from, to, bytes, room, window, window_bytes)
+            match extent {
+                Extent::Whole => LZ4_decompress_safe_usingDict(from, to, bytes, room, window, size),
+                Extent::Beginning => {
+                    LZ4_decompress_safe_partial_usingDict(from, to, bytes, room, room, window, size)
                 }
             }
         };
         usize::try_from(written).ok()
     }
 
-    /// Decompresses the block that `tail` belongs to. Returns false if it is not that block's tail.
-    fn decode_tail(&mut self, tail: &Tail<'_>, dst: &mut [u8]) -> bool {
-        // SAFETY: bytes that `stream` took from the region for the room alone. The region's memory
-        // is zeros or the caller's words, so all are written, and `&mut self` is the only way here.
-        let room = unsafe { self.room.as_mut() };
-        let Some((short, bytes)) = tail.shortened(room) else { return false };
-        let is_tail = self.decode(short, dst) == Some(bytes);
+    /// Decompresses the block `src` that ends in `tail`. Returns false if this is not the tail of
+    /// the block, or if the library takes less time for it.
+    fn decode_tail(&self, tail: &Tail<'_>, src: &[u8], dst: &mut [u8]) -> bool {
+        let (plain, room) = dst.split_at_mut(tail.short_bytes());
+        let is_tail = match tail.shortened(room) {
+            Some(short) => self.decode(short, plain, Extent::Whole) == Some(plain.len()),
+            None => {
+                let plain = &mut plain[..tail.start];
+                tail.is_reached(src)
+                    && self.decode(src, plain, Extent::Beginning) == Some(plain.len())
+            }
+        };
         if is_tail {
             tail.complete(dst);
         }

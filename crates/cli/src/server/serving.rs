@@ -10,11 +10,11 @@ use crate::log::log;
 use crate::status::ServerStatus;
 use measure::memory;
 use measure::text::escaped;
-use serve::Log;
 use serve::control::Control;
 use serve::fuse::{MountOptions, Mounted};
 use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
+use serve::{Listening, Log};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,10 +26,13 @@ const ROOM_OF_WRITES: u64 = 16;
 /// How long the kernel has to write data of shared mappings when the server ends.
 const SYNCED_WITHIN: Duration = Duration::from_secs(2);
 
+/// The sockets whose servers start after the NBD server: for control, for metrics.
+pub(super) type LaterSockets = (Listening, Option<Listening>);
+
 /// A disk that is served, and its servers.
 pub(super) struct Serving {
     pub(super) served: Arc<Served>,
-    control: Control,
+    control: Option<Control>,
     metrics: Option<Metrics>,
     log: Log,
     mounted: Option<Mounted>,
@@ -40,18 +43,18 @@ pub(super) struct Serving {
 /// still answers `stat` and saves the disk for clients.
 pub(super) struct Stopped {
     pub(super) disk: Arc<Open>,
-    pub(super) control: Control,
+    control: Option<Control>,
     /// Whether a write may have been acknowledged, even if the server did not start completely.
     pub(super) was_used: bool,
 }
 
 impl Serving {
-    /// Makes the sockets and starts their servers.
+    /// Makes the sockets, and starts the NBD server. From now on writes may be acknowledged.
     pub(super) fn start(
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
         (save_file, turn): (Option<Arc<SaveFile>>, Arc<Turn>),
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, LaterSockets), Error> {
         let disk = Arc::new(zram.open().map_err(Error::Device)?);
         if save_file.is_some() {
             disk.prepare_save().map_err(|_| no_room())?;
@@ -74,12 +77,20 @@ impl Serving {
         let exports = Exports::new([export]).with_write_max(room / ROOM_OF_WRITES);
         let nbd = Server::start(nbd, exports, args.options(), log.clone()).map_err(no_thread)?;
         let served = Arc::new(Served { status, zram, disk, nbd, save_file, turn });
-        let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
-        let told = served.clone();
-        let start = |at| Metrics::start(at, move || told.metrics(), log.clone());
-        let metrics = metrics.map(start).transpose().map_err(no_thread)?;
+        let serving =
+            Serving { served, control: None, metrics: None, log, mounted: None, announcement };
+        Ok((serving, (control, metrics)))
+    }
 
-        Ok(Serving { served, control, metrics, log, mounted: None, announcement })
+    /// Starts the servers of the control socket and of metrics.
+    pub(super) fn start_later(&mut self, (control, metrics): LaterSockets) -> Result<(), Error> {
+        let (served, log) = (&self.served, &self.log);
+        let control = Control::start(control, served.clone(), log.clone()).map_err(no_thread)?;
+        self.control = Some(control);
+        let read = served.clone();
+        let start = |at| Metrics::start(at, move || read.metrics(), log.clone());
+        self.metrics = metrics.map(start).transpose().map_err(no_thread)?;
+        Ok(())
     }
 
     /// Mounts the disk, if the arguments say so.
@@ -121,7 +132,7 @@ impl Serving {
     /// write is acknowledged.
     pub(super) fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
-        self.control.only_save();
+        self.control.iter().for_each(Control::only_save);
         self.metrics.into_iter().for_each(Metrics::stop);
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
@@ -134,6 +145,15 @@ impl Serving {
             log!("some clients did not disconnect in time; they get errors from now on");
         }
         Stopped { disk: disk.clone(), control: self.control, was_used }
+    }
+}
+
+impl Stopped {
+    /// Ends the control socket. Its clients have until then to take their answers.
+    pub(super) fn end_control(self, within: Duration) {
+        if let Some(control) = self.control {
+            control.stop(within);
+        }
     }
 }
 

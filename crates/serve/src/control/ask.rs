@@ -75,8 +75,9 @@ pub enum AskError {
 impl Request {
     /// Sends the request to the server at `path`, and writes its answer to `out`.
     ///
-    /// Within [`ANSWERS_WITHIN`] each, the server has to take the request, and to answer it or to
-    /// show by an answer to `stat` that it runs. A server that runs may take any time to answer.
+    /// The server has to take the request within [`ANSWERS_WITHIN`]. After each such time without
+    /// an answer it has to show by an answer to `stat` that it runs. A server that runs may take
+    /// any time to answer.
     ///
     /// # Errors
     /// [`AskError`]
@@ -87,7 +88,7 @@ impl Request {
         (&server.stream).write_all(&request).map_err(broken)?;
         server.stream.shutdown(Shutdown::Write).map_err(broken)?;
         let may_wait = *self != Self::Stat;
-        let mut answer = BufReader::new(Answer { server: &server, may_wait, is_alive: false });
+        let mut answer = BufReader::new(Answer { server: &server, may_wait });
         let mut line = String::new();
         answer.read_line(&mut line).map_err(broken)?;
         match line.trim_end().split_once(' ') {
@@ -176,8 +177,6 @@ struct Answer<'s> {
     server: &'s Server,
     /// Whether the answer may take longer than [`ANSWERS_WITHIN`].
     may_wait: bool,
-    /// Whether the server has shown by another answer that it runs.
-    is_alive: bool,
 }
 
 impl Read for Answer<'_> {
@@ -187,11 +186,7 @@ impl Read for Answer<'_> {
             if !read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
                 return read;
             }
-            if !self.may_wait || self.server.is_stopped() {
-                return read;
-            }
-            self.is_alive = self.is_alive || self.server.is_alive();
-            if !self.is_alive {
+            if !self.may_wait || self.server.is_stopped() || !self.server.is_alive() {
                 return read;
             }
         }

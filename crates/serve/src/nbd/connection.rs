@@ -156,7 +156,8 @@ impl<S: Stream> Connection<'_, S> {
         extra: Option<ExtraWorker<'_>>,
     ) {
         let _guard = EndOnPanic(self);
-        let serve_all = |mut room| self.serve_all(scope, &mut room, extra);
+        // The buffer is dropped before `extra`, which is the permission to have it.
+        let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
             // The reason is recorded before the socket is shut down, which makes the other workers
@@ -176,10 +177,10 @@ impl<S: Stream> Connection<'_, S> {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         room: &mut WorkerBuffer,
-        extra: Option<ExtraWorker<'_>>,
+        extra: Option<&ExtraWorker<'_>>,
     ) -> Result<(), End> {
-        let within = extra.as_ref().map(|_| IDLE_WITHIN);
-        while !extra.as_ref().is_some_and(ExtraWorker::is_surplus)
+        let within = extra.map(|_| IDLE_WITHIN);
+        while !extra.is_some_and(ExtraWorker::is_surplus)
             && let Some(mut input) = self.receiving.take(within)
         {
             let is_idle = extra.is_some() && !input.has_bytes(self.stream)?;

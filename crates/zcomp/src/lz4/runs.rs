@@ -72,10 +72,10 @@ pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
 /// A match of a block.
 pub(super) struct Match {
     /// The position in the block of the offset's two bytes.
-    offset_at: usize,
+    pub(super) offset_at: usize,
     offset: usize,
     /// The position in the decompressed bytes, and the length there.
-    start: usize,
+    pub(super) start: usize,
     pub(super) bytes: usize,
 }
 

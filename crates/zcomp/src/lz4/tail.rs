@@ -6,7 +6,11 @@
 //!
 //! Within 64 bytes of the output's end the library's decoder copies a match by 8 bytes, from its
 //! beginning on. At small offsets each of these copies waits for those before it. So the library
-//! gets the block with a match of [`SHORT_BYTES`], and the rest of the match is copied here.
+//! gets the block with a match of [`SHORT_BYTES`], and the rest of the match is copied here. That
+//! shorter block lies at the output's end, where the match will be. If it is longer than the match
+//! but has few sequences, these are walked, and the library decodes the block up to the match.
+
+use super::runs::Cursor;
 
 /// The last bytes of a block, which the format requires to be literals. An encoder that finds a
 /// match up to there leaves just these.
@@ -18,6 +22,9 @@ const TOKEN: u8 = (LITERALS << 4) as u8;
 /// The length of a match if its token has 15 and one byte follows, which is 0.
 const SHORT_BYTES: usize = 19;
 
+/// The most sequences that are walked. More take longer than the library takes for their match.
+const WALKED_MAX: usize = 32;
+
 /// The last match of a block, and the literals after it.
 #[derive(Debug)]
 pub(super) struct Tail<'b> {
@@ -25,7 +32,9 @@ pub(super) struct Tail<'b> {
     head: &'b [u8],
     offset: usize,
     /// The position of the match in the decompressed bytes.
-    start: usize,
+    pub(super) start: usize,
+    /// The length of the match.
+    bytes: usize,
     literals: [u8; LITERALS],
 }
 
@@ -45,24 +54,40 @@ impl<'b> Tail<'b> {
         let offset = usize::from(u16::from_le_bytes(*offset));
         let bytes = SHORT_BYTES + 255 * (more + 1) + usize::from(remainder);
         let start = plain_bytes.checked_sub(bytes + LITERALS)?;
-        (1..=start).contains(&offset).then_some(Tail { head, offset, start, literals: *literals })
+        let tail = Tail { head, offset, start, bytes, literals: *literals };
+        (1..=start).contains(&offset).then_some(tail)
     }
 
-    /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it with the length
-    /// that it decompresses to. Returns `None` if there is not enough room.
+    /// Returns the length that the block decompresses to with a match of [`SHORT_BYTES`].
+    pub(super) fn short_bytes(&self) -> usize {
+        self.start + SHORT_BYTES + LITERALS
+    }
+
+    /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it. Returns `None`
+    /// if there is not enough room.
     ///
-    /// If it decompresses to another length, the last bytes of the block are no such tail. If to
-    /// that one, they are, because only a length gives 255 bytes of output for each byte left out.
-    /// A damaged block may be an exception; then other bytes come back, as of any damaged block
-    /// that still has the right length.
-    pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<(&'r [u8], usize)> {
+    /// If it decompresses to another length than [`short_bytes`](Self::short_bytes), the last bytes
+    /// of the block are no such tail. If to that one, they are, because only a length gives 255
+    /// bytes of output for each byte left out. A damaged block may be an exception; then other
+    /// bytes come back, as of any damaged block that still has the right length.
+    pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;
         head.copy_from_slice(self.head);
         let [a, b, c, d, e] = self.literals;
         *end = [0, TOKEN, a, b, c, d, e];
         let bytes = self.head.len() + end.len();
-        Some((&room[..bytes], self.start + SHORT_BYTES + LITERALS))
+        Some(&room[..bytes])
+    }
+
+    /// Returns true if few sequences of `block` lead to the tail, which then is one.
+    pub(super) fn is_reached(&self, block: &[u8]) -> bool {
+        let mut cursor = Cursor::default();
+        let mut walked = (0..WALKED_MAX).map_while(|_| cursor.next_match(block));
+        walked.any(|found| {
+            let is_last = found.offset_at + size_of::<u16>() == self.head.len();
+            is_last && (found.start, found.bytes) == (self.start, self.bytes)
+        })
     }
 
     /// Writes the match and the literals to `plain`, which holds the bytes before them.

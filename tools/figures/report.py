@@ -132,6 +132,10 @@ def table_served(r):
 
     rows = [rates(f"random 4 KiB {job}, requests a second", f"zstd: random 4 KiB {job}")
             for job in ("writes", "reads")]
+    rows += [rates(f"1 MiB {job} in order, MB/s; jobs: {count}{rest}", f"{codec}: 1 MiB {job}, jobs: {count}")
+             for codec, job, rest in (("zstd", "reads", ""), ("zstd", "writes", ""),
+                                      ("lz4 over uncompressed", "reads", "; lz4 beside nbdkit's *uncompressed* disk"))
+             for count in (1, 4)]
     rows += [rates(f"1 GiB copied {way}, MB/s; connections: {count}", f"zstd: 1 GiB {way}, connections: {count}")
              for count in (1, 4) for way in ("in", "out")]
     rows += [memory(count) for count in (1, 4)]

@@ -24,10 +24,10 @@ use std::process::ExitCode;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
-/// Keeps pages compressed in memory, packed densely. `uzram fill` measures what that saves on your
-/// own data, and `uzram analyze` what any setting would; `uzram serve` serves such a device as a
-/// disk, which `uzram stat`, `attr`, `save` and others control; `uzram run` starts a program whose
-/// memory is compressed; `uzram classes` shows how objects of each size are packed; `uzram
+/// Keeps pages compressed and densely packed in memory. `uzram fill` measures the saving on your
+/// own data; `uzram analyze` forecasts it for each setting. `uzram serve` serves compressed memory
+/// as a disk; `uzram stat`, `attr` and `save` control it. `uzram run` starts a program whose memory
+/// is compressed. `uzram classes` shows how objects of each size are packed; `uzram
 /// train-dictionary` shows whether a dictionary helps.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]

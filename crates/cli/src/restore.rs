@@ -63,7 +63,10 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     let lost: u64 = report.lost.iter().map(|lost| lost.end - lost.start).sum();
     let failure = (lost > 0).then(|| {
         let file = &report.file;
-        Error::Failed(format!("{lost} bytes of '{file}' are lost, as listed; they read as zeros"))
+        Error::Failed(format!(
+            "{lost} bytes of '{file}' are lost, as listed, and read as zeros; restore an earlier \
+             save if you need them"
+        ))
     });
     crate::print(&if args.json { json(&report) } else { report.table() })?;
     failure.map_or(Ok(()), Err)

@@ -92,6 +92,11 @@ impl ServerStatus {
         self.metrics.as_ref().filter(|address| !address.is_local())
     }
 
+    /// Returns whether NBD clients may not write.
+    pub(crate) fn nbd_is_read_only(&self) -> bool {
+        self.mode == Mode::ReadOnly
+    }
+
     pub(crate) fn is_mounted(&self) -> bool {
         self.mount.is_some()
     }
@@ -112,7 +117,7 @@ impl ServerStatus {
             mem_total: device.mem_total(),
             same_pages: stat.same_pages,
             huge_pages: stat.huge_pages,
-            read_only: self.mode == Mode::ReadOnly,
+            read_only: self.nbd_is_read_only(),
             connections,
             done: Done::of(&device),
             job: device.job().map(|job| RunningJob {
@@ -147,7 +152,7 @@ impl ServerStatus {
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(self.size);
-        let read_only = if self.mode == Mode::ReadOnly { ", read-only" } else { "" };
+        let read_only = if self.nbd_is_read_only() { ", read-only" } else { "" };
         let Address::Unix(control) = &self.control else { return uri };
         let export = if self.name.is_empty() {
             String::new()

@@ -151,7 +151,10 @@ fn what_a_file_lacks_is_told_and_the_rest_is_served() {
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
     let said = server.said();
-    assert!(said.contains("lost: bytes 4096 to 8191 (4.0 KiB); it reads as zeros"), "{said}");
+    assert!(
+        said.contains("lost: bytes 4096 to 8191 (4.0 KiB); this range reads as zeros"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
 /// Returns the error that no file can be made at `path`.
 pub fn out_path(path: &Path, why: impl Display) -> Error {
     Error::Failed(format!(
-        "can't create a file at '{}': {why}; give a path in a writable directory",
+        "can't create a file at '{}': {why}; give another path, in a writable directory",
         escaped(path)
     ))
 }
@@ -114,7 +114,7 @@ fn reason(error: io::Error) -> io::Error {
         Some(Errno::XDEV) => "a file system is mounted on it",
         Some(Errno::LOOP) => "its symbolic links lead in a circle",
         Some(Errno::BUSY) => "another program is writing it",
-        Some(Errno::PERM) => "another user put '.NAME.saving' beside it",
+        Some(Errno::PERM) => "another user's file of an unfinished save lies beside it",
         _ => return error,
     })
 }

@@ -49,12 +49,12 @@ pub(crate) enum ClientCommand {
     ///
     /// Without PID, shows the size and memory of the device, as zramctl does.
     ///
-    /// With PID, shows what each process of such a program holds and has done by now. The processes
-    /// write that down as they go, a few milliseconds late; to look at it costs them nothing.
+    /// With PID, shows the memory and the activity of each process of such a program. The processes
+    /// publish these figures a few milliseconds late; reading them costs the processes nothing.
     ///
     /// With --watch, prints a line every second until Ctrl-C, or until the server or the program
-    /// ends; on a terminal with bars: of how full the disk and its memory are, or of how much of
-    /// the program's memory is stored, and how much of the limit it holds.
+    /// ends. On a terminal, bars show how full the disk and its memory are, or the program's share
+    /// of stored memory and of its limit.
     #[command(after_help = EXIT_CODES)]
     Stat {
         #[command(flatten)]
@@ -137,8 +137,8 @@ pub(crate) enum ClientCommand {
     },
     /// End the job that is under way: a save, restore, recompress or writeback
     ///
-    /// What was recompressed or written back by then stays so. A cancelled save leaves no file, a
-    /// cancelled restore leaves an empty disk.
+    /// Data that the job has already recompressed or written back stay so. A cancelled save leaves
+    /// no file, a cancelled restore leaves an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
 }

@@ -30,8 +30,9 @@ pub(crate) struct RestoreArgs {
     /// Keep what is intact of a damaged file, and list what is lost
     #[arg(long)]
     salvage: bool,
-    /// Write the contents of the device to FILE as an image, with holes for zeros; an existing file
-    /// is replaced when the new one is complete, a block device is written in place
+    /// Write the contents of the device to FILE as an image, with holes for zeros. An existing file
+    /// is replaced when the new one is complete. A block device is zeroed and written in place; it
+    /// is refused if it is in use or smaller than the disk
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts

@@ -29,8 +29,9 @@ const CONNECTIONS_MAX: u16 = 1024;
 /// start and, as root, asks the kernel not to wait for its own disk (PR_SET_IO_FLUSHER); leave it
 /// memory all the same, with --mem-limit.
 ///
-/// Sockets that a service manager listens on and passes (LISTEN_FDS, as of systemd's socket units)
-/// are served in place of new ones: those named nbd, control and metrics, and others in this order.
+/// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
+/// them and makes none in their place. Sockets named nbd, control and metrics are used for that
+/// purpose, and others in this order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -38,8 +39,8 @@ Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 40
 
 Exit codes:
   0    ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP, and saved if that was asked for
-  1    it could not start or go on; or the disk is saved elsewhere or in part, as the log says; \
-       or a second signal ended the save
+  1    it could not start or go on; or a second signal ended the save. Or the disk is saved \
+       elsewhere or in part, or was in use when it was saved: see the log
   2    wrong use
 
 Examples:
@@ -83,9 +84,9 @@ pub(crate) struct ServeArgs {
     /// lock, .FILE.save-on-exit, lies beside it
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
-    /// Where 'uzram writeback' moves data out of memory: a file that does not exist yet, which has
-    /// no name ('ls' does not show it), takes disk space while the server runs, and leaves nothing
-    /// behind; or a block device, whose contents are lost
+    /// Store that 'uzram writeback' moves data to: a block device, whose contents are lost, or a
+    /// FILE that does not exist yet. The server creates FILE and removes its name at once, so 'ls'
+    /// does not show it. FILE takes disk space until the server ends
     #[arg(long, value_name = "FILE")]
     pub(crate) backing: Option<PathBuf>,
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
@@ -102,11 +103,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub(crate) block: Option<usize>,
     /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
-    /// in them; data written back and same-filled slots take none. Past the limit writes get 'no
-    /// space left', as they do when tables take a quarter as much on top (--set total_limit=SIZE
-    /// limits pages, tables and codecs' buffers together instead). The memory of connections is not
-    /// counted. 0 is no limit, 64K the least [default: 85% of the machine's memory or of the memory
-    /// cgroup's limit; less below 512 MiB, as tables and connections take memory too]
+    /// in them; data written back and same-filled slots take none. At the limit writes fail with
+    /// 'no space left'. They also fail if tables take more than a quarter of the limit; --set
+    /// total_limit=SIZE limits pages, tables and codecs' buffers together instead. The memory of
+    /// connections is not counted. 0 is no limit, 64K the least. The default leaves room for tables
+    /// (22 bytes for each 4 KiB of --size) and connections [default: 85% of the machine's memory or
+    /// of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
     /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
@@ -121,13 +123,14 @@ pub(crate) struct ServeArgs {
     /// Export name of the disk; clients that ask for the empty name get it too
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
     pub(crate) export: String,
-    /// Refuse writes of clients
+    /// Refuse writes by NBD clients and through the mount
     #[arg(long)]
     read_only: bool,
     /// Most connections at a time; further ones are refused
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
-    /// Threads for each connection [default: one per processor, at most 4]
+    /// Most threads of a connection; all connections share 128 beside the first of each [default:
+    /// one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
     /// Mount the device at DIR as well: the disk as the file disk, its attributes in attr, and
@@ -135,8 +138,8 @@ pub(crate) struct ServeArgs {
     /// unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
-    /// Let programs map the mount's file disk with MAP_SHARED, as databases do. NBD clients can
-    /// then only read, and see writes to the mapping after msync. Takes Linux 6.6 or newer
+    /// Let programs map the file disk of the mount with MAP_SHARED, as databases do. NBD clients
+    /// can then only read; they see writes to a mapping after msync. Needs Linux 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
     /// Serve metrics for Prometheus over HTTP at /metrics: PORT, on loopback, or HOST:PORT;

@@ -10,7 +10,7 @@ use zram::{Config, SavedHeader, Zram};
 
 /// Bytes that a server takes beside the pool's pages for each slot: its entry, with all columns.
 const ENTRY_BYTES: u64 = 22;
-/// Most bytes that connections and long writes take.
+/// Bytes that the default limit leaves for connections, which take `bounds::memory_max` at most.
 const CONNECTION_BYTES: u64 = 64 << 20;
 
 /// Makes the device, and restores the saved file onto it, if one is given.
@@ -34,7 +34,9 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
         // If the arguments limit all memory, the error names that limit, not this one.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
         let restored = restored.map_err(|error| not_restored(error, path, args.damage(), limit))?;
-        lost_lines(&restored.lost).lines().for_each(|line| log!("{line}; it reads as zeros"));
+        lost_lines(&restored.lost)
+            .lines()
+            .for_each(|line| log!("{line}; this range reads as zeros"));
         log!("{} restored from '{}'", counted(restored.slots, "page"), escaped(path));
     }
     Ok(zram)
@@ -48,7 +50,8 @@ fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
              or leave out --size"
         ))),
         None if saved.is_none() => Err(Error::Usage(
-            "--size: the disk that is to be restored was not saved yet, and has no size; give one"
+            "--size: the file to restore does not exist yet, so the size of the disk is not known; \
+             give --size SIZE"
                 .to_owned(),
         )),
         size => Ok(size.unwrap_or(needed)),

@@ -14,7 +14,7 @@ const CONSEQUENCE: &str = "a file system on the disk then fails (ext4 becomes re
     down)";
 
 const REMEDY: &str = "delete files and trim ('fstrim'), or raise the limit ('uzram attr mem_limit \
-    SIZE')";
+    SIZE', or total_limit if that is set)";
 
 /// The state of the warnings.
 #[derive(Debug, Default)]

@@ -68,12 +68,12 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     }
     let remedy = match left.saturating_sub(others + HALF_OPEN_LEAST) {
         0 => String::new(),
-        most => format!(", or give at most --connections {most}"),
+        most => format!(", or give --connections {most} or less"),
     };
     Err(Error::Failed(format!(
-        "--connections {connections} needs {needed} file descriptors with those kept for control \
-         and saves, and this process may open {left}; raise the limit ('ulimit -n', LimitNOFILE= \
-         of systemd){remedy}"
+        "--connections {connections} needs {needed} free file descriptors, with those kept for \
+         control and saves, but this process can open only {left} more; raise the hard limit (as \
+         root 'ulimit -Hn', or LimitNOFILE= in the systemd unit){remedy}"
     )))
 }
 

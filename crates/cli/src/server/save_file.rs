@@ -86,8 +86,8 @@ impl SaveFile {
         let place = |path: &Path| fs::canonicalize(path).ok();
         if there(&self.path).is_some() && restored.and_then(place) != place(&self.path) {
             log!(
-                "'{0}' is there, and this disk does not start with it; it will be replaced when \
-                 the server ends, unless you move it, or start with --restore '{0}'",
+                "'{0}' exists, and this disk does not start with its contents; the server will \
+                 replace it when it ends, unless you move it, or start with --restore '{0}'",
                 escaped(&self.path)
             );
         }

@@ -96,9 +96,9 @@ pub(super) fn save(
             }
         }
         log!(
-            "the disk could not be saved to '{}', nor elsewhere: {}; it stays in memory, and the \
-             save is tried again in {} s, until another signal ends the server; make room, make \
-             the directory writable, or save it elsewhere with 'uzram save'",
+            "the disk could not be saved to '{}', nor elsewhere: {}; make room, make the directory \
+             writable, or save it elsewhere with 'uzram save'; it stays in memory, and the server \
+             tries again in {} s; another signal ends the server, and the disk is lost",
             escaped(file),
             failures.join("; "),
             pause.as_secs()
@@ -142,7 +142,10 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
 /// Cancels the job that is under way, and abandons it if it does not end `within` that time.
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
-        log!("a job that was under way does not end, and is abandoned");
+        log!(
+            "the job that was under way did not end in time, and is abandoned so that the disk can \
+             be saved; look at the backing store ('dmesg'), as a request to it may hang"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use super::save_file::SaveFile;
 use super::turn::Turn;
 use crate::admin::metrics;
 use crate::status::ServerStatus;
-use measure::text::counted;
+use measure::text::{counted, escaped};
 use rustix::io::Errno;
 use serve::control::{Refusal, Steered};
 use serve::nbd::Server;
@@ -48,7 +48,11 @@ impl Steered for Served {
 
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {
         if !path.is_absolute() {
-            let message = "the server may run in another directory; give an absolute path";
+            let path = escaped(path);
+            let message = format!(
+                "'{path}' is a relative path, and the server may run in another directory; give an \
+                 absolute path"
+            );
             return Err(Refusal::new(Errno::INVAL, message));
         }
         let clients = if self.nbd.connections() > 0 { Clients::Some } else { Clients::None };

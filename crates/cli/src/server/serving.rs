@@ -100,13 +100,20 @@ impl Serving {
         let threads = args.options().workers;
         let options = MountOptions { mode: args.mode(), mapping: args.mapping(), threads };
         let mounted = Mounted::start(dir, served, disk, options, log);
-        self.mounted = Some(mounted.map_err(|source| match source.kind() {
+        self.mounted = Some(mounted.map_err(|source| {
+            match source.kind() {
             io::ErrorKind::OutOfMemory => no_room(),
+            io::ErrorKind::Unsupported => Error::Failed(
+                "--mmap needs Linux 6.6 or newer, because older kernels map no file of this mount \
+                 with MAP_SHARED; leave out --mmap"
+                    .to_owned(),
+            ),
             _ => Error::Failed(format!(
                 "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
                  server left mounted there), and be root or install fuse3",
                 escaped(dir)
             )),
+        }
         })?);
         Ok(())
     }
@@ -121,9 +128,9 @@ impl Serving {
             return Ok(());
         }
         Err(Error::Failed(format!(
-            "the disk was in use when the server ended: {}; writes that had not reached the disk \
-             are not in the saved file; before you end a server, unmount what lies on its disk and \
-             detach loop devices ('losetup -d')",
+            "the disk was in use when the server ended: {}; data that these had not yet written \
+             to the disk are missing from the saved file; before you end a server, unmount the \
+             file systems on its disk, end swap on it, and detach its loop devices ('losetup -d')",
             holders.join("; ")
         )))
     }
@@ -142,7 +149,10 @@ impl Serving {
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
             // The threads of these clients end with the process.
-            log!("some clients did not disconnect in time; they get errors from now on");
+            log!(
+                "some clients did not disconnect in time; their requests fail from now on; \
+                 disconnect clients before you end a server"
+            );
         }
         Stopped { disk: disk.clone(), control: self.control, was_used }
     }
@@ -159,14 +169,15 @@ impl Stopped {
 
 /// Logs a warning if other users can reach the disk or its metrics.
 fn warn_of_readers(status: &ServerStatus) {
+    let may = if status.nbd_is_read_only() { "read" } else { "read and write" };
     match status.open_to_others() {
         Some(address) if address.is_local() => log!(
-            "every user of this machine can read and write the disk through its TCP port; give \
-             --nbd unix:PATH to let in this user alone"
+            "every user of this machine can {may} the disk through its TCP port; give --nbd \
+             unix:PATH so that only this user can"
         ),
         Some(address) => log!(
-            "everyone who can reach {address} over the network can read and write the disk, as NBD \
-             has no authentication; give --nbd unix:PATH or a loopback address such as \
+            "everyone who can reach {address} over the network can {may} the disk, as NBD has no \
+             authentication; give --nbd unix:PATH or a loopback address such as \
              tcp:127.0.0.1:10809, or let a firewall or a TLS proxy decide who reaches it"
         ),
         None => {}

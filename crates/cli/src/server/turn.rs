@@ -83,7 +83,8 @@ impl Turn {
         let _job = self.begin().ok_or_else(|| {
             Refusal::new(
                 Errno::SHUTDOWN,
-                "the server is shutting down and does not restore any more",
+                "the server is shutting down and restores nothing; start another with 'uzram serve \
+                 --restore FILE'",
             )
         })?;
         self.now().restores = true;

@@ -28,7 +28,7 @@ const SAMPLE_MIN: u64 = 1 << 20;
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
 Exit codes:
-  0    it is told
+  0    the report is printed
   1    a path or a process can't be read; or, below the report, most of the sample could not be, or
        no rows could be appended
   2    wrong use

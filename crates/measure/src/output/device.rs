@@ -9,6 +9,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+const OTHER_REMEDY: &str = "have this user write to it, or name another device";
 const REMEDY: &str = "unmount it or stop what uses it, or name another device";
 
 /// A block device that only this process has. Nothing has been written to it yet.
@@ -45,7 +46,7 @@ impl OutputDevice {
         };
         open().map(Some).map_err(|error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::BUSY) => Error::of_file(path, "can't be written", "it is in use", REMEDY),
-            _ => Error::of_file(path, "can't be written", error, "name another device"),
+            _ => Error::of_file(path, "can't be written", error, OTHER_REMEDY),
         })
     }
 
@@ -58,7 +59,7 @@ impl OutputDevice {
             return Ok(());
         }
         let why = format!(
-            "it has {} bytes ({}), and the disk {bytes} ({})",
+            "it has {} bytes ({}), but the disk needs {bytes} ({})",
             self.bytes,
             human(self.bytes),
             human(bytes)

@@ -24,7 +24,8 @@ pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 pub enum AskError {
     /// No server listens at the path.
     #[error(
-        "no server answers at '{path}': {source}; start one with 'uzram serve', or give its --control"
+        "no server answers at '{path}': {source}; start one with 'uzram serve', or give the path of \
+         its control socket with --control"
     )]
     Unreached {
         /// The path of the socket.
@@ -34,13 +35,14 @@ pub enum AskError {
     },
     /// The path can't be a socket's name.
     #[error(
-        "no server can be at '{0}': a socket's path has at most {PATH_MAX} bytes; give a shorter --control"
+        "'{0}' can't be a control socket: the path of a socket has at most {PATH_MAX} bytes; give a \
+         shorter path with --control"
     )]
     TooLong(String),
     /// Another user's server listens at the path.
     #[error(
-        "the server at '{path}' belongs to user {uid} and is not trusted; run this as that user, \
-         or give --control of a server of your own"
+        "the server at '{path}' belongs to user {uid} and is not trusted; run this command as that \
+         user, or give the control socket of your own server with --control"
     )]
     Stranger {
         /// The path of the socket.

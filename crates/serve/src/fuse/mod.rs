@@ -90,7 +90,7 @@ impl Mounted {
     ) -> io::Result<Self> {
         let MountOptions { mode, mapping, threads } = options;
         if mapping == Mapping::Shared && !is_mapping_supported() {
-            return Err(io::Error::other("this kernel can't map it shared: Linux 6.6 can"));
+            return Err(io::ErrorKind::Unsupported.into());
         }
         let threads = threads.max(THREADS_MIN);
         // Its threads can't be told that there is none.

@@ -268,7 +268,7 @@ fn run_overhead() {
 #[test]
 fn runs() {
     let figures = figures("runs", "4M", "1");
-    assert_eq!(figures.len(), 6);
+    assert_eq!(figures.len(), 7);
     assert!(figures.iter().all(|figure| figure["rival_value"].as_f64().unwrap() > 0.0));
     assert!(value(&figures, "slowest kind over fastest") >= 1.0);
 }

@@ -688,6 +688,6 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
     store.signal("CONT");
     let _ = job.wait();
     assert_eq!(server.ended().0, Some(0));
-    assert!(is_saved && server.said().contains("does not end, and is abandoned"));
+    assert!(is_saved && server.said().contains("did not end in time, and is abandoned"));
     assert!(places.is_saved("to/saved"));
 }

@@ -97,8 +97,8 @@ pub(super) fn save(
         }
         log!(
             "the disk could not be saved to '{}', nor elsewhere: {}; make room, make the directory \
-             writable, or save it elsewhere with 'uzram save'; it stays in memory, and the server \
-             tries again in {} s; another signal ends the server, and the disk is lost",
+             writable, or save it elsewhere with 'uzram save'; it stays in memory, and the save is \
+             tried again in {} s; another signal ends the server, and the disk is lost",
             escaped(file),
             failures.join("; "),
             pause.as_secs()

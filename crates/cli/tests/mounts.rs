@@ -508,7 +508,7 @@ fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     let said = server.said();
     assert!(said.contains(&format!("loop device {}", looped.0)), "{said}");
     assert!(said.contains(&format!("mounted at '{}'", mnt.display())), "{said}");
-    assert!(said.contains("not in the saved file") && saved.exists(), "{said}");
+    assert!(said.contains("missing from the saved file") && saved.exists(), "{said}");
     drop(looped);
     // A process that has it open has no data of its own: its writes are the disk's.
     let mut server = Server::new(&args);

@@ -76,10 +76,13 @@ fn a_disk_goes_on_where_it_was_saved() {
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
     let said = server.said();
-    assert!(said.contains("does not start with it") && said.contains("--restore"), "{said}");
+    assert!(
+        said.contains("does not start with its contents") && said.contains("--restore"),
+        "{said}"
+    );
     fs::remove_file(&file).unwrap();
     let ended = end(command(dir.path(), &[]).arg("--restore").arg(&file));
-    assert!(ended.code == Some(2) && ended.err.contains("has no size"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.err.contains("is not known; give --size"), "{ended:?}");
 }
 
 #[test]
@@ -225,12 +228,12 @@ fn refusals_name_the_remedy() {
         ("serve --nbd unix:n --control c --salvage --restore junk", 1, "; restore an earlier save"),
         ("restore junk", 1, "salvage what is intact"),
         ("restore --salvage junk", 1, "nothing of 'junk' can be restored"),
-        ("restore -o no/x s", 1, "No such file or directory (os error 2); give a path"),
+        ("restore -o no/x s", 1, "No such file or directory (os error 2); give another path"),
         ("serve --size 1M --level abc", 2, "a whole number from -2147483648 to 2147483647"),
         ("serve --nbd unix:n --control c", 2, "<--size <SIZE>|--restore <FILE>>"),
         ("idle --older abc", 2, "a whole number from 0 to "),
         ("idle --older 18446744073709551616", 2, "a whole number from 0 to "),
-        (&format!("stat --control {long}"), 1, "give a shorter --control"),
+        (&format!("stat --control {long}"), 1, "give a shorter path with --control"),
         (&format!("fill --save {} junk", "n".repeat(248)), 2, "too long"),
         (&format!("fill --save {} junk", "n".repeat(247)), 0, ""),
     ] {

@@ -160,7 +160,7 @@ fn failures_leave_what_was_there() {
         (&["-o", "out", "--size", "2M", "in"], 1, &["420 blocks", "2097152", "takes 592"]),
         (&["-o", "out", "--size", "255", "in"], 2, &["--size", "256 bytes to 8M"]),
         (&["-o", "out", "--block", "5K", "in"], 2, &["--block", "4K, 8K"]),
-        (&["-o", "no/out", "in"], 1, &["'no/out'", "No such file", "give a path"]),
+        (&["-o", "no/out", "in"], 1, &["'no/out'", "No such file", "give another path"]),
         (&["-o", "in", "in"], 1, &["'in'", "not a regular file"]),
         (&["-o", "/dev/null", "in"], 1, &["/dev/null", "not a regular file"]),
     ];

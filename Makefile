@@ -45,6 +45,9 @@ NUMBERS = $(subst ., ,$(VERSION))
 # As crates/capi/link.sh names it.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
+# Linked statically, it hosts programs on systems without glibc.
+STATIC_HOST = $(if $(filter x86_64,$(shell uname -m)),cargo rustc --release --locked -p uzram-cli --bin uzram-host -- \
+  -C target-feature=+crt-static)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
 .PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
@@ -84,7 +87,7 @@ setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
-# Many tests wait for what they test: the models, which only compute, have the processors meanwhile, and tell at their end. Neither
+# Many tests wait: the models, which only compute, have the processors then, and report at their end. Neither
 # has this make's jobserver, which is for two jobs. To run more beside them saves nothing.
 test: lint commit-subjects check-aarch64
 	cargo test --workspace --locked --no-run
@@ -99,11 +102,13 @@ models:
 INSTALL = umask 022; install
 install:
 	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload -p uzram-capi)
+	$(if $(BUILT),,$(STATIC_HOST))
 	$(if $(BUILT),,$(LINK_LIBUZRAM))
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSCONFDIR)" \
 	  "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
 	$(INSTALL) -m 755 "$(FROM)/uzram" "$(DESTDIR)$(BINDIR)/uzram"
 	$(INSTALL) -m 644 "$(FROM)/libuzram_preload.so" "$(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so"
+	$(INSTALL) -m 755 "$(FROM)/uzram-host" "$(DESTDIR)$(LIBDIR)/uzram/uzram-host"
 	$(INSTALL) -m 644 "$(FROM)/libuzram/lib/libuzram.so.$(VERSION)" "$(FROM)/libuzram/lib/libuzram.a" "$(DESTDIR)$(LIBDIR)"
 	ln -sf libuzram.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/$(SONAME)"
 	ln -sf $(SONAME) "$(DESTDIR)$(LIBDIR)/libuzram.so"

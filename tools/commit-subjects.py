@@ -34,7 +34,7 @@ IMPERATIVES = set("""
     distinguish distribute divide document double download drain draw drop dump duplicate elide embed emit empty enable encode end
     enforce enlarge ensure enter enumerate escape establish estimate evict examine exclude execute exercise exit expand expect explain
     export expose extend extract fail fall fence fetch fill filter find finish fit fix flag flush fold follow forbid force forget
-    fork format forward free freeze fuzz gather generate get give grant greet group grow guarantee guard handle harden hash hide hold
+    fork format forward free freeze fuzz gather generate get give grant greet group grow guarantee guard handle harden hash hide hold host
     honour hook identify ignore implement import improve include increase index inherit initialize inline insert inspect install
     instrument interrupt introduce invalidate invoke isolate join judge keep kill label launch leave lend let lift limit link list
     listen load locate lock log look lower maintain make manage map mark mask match measure mention merge migrate mirror model

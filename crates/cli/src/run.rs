@@ -1,14 +1,13 @@
-//! `uzram run`: a program that has the library `preload` loaded into it.
+//! `uzram run`: a program that has the library `preload` loaded into it, or a host.
 //!
 //! ```text
-//!   search: PATH, interpreters -> elf, raised: can it be loaded? -> environment
+//!   search: PATH, interpreters -> executable, raised: library or host? -> environment, arguments
 //!     no --stats: the program takes the place of this one
 //!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
 //! ```
 
 mod args;
 mod child;
-mod elf;
 pub(crate) mod figures;
 mod library;
 pub(crate) mod live;
@@ -52,14 +51,24 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         .into());
     }
     let limit = args.limit.unwrap_or_default().bytes(cgroup_limit())?;
-    let library = library::find()?;
+    let library = library::find(&library::PRELOADED)?;
     let (name, rest) = args.command.split_first().ok_or_else(|| failed("no program is named"))?;
     let program = search::find(name)?;
     let stats = StatsFile::of(args)?;
     let tree = Tree::new()?;
-    let mut command = program.command(name);
-    command.args(rest).env(library::VARIABLE, library::preloads(&library));
-    command.env(SETTINGS, settings(args, limit, &tree, stats.as_ref().map(StatsFile::path))?);
+    // Programs that are executed later may need the host, even if this one does not.
+    let host = match library::find(&library::HOST) {
+        Err(error) if program.has_host => return Err(error.into()),
+        found => found.ok(),
+    };
+    let path = stats.as_ref().map(StatsFile::path);
+    let mut settings = settings(args, limit, &tree, path)?;
+    if let Some(host) = &host {
+        settings.push(",host=");
+        settings.push(host);
+    }
+    let mut command = program.command(name, host.as_deref().map(|host| (host, &*settings)));
+    command.args(rest).env(library::VARIABLE, library::preloads(&library)).env(SETTINGS, settings);
     keep_pipe_signal(&mut command);
     let Some(stats) = stats.filter(|_| args.stats) else {
         return Err(Refusal::of_start(Path::new(name), &command.exec()));

@@ -119,6 +119,12 @@ fn programs_find_the_installed_library() {
     is_fine(&ended);
     let library = root().join("usr/lib/uzram/libuzram_preload.so");
     assert!(ended.out.contains(library.to_str().unwrap()), "{}", ended.out);
+    // Without the environment it is the host that brings the runtime.
+    let maps = ["run", "--limit", "64M", "--", "sh", "-c", "env -i cat /proc/self/maps"];
+    let ended = end(installed(dir.path()).args(maps));
+    is_fine(&ended);
+    let host = root().join("usr/lib/uzram/uzram-host");
+    assert!(ended.out.contains(host.to_str().unwrap()), "{}", ended.out);
 }
 
 /// What compiles a program with libuzram, as pkg-config says of what is installed; without it, as
@@ -301,6 +307,7 @@ fn a_package_has_all_of_it() {
         concat!("lib/libuzram.so.", env!("CARGO_PKG_VERSION")),
         "lib/pkgconfig/uzram.pc",
         "lib/uzram/libuzram_preload.so",
+        "lib/uzram/uzram-host",
         "share/doc/uzram/changelog.gz",
         "share/doc/uzram/copyright",
         "share/man/man1/uzram-serve.1.gz",

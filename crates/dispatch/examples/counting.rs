@@ -4,11 +4,13 @@
 //! another program: calls that came by signal, calls by wrappers, those that were given up, threads
 //! that began, forks, and threads that ended.
 //!
+//! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls.
 //! With `DISPATCH_MEDDLES` set it answers and changes calls, and brings a page when it is touched.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
 use dispatch::{Call, Direct, Hook, Outcome, Step, arm};
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::io::{Cursor, Write};
 use std::sync::OnceLock;
@@ -53,6 +55,11 @@ fn meddle(call: &mut Call) -> Step {
     }
 }
 
+thread_local! {
+    /// Calls of this thread.
+    static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
 struct Counting;
 
 /// Writes the line of this process.
@@ -80,6 +87,7 @@ fn write_counts(end: &str) {
 impl Hook for Counting {
     fn call(&self, call: &mut Call) -> Step {
         CALLS.fetch_add(1, Relaxed);
+        OF_THREAD.set(OF_THREAD.get() + 1);
         match call.number() as i64 {
             libc::SYS_exit_group => write_counts("exit"),
             libc::SYS_execve | libc::SYS_execveat => write_counts("exec"),
@@ -137,6 +145,7 @@ impl Hook for Counting {
     }
 }
 
+dispatch::export_storage!();
 dispatch::export_wrappers!();
 
 #[used]
@@ -152,6 +161,9 @@ extern "C" fn begin() {
         let path = libc::getenv(c"DISPATCH_COUNTS".as_ptr());
         if !path.is_null() {
             let _ = FILE.set(CStr::from_ptr(libc::strdup(path)));
+        }
+        if !libc::getenv(c"DISPATCH_BY_CALLS".as_ptr()).is_null() {
+            dispatch::use_calls_for_pointers();
         }
         MEDDLES.store(!libc::getenv(c"DISPATCH_MEDDLES".as_ptr()).is_null(), Relaxed);
         if let Err(error) = arm(&Counting) {

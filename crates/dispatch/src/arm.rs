@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 use crate::actions::{self, Actions};
-use crate::entry::on_signal;
 use crate::error::Error;
 use crate::hook::{self, Hook};
 use crate::mask::{BYTES, OWNED, of_system};
+use crate::pointer;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{NO_STACK, Stack};
-use crate::x86_64::instructions::raw_syscall;
+use crate::x86_64::instructions::{entry, raw_syscall};
 use std::ptr::NonNull;
 
 static ACTIONS: Actions = Actions::new();
@@ -76,6 +76,8 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
     }
     let thread = Thread::make(NonNull::from(&ACTIONS), Kind::Thread)
         .map_err(|error| Error::Memory { errno: -error as i32 })?;
+    // SAFETY: no thread is armed.
+    unsafe { pointer::begin(thread) };
     let mask = set_mask(u64::MAX);
     let result = begin(thread, hook);
     match &result {
@@ -110,7 +112,7 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     }
     thread.altstack.set(if stack.flags & libc::SS_DISABLE == 0 { stack } else { NO_STACK });
     hook::set(hook);
-    actions::set_entry(on_signal as extern "C" fn(_, _, _) as usize);
+    actions::set_entry(entry());
     ACTIONS.take_over();
     Ok(())
 }

@@ -5,11 +5,14 @@
 //! above it. Who interrupts its issue finds it by its address.
 #![allow(unsafe_code)]
 
+use crate::block::stack_start;
 use crate::mask::BLOCK;
 use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
+/// Words of [`Call::room`].
+const ROOM_WORDS: usize = 4096;
 /// Words that a hook may keep with a call.
 pub const NOTE_WORDS: usize = 8;
 
@@ -75,6 +78,14 @@ impl Call {
     /// first.
     pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
         &mut self.note
+    }
+
+    /// Returns words that stay as they are until the call has returned, at the lower end of the
+    /// stack of this crate's code: for calls that the system answers without running a handler.
+    pub fn room(&mut self) -> &mut [usize] {
+        let start = stack_start((&raw const *self).addr());
+        // SAFETY: the stack is this thread's, and what runs on it while the call lasts lies above.
+        unsafe { std::slice::from_raw_parts_mut(start as *mut usize, ROOM_WORDS) }
     }
 
     /// Returns the program's registers as the C library names them: a `ucontext_t` of the kernel's.

@@ -25,11 +25,13 @@ use crate::x86_64::instructions::{clone, leave, raw_syscall};
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const VM: u64 = libc::CLONE_VM as u64;
 const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
+const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 const VFORK: u64 = libc::CLONE_VFORK as u64;
 const RECORD_WORDS: usize = 32;
 /// The least that a structure of `clone3` has, and where its stack is.
 const RECORD_BYTES_MIN: usize = 64;
 const STACK_AT: usize = 5;
+const POINTER_AT: usize = 7;
 
 /// A child that is asked for.
 struct Request {
@@ -82,6 +84,15 @@ impl Request {
         Ok(())
     }
 
+    /// Returns the thread pointer that the child is to have, if not its parent's.
+    fn given_pointer(&self) -> Option<usize> {
+        let pointer = match self.number as i64 {
+            libc::SYS_clone3 => self.record[POINTER_AT] as usize,
+            _ => self.args[4],
+        };
+        (self.flags & SETTLS != 0).then_some(pointer)
+    }
+
     /// The arguments for the system, with a stack of ours or none.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
@@ -111,7 +122,9 @@ pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
 
 /// A child with memory of its own.
 fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
-    let flags = request.flags & !CLEAR_SIGHAND;
+    // A pointer that is given is the program's: the child begins in this code.
+    let given = request.given_pointer();
+    let flags = request.flags & !(CLEAR_SIGHAND | SETTLS);
     let [a, b, c, d, e] = request.told(flags, None);
     hook().before_fork();
     thread.actions().lock();
@@ -123,6 +136,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
         return result;
     }
     thread.arm();
+    thread.pointer.set(given.unwrap_or(thread.pointer.get()));
     thread.kind.set(Kind::Thread);
     thread.pending.set(0);
     if request.flags & CLEAR_SIGHAND != 0 {
@@ -158,6 +172,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     if request.stack != 0 {
         context.set_stack_pointer(request.stack);
     }
+    let given = request.given_pointer();
+    child.pointer.set(given.unwrap_or(thread.pointer.get()));
     child.set_shadow(thread.shadow());
     if waits {
         child.altstack.set(thread.altstack.get());
@@ -203,6 +219,7 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     unsafe {
         if goes && !thread.is_lent.get() {
             block_all();
+            thread.free_apart();
             leave(thread.base(), BLOCK_BYTES, number, code);
         }
         raw_syscall(number, [code, 0, 0, 0, 0, 0])

@@ -11,10 +11,12 @@ use crate::children;
 use crate::deliver::{self, call_of, die, interrupt, park, resume, send};
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
+use crate::pointer;
 use crate::signal_calls::{self, EINVAL};
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{Context, Info};
 use crate::x86_64::instructions::{after_copy, stage};
+use crate::x86_64::keys;
 
 /// What the kernel says of a call that it has dispatched, and of one that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
@@ -22,32 +24,40 @@ const SYS_SECCOMP: i32 = 1;
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
-/// The handler of all signals.
-pub(crate) extern "C" fn on_signal(signal: i32, info: *mut Info, context: *mut Context) {
+/// Answers a signal, on the storage of this crate's code. Returns whether the program goes on next.
+// SAFETY: the name is this crate's; `uzram_dispatch_entry` alone calls it.
+#[unsafe(no_mangle)]
+extern "C" fn uzram_dispatch_on_signal(
+    signal: i32,
+    info: *mut Info,
+    context: *mut Context,
+) -> bool {
     // SAFETY: the frame lies on this thread's block, and is looked at by nobody else; within `Call`
     // it is reached by the pointer, while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
         thread.let_through();
+        keys::enter(&*context);
         if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
             dispatched(thread, &*info, context);
         } else {
             came(thread, &mut *info, &mut *context);
         }
-        finish(thread, &mut *context);
+        finish(thread, &mut *context)
     }
 }
 
-/// What remains before the program goes on, or code of ours.
-fn finish(thread: &Thread, context: &mut Context) {
+/// Prepares the return to the program, or to code of ours. Returns whether it is the program.
+fn finish(thread: &Thread, context: &mut Context) -> bool {
     if thread.is_here(context.stack_pointer()) {
-        return;
+        return false;
     }
     while let Some(info) = thread.take_pending() {
         send(thread, context, &info, None);
     }
     context.stack = thread.stack();
     thread.dispatch();
+    true
 }
 
 /// A call of the program's.
@@ -79,10 +89,10 @@ unsafe fn dispatched(thread: &Thread, info: &Info, context: *mut Context) {
     unsafe { (*call.frame()).set_result(result) };
 }
 
-/// Has a call done; None if the program goes on elsewhere.
+/// Makes a call. Returns `None` if the program goes on elsewhere.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
-    // SAFETY: the frame of the signal that brought the call, which no one else reaches meanwhile.
+    // SAFETY: the frame of the signal that brought the call, which no one else reaches.
     let context = unsafe { &mut *call.frame() };
     Some(match call.number() as i64 {
         libc::SYS_rt_sigreturn => {
@@ -98,11 +108,20 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
         }
         libc::SYS_exit | libc::SYS_exit_group => children::end(thread, call),
         libc::SYS_prctl if args[0] == PR_SET_SYSCALL_USER_DISPATCH => EINVAL,
+        libc::SYS_arch_prctl if pointer::is_about(args[0]) => pointer::answer(thread, args),
         // SAFETY: what is asked for is the program's; the new one has the mask that this believed
         // to have.
         libc::SYS_execve | libc::SYS_execveat => unsafe {
             call.issue_with(Some(&thread.mask(context)))
         },
+        libc::SYS_pkey_alloc => {
+            // SAFETY: what is asked for is the program's; it waits for nothing.
+            let result = unsafe { call.issue_with(None) };
+            if result >= 0 {
+                keys::keep(context, result as u32);
+            }
+            result
+        }
         // SAFETY: what is asked for is the program's; it waits for nothing.
         _ if is_brief(call.number()) => unsafe { call.issue_with(None) },
         _ => {

@@ -22,6 +22,7 @@ mod elsewhere;
 mod here {
     pub(crate) mod actions;
     pub(crate) mod arm;
+    pub(crate) mod block;
     pub(crate) mod brief;
     pub(crate) mod call;
     pub(crate) mod cancel;
@@ -30,7 +31,9 @@ mod here {
     pub(crate) mod entry;
     pub(crate) mod inner;
     pub(crate) mod mask;
+    pub(crate) mod pointer;
     pub(crate) mod signal_calls;
+    pub(crate) mod storage;
     pub(crate) mod thread;
     pub(crate) mod user;
     pub mod wrappers;
@@ -39,7 +42,9 @@ mod here {
     pub use arm::arm;
     pub use call::{Call, NOTE_WORDS};
     pub use inner::begin_wrappers;
-    pub use user::read_memory;
+    pub use pointer::use_calls_for_pointers;
+    pub use storage::Storage;
+    pub use user::{read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;
 }
 

@@ -1,7 +1,8 @@
 //! A thread's block: what is known of it, and the stack on which this crate's code runs.
 //!
 //! ```text
-//!   base, a multiple of BLOCK_BYTES: | Thread: a page, or two | PROT_NONE: a page | stack |
+//!   base, a multiple of BLOCK_BYTES:
+//!   | Thread: a page, or two | PROT_NONE: a page | stack | storage |
 //! ```
 //! The system has the stack as the thread's alternate one, always (di-1): each signal begins at its
 //! end, or below what a signal of ours interrupted. An address on it leads to the block: no
@@ -13,20 +14,16 @@
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
+pub(crate) use crate::block::BLOCK_BYTES;
+use crate::block::{HEAD_BYTES, PART_BYTES, StoragePlace, lay_out_storage, map_block, memory};
 use crate::mask::{self, OWNED, bit};
 use crate::x86_64::frame::{Context, Info, NO_STACK, Stack};
 use crate::x86_64::instructions::{range, raw_syscall};
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::{NonNull, write};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Address space of a block: more than a hook that decompresses takes. What is not touched costs no
-/// memory.
-pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The part of a block that is no stack: [`Thread`], and a guard.
-const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// Of each: a page, or a larger system's.
-const PART_BYTES: usize = 16 << 10;
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 const PR_SYS_DISPATCH_ON: usize = 1;
 /// What the selector says: calls are let through, or dispatched.
@@ -49,6 +46,10 @@ pub(crate) enum Kind {
 pub(crate) struct Thread {
     /// What the system reads before it dispatches.
     selector: AtomicU8,
+    /// The thread pointer while code of ours runs: its thread-local storage lies there.
+    storage: Cell<usize>,
+    /// The program's thread pointer while code of ours runs.
+    pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
     /// Those of [`OWNED`] that the program believes blocked.
     shadow: Cell<u64>,
@@ -64,41 +65,16 @@ pub(crate) struct Thread {
     actions: Cell<NonNull<Actions>>,
     /// The actions of a process that shares memory, and not these.
     own: Actions,
+    /// The bytes of the block that are no stack, at its end.
+    end_bytes: usize,
+    /// The mapping of storage that is too large for the block.
+    apart: Option<(usize, usize)>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= PART_BYTES);
-
-/// Maps, unmaps or protects.
-///
-/// # Safety
-/// What the call changes is the caller's.
-unsafe fn memory(number: i64, args: [usize; 6]) -> Result<usize, isize> {
-    // SAFETY: the caller vouches for it.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    if result < 0 { Err(result) } else { Ok(result as usize) }
-}
-
-/// Address space that is a block's, aligned to its size.
-fn map_block() -> Result<usize, isize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: all of it is a mapping made here, of which the block in it is kept.
-    unsafe {
-        let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
-        let start = memory(libc::SYS_mmap, args)?;
-        let base = start.next_multiple_of(BLOCK_BYTES);
-        if base > start {
-            memory(libc::SYS_munmap, [start, base - start, 0, 0, 0, 0])?;
-        }
-        let rest = start + BLOCK_BYTES - base;
-        if rest > 0 {
-            memory(libc::SYS_munmap, [base + BLOCK_BYTES, rest, 0, 0, 0, 0])?;
-        }
-        let guard = [base + PART_BYTES, PART_BYTES, libc::PROT_NONE as usize, 0, 0, 0];
-        memory(libc::SYS_mprotect, guard)?;
-        Ok(base)
-    }
-}
+// As instructions.s has them.
+const _: () = assert!(offset_of!(Thread, storage) == 8 && offset_of!(Thread, pointer) == 16);
+const _: () = assert!(BLOCK_BYTES == 262_144);
 
 impl Thread {
     /// The thread whose block an address lies in.
@@ -116,8 +92,11 @@ impl Thread {
     /// What the system says of memory that it does not give.
     pub(crate) fn make<'t>(actions: NonNull<Actions>, kind: Kind) -> Result<&'t Thread, isize> {
         let base = map_block()?;
+        let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;
         let thread = Thread {
             selector: AtomicU8::new(ALLOW),
+            storage: Cell::new(pointer),
+            pointer: Cell::new(0),
             kind: Cell::new(kind),
             shadow: Cell::new(0),
             altstack: Cell::new(NO_STACK),
@@ -127,6 +106,8 @@ impl Thread {
             clears: Cell::new(false),
             actions: Cell::new(actions),
             own: Actions::new(),
+            end_bytes,
+            apart,
         };
         // SAFETY: the mapping is new, nobody else's, aligned, and its head long enough.
         unsafe {
@@ -140,8 +121,27 @@ impl Thread {
     /// # Safety
     /// Nobody looks at it any more.
     pub(crate) unsafe fn free(&self) {
-        // SAFETY: the mapping is the block's, and the caller gives it up.
-        let _ = unsafe { memory(libc::SYS_munmap, [self.base(), BLOCK_BYTES, 0, 0, 0, 0]) };
+        // SAFETY: the mappings are the block's, and the caller gives them up.
+        unsafe {
+            self.free_apart();
+            let _ = memory(libc::SYS_munmap, [self.base(), BLOCK_BYTES, 0, 0, 0, 0]);
+        }
+    }
+
+    /// Gives back what the thread has beside its block.
+    ///
+    /// # Safety
+    /// The thread uses no thread-local storage of ours any more.
+    pub(crate) unsafe fn free_apart(&self) {
+        if let Some((start, bytes)) = self.apart {
+            // SAFETY: the mapping is the thread's, and the caller gives it up.
+            let _ = unsafe { memory(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
+        }
+    }
+
+    /// Returns the thread pointer while code of ours runs.
+    pub(crate) fn storage(&self) -> usize {
+        self.storage.get()
     }
 
     pub(crate) fn base(&self) -> usize {
@@ -169,7 +169,7 @@ impl Thread {
 
     /// The stack of this crate's code.
     pub(crate) fn stack(&self) -> Stack {
-        let (start, bytes) = (self.base() + HEAD_BYTES, BLOCK_BYTES - HEAD_BYTES);
+        let (start, bytes) = (self.base() + HEAD_BYTES, BLOCK_BYTES - HEAD_BYTES - self.end_bytes);
         Stack { start, flags: 0, padding: 0, bytes }
     }
 

@@ -62,6 +62,12 @@ pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
     unsafe { copy(into.as_mut_ptr().addr(), address, into.len()) }
 }
 
+/// Copies bytes to the program's memory, for a hook that answers a call in the system's place.
+/// Returns false if some of it is not there; then a part may have been written.
+pub fn write_memory(address: usize, from: &[u8]) -> bool {
+    copy_out(address, from.as_ptr().addr(), from.len()).is_ok()
+}
+
 /// Copies `bytes` from the program's memory to memory of ours.
 ///
 /// # Errors

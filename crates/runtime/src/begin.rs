@@ -4,15 +4,17 @@
 //! One thread runs.
 #![allow(unsafe_code)]
 
-use crate::own_thread::OWN_THREAD;
+use crate::exec::Hosting;
+use crate::own_thread::{OWN_THREAD, OwnThread};
 use crate::program::Program;
 use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::OnceLock;
 use zmem::{Arena, SAFEPOINT};
 
@@ -29,15 +31,9 @@ const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-#[cfg(not(test))]
-#[used]
-// SAFETY: the section holds pointers to functions of no arguments that are needed, which the C
-// library calls in turn. This one needs nothing that Rust's runtime sets up before `main`.
-#[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
-
-#[cfg_attr(test, allow(dead_code))]
-extern "C" fn begin() {
+/// Begins in a program that has this library preloaded, by the settings of its environment. The C
+/// library calls it before `main`. A failure ends the process.
+pub extern "C" fn begin_preloaded() {
     // SAFETY: the environment is not changed before `main`.
     let text = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     if text.is_null() {
@@ -47,12 +43,42 @@ extern "C" fn begin() {
     let text = OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes());
     let begun = Settings::parse(text)
         .map_err(|error| format!("{}: {error}", VARIABLE.to_string_lossy()))
-        .and_then(|settings| start(settings).map_err(|error| error.to_string()));
-    if let Err(error) = begun {
-        say(&error);
-        // SAFETY: it ends the process.
-        unsafe { libc::_exit(1) };
+        .and_then(|settings| match is_host(&settings) {
+            true => Ok(false),
+            false => start(settings, text, None).map(|()| true).map_err(|error| error.to_string()),
+        });
+    match begun {
+        Ok(false) => {}
+        // SAFETY: the wrappers are the library's that calls this, and this thread runs alone.
+        Ok(true) => unsafe { dispatch::begin_wrappers() },
+        Err(error) => {
+            say(&error);
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(1) };
+        }
     }
+}
+
+/// Returns whether this process is a host, in which the runtime begins by itself.
+fn is_host(settings: &Settings) -> bool {
+    // SAFETY: the kernel's string, of the path that was executed.
+    let executed = unsafe { libc::getauxval(libc::AT_EXECFN) as *const c_char };
+    // SAFETY: as above.
+    let executed = (!executed.is_null()).then(|| unsafe { CStr::from_ptr(executed) });
+    executed.is_some_and(|path| settings.host.as_deref() == Some(path))
+}
+
+/// Begins in a process that hosts `program`, by these settings. From now on calls of this thread
+/// are the program's.
+///
+/// # Errors
+/// The reason why it can't begin.
+///
+/// # Safety
+/// This thread runs alone, and goes on in the program.
+pub unsafe fn begin_hosted(settings: &OsStr, program: &Path) -> Result<(), String> {
+    let parsed = Settings::parse(settings)?;
+    start(parsed, settings, Some(program)).map_err(|error| error.to_string())
 }
 
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.
@@ -109,11 +135,24 @@ fn leave_environment() {
     }
 }
 
-fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
+/// Returns how programs are executed, if some get a host.
+fn hosting(settings: &Settings, text: &OsStr, program: Option<&Path>) -> Option<Hosting> {
+    let own = program.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
+    let host = settings.host.clone()?;
+    Some(Hosting::new(host, CString::new(text.as_bytes()).ok()?, own, !settings.is_first_only))
+}
+
+/// Makes the arena, and arms this thread; `program` is the path of a program that has a host.
+fn start(
+    mut settings: Settings,
+    text: &OsStr,
+    program: Option<&Path>,
+) -> Result<(), Box<dyn std::error::Error>> {
     page::fork::take_over();
-    if settings.is_first_only {
+    if settings.is_first_only && program.is_none() {
         leave_environment();
     }
+    let hosting = hosting(&settings, text, program);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
     let (arena, brk) = arena(&settings)?;
@@ -121,15 +160,14 @@ fn start(mut settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     // Else what ends there, and is the system's, could grow out of the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
-    let program = Program::new(arena, brk, settings, tree);
+    let program = Program::new(arena, brk, settings, (tree, hosting));
     let program = PROGRAM.get_or_init(|| program);
-    if OWN_THREAD.begin() {
+    if OwnThread::is_useful() {
         program.arena.store_aside(&OWN_THREAD);
     }
     SAFEPOINT.begin();
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
-    // The wrappers are this library's, and this thread runs alone.
-    unsafe { dispatch::arm(program).map(|()| dispatch::begin_wrappers())? };
+    unsafe { dispatch::arm(program)? };
     program.measure();
     program.show();
     Ok(())

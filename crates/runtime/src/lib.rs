@@ -1,5 +1,5 @@
-//! preload: what `uzram run` loads into a program, so that its heap and its private anonymous
-//! mappings compress themselves.
+//! runtime: answers the system calls and faults of a program, so that its heap and its private
+//! anonymous mappings compress themselves.
 //!
 //! ```text
 //!   system call -> dispatch -> Program (hook) -> mappings: mmap, munmap, mprotect ... of the arena
@@ -15,10 +15,10 @@ mod begin;
 mod cost;
 mod direct;
 mod ends;
+mod exec;
 mod heap;
 mod held;
 mod left_out;
-mod local;
 mod mappings;
 mod own_thread;
 mod pieces;
@@ -31,5 +31,4 @@ mod space;
 mod tree;
 mod waits;
 
-#[cfg(not(test))]
-dispatch::export_wrappers!();
+pub use begin::{begin_hosted, begin_preloaded};

@@ -21,7 +21,7 @@ mod room;
 use crate::space::system;
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
-use room::{Room, Storage, find_storage, map_room};
+use room::{Room, map_room};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -46,17 +46,12 @@ const FLAGS: c_int = CLONE_VM
 type Run = Box<dyn FnOnce() + Send>;
 
 /// The one thread.
-pub(crate) static OWN_THREAD: OwnThread = OwnThread {
-    storage: OnceLock::new(),
-    room: OnceLock::new(),
-    is_there: AtomicU32::new(0),
-    last: AtomicU32::new(0),
-};
+pub(crate) static OWN_THREAD: OwnThread =
+    OwnThread { room: OnceLock::new(), is_there: AtomicU32::new(0), last: AtomicU32::new(0) };
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct OwnThread {
-    storage: OnceLock<Storage>,
     room: OnceLock<Room>,
     /// The number of the thread, until the system has it no more.
     is_there: AtomicU32,
@@ -65,11 +60,10 @@ pub(crate) struct OwnThread {
 }
 
 impl OwnThread {
-    /// Takes note of what only the first thread, before the program's begin, may ask for. Returns
-    /// whether threads can be started.
-    pub(crate) fn begin(&self) -> bool {
-        // On one processor it would only take turns with the program.
-        zmem::processors() > 1 && find_storage().is_some_and(|it| self.storage.set(it).is_ok())
+    /// Returns whether threads are to be started: on one processor they would only take turns with
+    /// the program.
+    pub(crate) fn is_useful() -> bool {
+        zmem::processors() > 1
     }
 
     /// Takes note that this is a child, which has no such thread.
@@ -135,7 +129,6 @@ unsafe fn clone(room: &Room, is_there: *const AtomicU32, run: *mut Run) -> isize
 
 impl StartThread for OwnThread {
     fn start(&self, run: Run) -> bool {
-        let Some(storage) = self.storage.get() else { return false };
         if self.is_there.compare_exchange(0, TO_COME, SeqCst, SeqCst).is_err() {
             return false;
         }
@@ -147,7 +140,7 @@ impl StartThread for OwnThread {
             self.is_there.store(0, SeqCst);
             return false;
         };
-        room.lay_out(storage);
+        room.lay_out();
         let run = Box::into_raw(Box::new(run));
         // SAFETY: this thread has the room, laid out; the word names what was just boxed.
         let made = unsafe { clone(&room, &raw const self.is_there, run) };

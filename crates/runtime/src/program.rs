@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::cost::Cost;
+use crate::exec::Hosting;
 use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
@@ -12,7 +13,7 @@ use crate::settings::Settings;
 use crate::space::{Break, Space, system};
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{held, local, pins};
+use crate::{held, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -32,6 +33,8 @@ pub(crate) struct Program {
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) tree: Option<TreeFile>,
+    /// How programs are executed, if some get a host.
+    hosting: Option<Hosting>,
     /// Whether the program has filtered its system calls, or tried to: one that it does not make
     /// itself may end it.
     pub(crate) is_confined: AtomicBool,
@@ -47,11 +50,12 @@ impl Program {
         arena: Arena,
         brk: Option<Break>,
         settings: Settings,
-        tree: Option<TreeFile>,
+        (tree, hosting): (Option<TreeFile>, Option<Hosting>),
     ) -> Self {
         let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
         let is_confined = AtomicBool::new(false);
-        Program { arena, settings, space, threads, cost: Cost::default(), tree, is_confined }
+        let cost = Cost::default();
+        Program { arena, settings, space, threads, cost, tree, hosting, is_confined }
     }
 
     /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena
@@ -87,6 +91,12 @@ impl Program {
 
     /// Does what is to be done before a call is issued.
     fn before(&self, call: &mut Call) -> Step {
+        if let Some(hosting) = &self.hosting {
+            if let Some(result) = hosting.name_program(call) {
+                return Step::Answer(result);
+            }
+            hosting.redirect(call);
+        }
         let (number, args) = (call.number(), call.args());
         if let Some(result) = self.answer_of_tree(number, &args) {
             return Step::Answer(result);
@@ -102,7 +112,6 @@ impl Program {
             _ => {}
         }
         self.before_end(call);
-        local::keep(&self.arena, number, &args);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);

@@ -1,6 +1,6 @@
 //! What `uzram run` tells the library, by an environment variable.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
 
@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) is_first_only: bool,
     /// The file that the processes of the tree share.
     pub(crate) tree: Option<TreeName>,
+    /// The path of the program that hosts others.
+    pub(crate) host: Option<CString>,
     /// What `uzram run` has as its standard error, by device and inode.
     pub(crate) stderr: Option<(usize, usize)>,
 }
@@ -48,6 +50,7 @@ impl Settings {
             stats: None,
             is_first_only: false,
             tree: None,
+            host: None,
             stderr: None,
         };
         for part in text.as_bytes().split(|&byte| byte == b',').filter(|part| !part.is_empty()) {
@@ -91,6 +94,7 @@ impl Settings {
                     found.tree = Some(pair().map(|(number, inode)| TreeName { number, inode })?);
                 }
                 b"stderr" => found.stderr = Some(pair()?),
+                b"host" => found.host = CString::new(value).ok(),
                 b"stats" => found.stats = Some(value.to_vec()),
                 _ => return Err(format!("{}: unknown", shown())),
             }

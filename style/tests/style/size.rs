@@ -17,7 +17,9 @@ const PAGER: [&str; 1] = ["crates/zmem"];
 const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
-const PRELOAD: &str = "crates/preload";
+const PRELOAD: [&str; 2] = ["crates/preload", "crates/runtime"];
+/// The host of programs that load no library, and the code that recognises them.
+const HOST: [&str; 2] = ["crates/cli/src/host", "crates/executable"];
 /// What passes the product on to programs, in Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// What starts programs with the library `preload`.
@@ -45,7 +47,7 @@ fn lines(tree: &Tree) -> Counts {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
         // Folders, with the files of the same name.
-        let mut all = ADMIN.into_iter().chain([RUN, ANALYZE]);
+        let mut all = ADMIN.into_iter().chain([RUN, ANALYZE, HOST[0]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
         counts.entry(place.to_owned()).or_default().number += number;
@@ -54,8 +56,8 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run`, the interfaces,
-/// what administers and analyzes, `slab`, `bench` and others.
+/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run` and its host, the
+/// interfaces, administration and analysis, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {
@@ -64,8 +66,9 @@ fn counts(tree: &Tree) -> Counts {
             dir if PAGER.contains(&dir) => "pager",
             CALLS => "calls",
             DISPATCH => "dispatch",
-            PRELOAD => "preload",
+            dir if PRELOAD.contains(&dir) => "preload",
             RUN => "run",
+            dir if HOST.contains(&dir) => "host",
             dir if INTERFACES.contains(&dir) => "interfaces",
             dir if ADMIN.contains(&dir) => "admin",
             ANALYZE => "analyze",

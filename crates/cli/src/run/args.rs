@@ -15,10 +15,11 @@ const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves
 ///
-/// When it comes to the limit, what was not used for longest is compressed; it comes back when it
-/// is touched. The program needs no change: a library is loaded into it, and into all programs that
-/// it executes with its environment; all of these processes together keep the limit. Only programs
-/// for x86-64 that are dynamically linked to glibc can be run so, and neither Go nor Java yet.
+/// At the limit the memory that was not used for longest is compressed; it comes back when it is
+/// touched. The program needs no change, and has to be for x86-64. Programs that are linked to
+/// glibc load a library; all others (static ones, for musl, in Go or Java) are run by a host, in
+/// which each system call costs some microseconds. All programs that it executes are run so too,
+/// and all of these processes together keep the limit.
 ///
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't
@@ -41,8 +42,8 @@ const DEFAULT_PERCENT: u8 = 85;
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
-The library, libuzram_preload.so, is looked for beside this command, then in ../lib/uzram and \
-../lib from there; UZRAM_PRELOAD names another.
+The library, libuzram_preload.so, and the host, uzram-host, are looked for beside this command, \
+then in ../lib/uzram and ../lib from there; UZRAM_PRELOAD and UZRAM_HOST name others.
 
 Exit codes:
   N      the program's own; 128 + N if signal N ended it

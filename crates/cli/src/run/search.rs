@@ -1,15 +1,15 @@
-//! From a name to the program that the system would execute, as `execvp` finds it, and whether the
-//! library can be loaded into that.
+//! From a name to the program that the system would execute, as `execvp` finds it, and how the
+//! runtime gets into that.
 
-use super::elf;
 use super::raised;
 use super::refusal::Refusal;
 use crate::error::Error;
+use executable::{DEPTH, Kind, Loading, Script};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -19,39 +19,39 @@ use std::process::Command;
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// What runs a text that names no interpreter.
 const SHELL: &str = "/bin/sh";
-/// The most interpreters of interpreters, as of Linux.
-const DEPTH: u32 = 5;
-/// As much of a script as the system looks at.
-const LINE: u64 = 256;
 
 /// A program that can be run.
 #[derive(Debug)]
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
+    /// Whether a host runs it: it loads no library.
+    pub(super) has_host: bool,
 }
 
 impl Program {
-    /// Returns the command that starts it, which sees itself as `name`.
-    pub(super) fn command(&self, name: &OsStr) -> Command {
-        if self.is_for_shell {
-            let mut command = Command::new(SHELL);
-            command.arg(&self.file);
-            return command;
+    /// Returns the command that starts it, which sees itself as `name`; a host gets `settings`.
+    pub(super) fn command(&self, name: &OsStr, host: Option<(&Path, &OsStr)>) -> Command {
+        let (file, name) = match self.is_for_shell {
+            true => (Path::new(SHELL), OsStr::new(SHELL)),
+            false => (self.file.as_path(), name),
+        };
+        let mut command = match host.filter(|_| self.has_host) {
+            Some((host, settings)) => {
+                let mut command = Command::new(host);
+                command.arg(settings).arg(file).arg(file).arg(name);
+                command
+            }
+            None => Command::new(file),
+        };
+        if !self.has_host {
+            command.arg0(name);
         }
-        let mut command = Command::new(&self.file);
-        command.arg0(name);
+        if self.is_for_shell {
+            command.arg(&self.file);
+        }
         command
     }
-}
-
-/// What a file is to the system.
-enum Kind {
-    Elf(File),
-    /// Its interpreter.
-    Script(PathBuf),
-    /// Neither: text for the shell, if anything.
-    Text,
 }
 
 /// Finds a program, and checks that it can be run.
@@ -59,9 +59,9 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
     let file = look_up(name)?;
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
-    let kind = if is_for_shell { Kind::Script(SHELL.into()) } else { kind };
-    check(&file, kind)?;
-    Ok(Program { file, is_for_shell })
+    let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
+    let has_host = has_host(&file, if is_for_shell { shell() } else { kind })?;
+    Ok(Program { file, is_for_shell, has_host })
 }
 
 /// Returns the file that a name stands for.
@@ -104,35 +104,18 @@ fn executable(file: &Path) -> io::Result<()> {
 
 /// Returns what a file is.
 fn kind(path: &Path) -> Result<Kind, Refusal> {
-    let read = || {
-        let file = File::open(path)?;
-        let mut start = Vec::new();
-        (&file).take(LINE).read_to_end(&mut start)?;
-        Ok((file, start))
-    };
-    let (file, start) = read().map_err(|error: io::Error| {
-        Error::of_file(path, "can't be checked", error, "have this user read it")
-    })?;
-    if start.starts_with(elf::MAGIC) {
-        return Ok(Kind::Elf(file));
-    }
-    Ok(interpreter(&start).map_or(Kind::Text, Kind::Script))
+    Kind::of(path).map_err(|error| {
+        Error::of_file(path, "can't be checked", error, "have this user read it").into()
+    })
 }
 
-/// Returns the interpreter that the start of a file names.
-fn interpreter(start: &[u8]) -> Option<PathBuf> {
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let mut words = line.split(|byte| b" \t\0".contains(byte)).filter(|word| !word.is_empty());
-    words.next().map(|word| PathBuf::from(OsStr::from_bytes(word)))
-}
-
-/// Checks that the library can be loaded into a program, or into what runs it.
-fn check(program: &Path, mut kind: Kind) -> Result<(), Refusal> {
+/// Returns whether a host runs a program, or the interpreter of a script.
+fn has_host(program: &Path, mut kind: Kind) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
         match kind {
-            Kind::Elf(file) => return loadable(program, &path, file),
-            Kind::Script(runs_it) => {
+            Kind::Elf(file) => return is_hosted(program, &path, file),
+            Kind::Script(Script { interpreter: runs_it, .. }) => {
                 executable(&runs_it)
                     .map_err(|error| Refusal::of_interpreter(program, &runs_it, &error))?;
                 kind = self::kind(&runs_it)?;
@@ -144,8 +127,8 @@ fn check(program: &Path, mut kind: Kind) -> Result<(), Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Checks that the library can be loaded into the program of a file.
-fn loadable(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
+/// Returns whether a host runs the program of a file.
+fn is_hosted(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let is_itself = program == path;
     let what = if is_itself { String::new() } else { format!("(of '{}')", program.display()) };
     let what = format!("{what} can't be run with its memory compressed");
@@ -154,30 +137,13 @@ fn loadable(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
         let why = format!("{why}, and the system lets nobody load libraries into it");
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
     }
-    match elf::unfit(file) {
-        Ok(None) => Ok(()),
-        Ok(Some((why, remedy))) => Err(Error::of_file(path, what, why, remedy).into()),
-        Err(error) => Err(Refusal::not_executable(path, error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interpreters_are_read_as_the_system_does() {
-        for (start, expected) in [
-            ("#!/bin/sh\necho", Some("/bin/sh")),
-            ("#! \t/usr/bin/env python3\n", Some("/usr/bin/env")),
-            ("#!/bin/sh", Some("/bin/sh")),
-            ("#!relative -x", Some("relative")),
-            ("#!\n/bin/sh", None),
-            ("#! ", None),
-            ("# !/bin/sh", None),
-            ("", None),
-        ] {
-            assert_eq!(interpreter(start.as_bytes()), expected.map(PathBuf::from), "{start}");
+    match Loading::of(file) {
+        Ok(Loading::Preload) => Ok(false),
+        Ok(Loading::Host | Loading::Java) => Ok(true),
+        Ok(Loading::Foreign) => {
+            let why = "it is not for 64-bit x86-64";
+            Err(Error::of_file(path, what, why, "give a program that is").into())
         }
+        Err(error) => Err(Refusal::not_executable(path, error)),
     }
 }

@@ -4,6 +4,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod figures;
+mod hosted;
 mod live;
 mod programs;
 mod refusals;

@@ -2,7 +2,8 @@
 //! the program's.
 //!
 //! ```text
-//!   start | restorer | syscall | issue: unblock, region, [syscall] issued, block, region_end
+//!   start | restorer | entry: our thread pointer, the handler, the program's pointer | syscall
+//!         | issue: unblock, region, [syscall] issued, block, region_end
 //!         | clone: parent returns, child -> begins -> rt_sigreturn | leave | end
 //! ```
 //! # Safety
@@ -19,6 +20,8 @@ unsafe extern "C" {
     static uzram_dispatch_start: u8;
     static uzram_dispatch_end: u8;
     static uzram_dispatch_restorer: u8;
+    static uzram_dispatch_entry: u8;
+    static mut uzram_dispatch_is_fast: bool;
     static uzram_dispatch_region: u8;
     static uzram_dispatch_issued: u8;
     static uzram_dispatch_region_end: u8;
@@ -101,6 +104,20 @@ pub(crate) fn range() -> (usize, usize) {
 /// What handlers return to.
 pub(crate) fn restorer() -> usize {
     address!(uzram_dispatch_restorer)
+}
+
+/// The handler of all signals, which calls `on_signal`.
+pub(crate) fn entry() -> usize {
+    address!(uzram_dispatch_entry)
+}
+
+/// Says whether the processor's instructions may read and write the thread pointer.
+///
+/// # Safety
+/// No thread is armed yet. The system lets programs use the instructions, if so.
+pub(crate) unsafe fn set_fast(is_fast: bool) {
+    // SAFETY: the caller vouches for it; handlers read the byte once threads are armed.
+    unsafe { uzram_dispatch_is_fast = is_fast };
 }
 
 /// Where in [`issue`] `instruction` is, if signals may come there.

@@ -1,4 +1,48 @@
 # See instructions.rs for what each is for.
+
+    # Offsets in the block, as thread.rs asserts, and the mask of its base.
+    .set BLOCK_MASK, -262144
+    .set STORAGE, 8
+    .set POINTER, 16
+    # The offset of the interrupted stack pointer in a context.
+    .set STACK_POINTER, 160
+
+    # Returns the thread pointer in r12; changes rax, rcx, rdi, rsi, r11. The slow way uses 8 bytes
+    # below the stack.
+    .macro get_pointer
+    cmp byte ptr [rip + uzram_dispatch_is_fast], 0
+    je 91f
+    rdfsbase r12
+    jmp 92f
+91: mov eax, 158
+    mov edi, 0x1003
+    lea rsi, [rsp - 8]
+    syscall
+    mov r12, [rsp - 8]
+92:
+    .endm
+
+    # Sets the thread pointer to r12; changes rax, rcx, rdi, rsi, r11.
+    .macro set_pointer
+    cmp byte ptr [rip + uzram_dispatch_is_fast], 0
+    je 93f
+    wrfsbase r12
+    jmp 94f
+93: mov eax, 158
+    mov edi, 0x1002
+    mov rsi, r12
+    syscall
+94:
+    .endm
+
+    # Whether instructions read and write the thread pointer; else system calls do.
+    .pushsection .bss.uzram_dispatch, "aw", @nobits
+    .hidden uzram_dispatch_is_fast
+    .globl uzram_dispatch_is_fast
+uzram_dispatch_is_fast:
+    .zero 1
+    .popsection
+
     .pushsection .text.uzram_dispatch, "ax", @progbits
     .balign 64
     .hidden uzram_dispatch_start
@@ -12,6 +56,48 @@ uzram_dispatch_restorer:
     mov eax, 15
     syscall
     ud2
+
+    # (signal, info, context), from the kernel: the handler of all signals. The thread has the
+    # pointer of this crate's storage within it. It returns to the restorer, so it keeps no
+    # register.
+    .hidden uzram_dispatch_entry
+    .globl uzram_dispatch_entry
+uzram_dispatch_entry:
+    mov r13, rdi
+    mov r14, rsi
+    mov r15, rdx
+    mov rbx, rsp
+    and rbx, BLOCK_MASK
+    get_pointer
+    mov rbp, r12
+    mov rax, [r15 + STACK_POINTER]
+    dec rax
+    and rax, BLOCK_MASK
+    cmp rax, rbx
+    je 1f
+    mov [rbx + POINTER], r12
+1:
+    cmp r12, [rbx + STORAGE]
+    je 2f
+    mov r12, [rbx + STORAGE]
+    set_pointer
+2:
+    mov rdi, r13
+    mov rsi, r14
+    mov rdx, r15
+    sub rsp, 8
+    call uzram_dispatch_on_signal
+    add rsp, 8
+    mov r12, rbp
+    test al, al
+    jz 3f
+    mov r12, [rbx + POINTER]
+3:
+    cmp r12, [rbx + STORAGE]
+    je 4f
+    set_pointer
+4:
+    ret
 
     # (number, six arguments) -> result
     .hidden uzram_dispatch_syscall
@@ -98,10 +184,17 @@ uzram_dispatch_clone:
     ret
 4:
     xor ebp, ebp
-    mov rdi, rbx
+    mov r14, r12
     mov rsp, rbx
     and rsp, -16
-    call r12
+    mov r13, rbx
+    and r13, BLOCK_MASK
+    mov r12, [r13 + STORAGE]
+    set_pointer
+    mov rdi, rbx
+    call r14
+    mov r12, [r13 + POINTER]
+    set_pointer
     lea rsp, [rbx + 8]
     mov eax, 15
     syscall

@@ -64,6 +64,25 @@ fn a_filter_of_the_programs_has_its_signal() {
 }
 
 #[test]
+fn thread_pointers_are_the_programs() {
+    for test in ["own", "instruction", "children", "signals"] {
+        run("pointer", test);
+    }
+    let place = Place::new();
+    let program = place.compile("pointer");
+    for test in ["own", "children", "signals"] {
+        place.same_line(&format!("DISPATCH_BY_CALLS=1 {} {test}", program.display()));
+    }
+}
+
+#[test]
+fn rights_of_protection_keys_are_the_programs() {
+    for test in ["allocated", "denied", "threads"] {
+        run("keys", test);
+    }
+}
+
+#[test]
 fn every_kind_of_clone_goes_on_armed() {
     let counts = children("raw");
     // Each of the four children makes a hundred calls, and more than one can be counted by us.

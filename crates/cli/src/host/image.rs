@@ -1,0 +1,164 @@
+//! A program, or its loader, mapped as the kernel maps it.
+//!
+//! # Safety
+//! Only address space that the system has chosen, or that nothing has, is mapped over.
+#![allow(unsafe_code)]
+
+use object::elf::{
+    ET_DYN, FileHeader64, PF_R, PF_W, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_PHDR,
+};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, ReadCache};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+const PAGE: u64 = 4096;
+
+type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
+
+/// Addresses of a mapped program.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// The difference of its addresses to those of its file.
+    pub(crate) base: usize,
+    pub(crate) entry: usize,
+    /// The address of its program headers, and how many there are.
+    pub(crate) headers: (usize, usize),
+    /// The loader that it names.
+    pub(crate) loader: Option<PathBuf>,
+    pub(crate) is_stack_executable: bool,
+}
+
+fn damaged(why: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, why)
+}
+
+/// Maps `bytes` bytes. Returns the address.
+fn map(
+    at: u64,
+    bytes: u64,
+    prot: i32,
+    flags: i32,
+    file: Option<(&File, u64)>,
+) -> Result<u64, Error> {
+    let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
+    // SAFETY: see the head of this file: `at` lies in a reservation, or is not to be mapped over.
+    let start = unsafe {
+        libc::mmap(at as *mut _, bytes as usize, prot, flags | libc::MAP_PRIVATE, fd, offset as i64)
+    };
+    if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as u64) }
+}
+
+impl Image {
+    /// Maps the program of a file.
+    pub(crate) fn map(file: &File) -> Result<Self, Error> {
+        let end = LittleEndian;
+        let data = &ReadCache::new(file.try_clone()?);
+        let of = |_| damaged("its file is damaged");
+        let header = FileHeader64::<LittleEndian>::parse(data).map_err(of)?;
+        let segments = header.program_headers(end, data).map_err(of)?;
+        let loads: Vec<&ProgramHeader> =
+            segments.iter().filter(|segment| segment.p_type(end) == PT_LOAD).collect();
+        let (Some(first), Some(last)) = (loads.first(), loads.last()) else {
+            return Err(damaged("its file has nothing to load"));
+        };
+        let low = first.p_vaddr(end) & !(PAGE - 1);
+        let high = last
+            .p_vaddr(end)
+            .checked_add(last.p_memsz(end))
+            .and_then(|end| Some(end.checked_next_multiple_of(PAGE)?).filter(|high| *high > low));
+        let high = high.ok_or_else(|| damaged("its addresses are damaged"))?;
+        let align = loads.iter().map(|load| load.p_align(end)).max().unwrap_or(PAGE).max(PAGE);
+        let base = reserve(low, high, align, header.e_type(end) == ET_DYN)?;
+        for load in &loads {
+            map_segment(file, load, base)?;
+        }
+        let find = |kind| segments.iter().find(|segment| segment.p_type(end) == kind);
+        let loader = match find(PT_INTERP) {
+            Some(segment) => segment
+                .interpreter(end, data)
+                .map_err(of)?
+                .map(|path| PathBuf::from(OsStr::from_bytes(path))),
+            None => None,
+        };
+        let at = |address: u64| base.wrapping_add(address) as usize;
+        let headers = match find(PT_PHDR) {
+            Some(segment) => at(segment.p_vaddr(end)),
+            None => {
+                let offset = header.e_phoff(end);
+                let holder = loads.iter().find(|load| {
+                    (load.p_offset(end)..load.p_offset(end) + load.p_filesz(end)).contains(&offset)
+                });
+                holder.map_or(0, |load| at(load.p_vaddr(end) + offset - load.p_offset(end)))
+            }
+        };
+        Ok(Image {
+            base: base as usize,
+            entry: at(header.e_entry(end)),
+            headers: (headers, segments.len()),
+            loader,
+            // Programs that do not say so are old ones, which may need it.
+            is_stack_executable: find(PT_GNU_STACK)
+                .is_none_or(|segment| segment.p_flags(end).0 & PF_X.0 != 0),
+        })
+    }
+}
+
+/// Reserves the addresses of a program. Returns the difference to those of its file.
+fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Error> {
+    let bytes = high - low;
+    let flags = libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    if !is_movable {
+        let fixed = flags | libc::MAP_FIXED_NOREPLACE;
+        let start = map(low, bytes, libc::PROT_NONE, fixed, None)?;
+        return if start == low { Ok(0) } else { Err(damaged("its addresses are not free")) };
+    }
+    let room =
+        bytes.checked_add(align - PAGE).ok_or_else(|| damaged("its alignment is damaged"))?;
+    let start = map(0, room, libc::PROT_NONE, flags, None)?;
+    let aligned = start.next_multiple_of(align);
+    let unmap = |from: u64, to: u64| {
+        if to > from {
+            // SAFETY: it was reserved just now, and is not needed.
+            unsafe { libc::munmap(from as *mut _, (to - from) as usize) };
+        }
+    };
+    unmap(start, aligned);
+    unmap(aligned + bytes, start + room);
+    Ok(aligned.wrapping_sub(low))
+}
+
+/// Maps a segment into what was reserved.
+fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Error> {
+    let end = LittleEndian;
+    let flags = segment.p_flags(end).0;
+    let prot = [(PF_R, libc::PROT_READ), (PF_W, libc::PROT_WRITE), (PF_X, libc::PROT_EXEC)];
+    let prot =
+        prot.iter().filter(|(flag, _)| flags & flag.0 != 0).fold(0, |all, (_, one)| all | one);
+    let start = base.wrapping_add(segment.p_vaddr(end));
+    let page = start & !(PAGE - 1);
+    let file_end = start + segment.p_filesz(end);
+    let memory_end = (start + segment.p_memsz(end)).next_multiple_of(PAGE);
+    let mapped = if segment.p_filesz(end) == 0 { page } else { file_end.next_multiple_of(PAGE) };
+    if mapped > page {
+        let offset = segment
+            .p_offset(end)
+            .checked_sub(start - page)
+            .ok_or_else(|| damaged("a segment is damaged"))?;
+        map(page, file_end - page, prot, libc::MAP_FIXED, Some((file, offset)))?;
+    }
+    if memory_end > mapped {
+        let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
+        map(mapped, memory_end - mapped, prot, flags, None)?;
+    }
+    // Loaders allocate from the rest of the last page, to its end.
+    if flags & PF_W.0 != 0 && mapped > file_end {
+        // SAFETY: the page was just mapped, for writing.
+        unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! `uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]`: runs the program of a file, which was
+//! executed as PATH and loads no library, with its memory compressed. `uzram run` starts it, and so
+//! does the runtime in place of such a program.
+//!
+//! ```text
+//!   kernel: execve(uzram-host) -> start: FILE -> #! -> the program and the loader that it names
+//!                                 are mapped beside the runtime
+//!                              -> runtime begins -> stack as execve makes it -> the entry point
+//! ```
+#![cfg_attr(target_arch = "x86_64", no_main)]
+
+#[cfg(target_arch = "x86_64")]
+mod image;
+#[cfg(target_arch = "x86_64")]
+mod stack;
+#[cfg(target_arch = "x86_64")]
+mod start;
+
+#[cfg(not(target_arch = "x86_64"))]
+fn main() -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
+}

@@ -1,0 +1,196 @@
+//! The stack with which a program begins, and the jump to it.
+//!
+//! ```text
+//!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings of both | high
+//! ```
+//! # Safety
+//! The vectors are those that the kernel passed to this process. The stack below its use is free,
+//! as one thread runs.
+#![allow(unsafe_code)]
+
+use crate::image::Image;
+use std::arch::asm;
+use std::ffi::{CStr, CString, OsString, c_char};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// More than calls take from where the stack is made to where the program is entered.
+const BELOW: usize = 64 << 10;
+const WORD: usize = size_of::<usize>();
+/// What `uzram run` has in the environment.
+const SETTINGS: &[u8] = b"UZRAM_RUN=";
+const PRELOADS: &[u8] = b"LD_PRELOAD=";
+const LIBRARY: &[u8] = b"/libuzram_preload.so";
+const RSEQ_UNREGISTER: usize = 1;
+const RSEQ_SIGNATURE: usize = 0x5305_3053;
+const RSEQ_BYTES: usize = 32;
+
+/// What a program is started with.
+pub(crate) struct Arguments<'a> {
+    /// The path that was executed.
+    pub(crate) path: &'a Path,
+    pub(crate) list: &'a [OsString],
+}
+
+/// A stack as it will be.
+pub(crate) struct Stack {
+    /// Where its contents begin.
+    start: usize,
+    contents: Vec<usize>,
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Returns the string of a variable as the program gets it: the loader of the program is not to
+/// load the library, because the runtime is here.
+fn without_runtime(variable: &'static [u8]) -> Option<&'static [u8]> {
+    if variable.starts_with(SETTINGS) {
+        return None;
+    }
+    let Some(list) = variable.strip_prefix(PRELOADS) else { return Some(variable) };
+    if !list.ends_with(LIBRARY) {
+        return Some(variable);
+    }
+    let others = list.iter().rposition(|byte| b": ".contains(byte))?;
+    Some(&variable[..PRELOADS.len() + others])
+}
+
+/// Returns the environment's strings, and the auxiliary vector behind them.
+fn inherited() -> (Vec<&'static [u8]>, Vec<(usize, usize)>) {
+    // SAFETY: the kernel's vectors, which end with zeros.
+    unsafe {
+        let mut at = environ;
+        let mut strings = Vec::new();
+        while !(*at).is_null() {
+            strings.push(CStr::from_ptr(*at).to_bytes());
+            at = at.add(1);
+        }
+        let mut pair = at.add(1).cast::<(usize, usize)>();
+        let mut auxiliary = Vec::new();
+        while (*pair).0 != libc::AT_NULL as usize {
+            auxiliary.push(*pair);
+            pair = pair.add(1);
+        }
+        (strings, auxiliary)
+    }
+}
+
+impl Stack {
+    /// Makes the stack of a program.
+    pub(crate) fn new(arguments: &Arguments<'_>, image: &Image, loader: Option<&Image>) -> Self {
+        let (environment, auxiliary) = inherited();
+        let environment: Vec<&[u8]> = environment.into_iter().filter_map(without_runtime).collect();
+        let text = |bytes: &[u8]| [bytes, b"\0"].concat();
+        let mut strings: Vec<u8> = Vec::new();
+        let mut places = Vec::new();
+        let all = arguments.list.iter().map(|argument| argument.as_bytes());
+        let all = all.chain(environment.iter().copied());
+        for bytes in all.chain([arguments.path.as_os_str().as_bytes()]) {
+            places.push(strings.len());
+            strings.extend(text(bytes));
+        }
+        let count = arguments.list.len();
+        let behind = count + environment.len();
+        let words = 1 + count + 1 + environment.len() + 1 + 2 * (auxiliary.len() + 1);
+        let total = words + strings.len().div_ceil(WORD);
+        let here = 0_usize;
+        let start = ((&raw const here).addr() - BELOW - total * WORD) & !15;
+        let string = |nth: usize| start + words * WORD + places[nth];
+
+        let mut contents = Vec::with_capacity(total);
+        contents.push(count);
+        contents.extend((0..count).map(string).chain([0]));
+        contents.extend((count..behind).map(string).chain([0]));
+        for (kind, value) in auxiliary {
+            let value = match kind as u64 {
+                libc::AT_PHDR => image.headers.0,
+                libc::AT_PHNUM => image.headers.1,
+                libc::AT_ENTRY => image.entry,
+                libc::AT_BASE => loader.map_or(0, |loader| loader.base),
+                libc::AT_EXECFN => string(behind),
+                _ => value,
+            };
+            contents.extend([kind, value]);
+        }
+        contents.extend([libc::AT_NULL as usize, 0]);
+        strings.resize(strings.len().next_multiple_of(WORD), 0);
+        let (chunks, _) = strings.as_chunks::<WORD>();
+        contents.extend(chunks.iter().map(|bytes| usize::from_ne_bytes(*bytes)));
+        Stack { start, contents }
+    }
+
+    /// Lets the stack be executed, as programs ask for that have code there.
+    pub(crate) fn make_executable(&self) {
+        let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
+        let page = self as *const Self as usize & !4095;
+        // SAFETY: it only adds a right to this stack. The system may refuse, as it does natively.
+        unsafe { libc::mprotect(page as *mut _, 4096, prot) };
+    }
+
+    /// Enters the program.
+    pub(crate) fn enter(self, entry: usize) -> ! {
+        // SAFETY: the stack below is free; nothing of this stack is used again. The first call is
+        // dispatched, and takes the thread pointer of this process's C library away.
+        unsafe {
+            asm!(
+                "mov rsp, {start}",
+                "rep movsq",
+                "mov eax, 158",
+                "mov edi, 0x1002",
+                "xor esi, esi",
+                "syscall",
+                "xor eax, eax",
+                "xor ebx, ebx",
+                "xor ecx, ecx",
+                "xor edx, edx",
+                "xor esi, esi",
+                "xor edi, edi",
+                "xor ebp, ebp",
+                "xor r8d, r8d",
+                "xor r9d, r9d",
+                "xor r10d, r10d",
+                "xor r11d, r11d",
+                "jmp r12",
+                start = in(reg) self.start,
+                in("r12") entry,
+                in("rsi") self.contents.as_ptr(),
+                in("rdi") self.start,
+                in("rcx") self.contents.len(),
+                options(noreturn)
+            )
+        }
+    }
+}
+
+/// Unregisters the area for restartable sequences of this process's C library: the C library of the
+/// program registers its own.
+pub(crate) fn leave_rseq() {
+    let (offset, size): (*const isize, *const u32);
+    // SAFETY: addresses, or null where the C library has no such area.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "mov {offset}, [rip + __rseq_offset@GOTPCREL]",
+            "mov {size}, [rip + __rseq_size@GOTPCREL]",
+            offset = out(reg) offset,
+            size = out(reg) size,
+        );
+        if offset.is_null() || size.is_null() || *size == 0 {
+            return;
+        }
+        let area = (libc::pthread_self() as usize).wrapping_add_signed(*offset);
+        libc::syscall(libc::SYS_rseq, area, RSEQ_BYTES, RSEQ_UNREGISTER, RSEQ_SIGNATURE);
+    }
+}
+
+/// Names the process as the kernel names it.
+pub(crate) fn name_process(program: &Path) {
+    let name = program.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
+    if let Some(name) = name {
+        // SAFETY: a string; the kernel takes the first 15 bytes.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}

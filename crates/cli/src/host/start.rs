@@ -1,0 +1,124 @@
+//! From the arguments to the program's first instruction.
+//!
+//! # Safety
+//! The C library calls `main` with the strings that the kernel passed.
+#![allow(unsafe_code)]
+
+use crate::image::Image;
+use crate::stack::{self, Arguments, Stack};
+use executable::{DEPTH, Kind};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Exit codes of a shell: a program that can't be executed, and one that is not there.
+const NOT_EXECUTABLE: c_int = 126;
+const NOT_FOUND: c_int = 127;
+const WRONG_USE: c_int = 2;
+
+/// Why no program begins, and the exit code.
+struct Failure(String, c_int);
+
+impl Failure {
+    fn of(path: &Path, error: &std::io::Error) -> Self {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        Failure(format!("'{}' can't be run: {error}", path.display()), code)
+    }
+}
+
+/// Rust's own start is left out: it changes actions of signals, which the program inherits.
+// SAFETY: the C library calls it, and nothing else in this program has the name.
+#[unsafe(no_mangle)]
+extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the C library passes `count` strings, which stay.
+    let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }
+        .iter()
+        // SAFETY: as above.
+        .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
+        .collect();
+    let Failure(message, code) = match &arguments[..] {
+        [_, settings, file, path, list @ ..] if !list.is_empty() => {
+            let executed = Executed { file: Path::new(file), path: Path::new(path), list };
+            begin(settings, &executed)
+        }
+        _ => Failure(
+            "usage: uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]; use 'uzram run'".to_owned(),
+            WRONG_USE,
+        ),
+    };
+    let line = format!("uzram: {message}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    code
+}
+
+/// A file to be executed.
+struct Executed<'a> {
+    file: &'a Path,
+    /// The file as the caller of `execve` named it.
+    path: &'a Path,
+    /// Its arguments.
+    list: &'a [OsString],
+}
+
+/// Runs a program. Returns if that can't be.
+fn begin(settings: &OsStr, executed: &Executed<'_>) -> Failure {
+    match prepare(settings, executed) {
+        Ok((stack, entry)) => stack.enter(entry),
+        Err(failure) => failure,
+    }
+}
+
+fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), Failure> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error: std::io::Error| Failure::of(&path, &error)
+    };
+    let (file, program, arguments) = resolve(executed)?;
+    let image = Image::map(&file).map_err(failed(&program))?;
+    let loader = match &image.loader {
+        Some(loader) => {
+            let file = File::open(loader).map_err(failed(loader))?;
+            Some(Image::map(&file).map_err(failed(loader))?)
+        }
+        None => None,
+    };
+    let stack =
+        Stack::new(&Arguments { path: executed.path, list: &arguments }, &image, loader.as_ref());
+    if image.is_stack_executable {
+        stack.make_executable();
+    }
+    stack::name_process(executed.path);
+    stack::leave_rseq();
+    let absolute = std::fs::canonicalize(&program).map_err(failed(&program))?;
+    // SAFETY: one thread runs, and nothing but the program runs after this.
+    unsafe { runtime::begin_hosted(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
+    Ok((stack, loader.map_or(image.entry, |loader| loader.entry)))
+}
+
+/// Returns the program of a file: itself, or the interpreter of a script, with the arguments that
+/// the system gives it.
+fn resolve(executed: &Executed<'_>) -> Result<(File, PathBuf, Vec<OsString>), Failure> {
+    let mut arguments = executed.list.to_owned();
+    let mut program = executed.file.to_owned();
+    for _ in 0..=DEPTH {
+        match Kind::of(&program).map_err(|error| Failure::of(&program, &error))? {
+            Kind::Elf(file) => return Ok((file, program, arguments)),
+            Kind::Script(script) => {
+                let is_first = program == executed.file;
+                let script_path = if is_first { executed.path.to_owned() } else { program };
+                arguments[0] = script_path.into_os_string();
+                arguments.splice(0..0, script.argument);
+                arguments.insert(0, script.interpreter.clone().into_os_string());
+                program = script.interpreter;
+            }
+            Kind::Text => break,
+        }
+    }
+    let message = format!("'{}' can't be run: it is no program", executed.path.display());
+    Err(Failure(message, NOT_EXECUTABLE))
+}

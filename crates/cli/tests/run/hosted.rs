@@ -1,0 +1,224 @@
+//! Programs that load no library, which a host runs: they show the same as without.
+
+use crate::programs::Programs;
+use crate::support::{Ended, end};
+use crate::{WAYS, run};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use testkit::{scaled, seed};
+
+/// Compilers, with flags, of programs that load no library.
+const LINKAGES: [(&str, &str); 4] =
+    [("gcc", "-static"), ("gcc", "-static-pie"), ("musl-gcc", "-static"), ("musl-gcc", "-no-pie")];
+
+/// Compiles a program of the library's tests. Returns `None` if the compiler is not installed.
+fn compiled(programs: &Programs, name: &str, (compiler, flag): (&str, &str)) -> Option<String> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/programs");
+    let program = programs.path().join(format!("{name}{flag}-{compiler}"));
+    let included = testkit::INCLUDED;
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-w", "-pthread", flag, "-I", included, "-o"]).arg(&program);
+    command.arg(sources.join(name).with_extension("c"));
+    match command.status() {
+        Ok(status) => assert!(status.success(), "{command:?}"),
+        Err(error) => {
+            eprintln!("left out, as '{compiler}' can't be executed: {error}");
+            return None;
+        }
+    }
+    Some(program.into_os_string().into_string().unwrap())
+}
+
+fn natively(command: &[&str]) -> Ended {
+    end(Command::new(command[0]).args(&command[1..]).stdin(Stdio::null()))
+}
+
+/// Runs a program with a limit. Returns how it ended, and how many blocks its processes evicted.
+fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let stats = dir.path().join("stats");
+    let mut uzram = run(options);
+    uzram.arg("--stats-file").arg(&stats).arg("--").args(command);
+    let ended = end(&mut uzram);
+    let lines = fs::read_to_string(&stats).unwrap_or_default();
+    let evicted = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
+    let sum = lines.lines().map(evicted).sum();
+    (ended, sum)
+}
+
+/// Runs a program with a limit and without. Both must show the same, and the first must evict.
+fn same(options: &[&str], command: &[&str]) {
+    let (ended, evicted) = limited(options, command);
+    let expected = natively(command);
+    let of = |ended: &Ended| (ended.code, ended.out.clone());
+    assert_eq!(of(&ended), of(&expected), "{command:?}, with a limit and without: {ended:?}");
+    assert!(evicted > 1000, "{command:?}: {evicted}");
+}
+
+#[test]
+fn programs_of_any_linkage_find_their_memory() {
+    let programs = Programs::new();
+    let steps = scaled(2000, 50_000).to_string();
+    let of_four = scaled(600, 20_000).to_string();
+    let seed = seed(11).to_string();
+    for linkage in LINKAGES {
+        let of = |name| compiled(&programs, name, linkage);
+        let Some(waits) = of("waits") else { continue };
+        same(&["--limit", "10M"], &[&waits, "4", "4"]);
+        let has_break = linkage.0 == "gcc";
+        if let Some(memory) = of("memory").filter(|_| has_break) {
+            same(&["--limit", "10M"], &[&memory, &seed, &steps, "1"]);
+            same(&["--limit", "10M", "--block", "16K"], &[&memory, &seed, &of_four, "4"]);
+        }
+    }
+}
+
+#[test]
+fn each_backend_serves_a_hosted_program() {
+    let programs = Programs::new();
+    let memory = compiled(&programs, "memory", LINKAGES[0]).unwrap();
+    let (seed, steps) = (seed(12).to_string(), scaled(600, 20_000).to_string());
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let options = ["--limit", "24M", "--backend", backend];
+        let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
+        assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
+    }
+}
+
+/// What a program sees of how it was started.
+const SHOWS: &str = r#"
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+extern char **environ;
+int main(int count, char **args) {
+    char path[4096] = "";
+    printf("%d:", count);
+    for (int nth = 0; nth < count; nth++) printf(" <%s>", args[nth]);
+    printf("\n");
+    for (char **at = environ; *at; at++) printf("%s\n", *at);
+    ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+    printf("%zd %s %s\n", bytes, path, (char *)getauxval(AT_EXECFN));
+    printf("%d %d\n", access("/proc/self/exe", X_OK), getauxval(AT_SECURE) != 0);
+    FILE *name = fopen("/proc/self/comm", "r");
+    printf("%s", fgets(path, sizeof path, name) ? path : "");
+    if (count > 1 && strcmp(args[1], "again") == 0) {
+        args[1] = "once";
+        fflush(stdout);
+        execv("/proc/self/exe", args);
+    }
+    return 5;
+}
+"#;
+
+fn showing(programs: &Programs, name: &str, flag: &str) -> String {
+    fs::write(programs.path().join("main.c"), SHOWS).unwrap();
+    programs.compiled(name, &[flag])
+}
+
+#[test]
+fn a_hosted_program_sees_itself_as_it_was_started() {
+    let programs = Programs::new();
+    for flag in ["-static", "-static-pie"] {
+        let program = showing(&programs, "shows", flag);
+        for way in WAYS {
+            for args in [&["a", "", "b c"][..], &[], &["again", "x"]] {
+                let clean = |command: &mut Command| {
+                    end(command.args(args).env_clear().env("ONE", "1").env("EMPTY", ""))
+                };
+                let mut hosted = run(way);
+                let ended = clean(hosted.arg(&program));
+                let expected = clean(&mut Command::new(&program));
+                assert_eq!(ended.out, expected.out, "{way:?} {args:?}");
+                assert_eq!(ended.code, Some(5), "{ended:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_that_others_execute_get_a_host() {
+    let programs = Programs::new();
+    let program = showing(&programs, "shows", "-static");
+    fs::write(programs.path().join("main.c"), LIMITED).unwrap();
+    let large = programs.compiled("large", &["-static"]);
+    let dynamic = programs.compiled("dynamic", &[]);
+    let script = programs.file("script", format!("#!{program} -x y\n").as_bytes(), 0o755);
+    let of_script = programs.file("of-script", format!("#!{script}\n").as_bytes(), 0o755);
+    for line in [
+        format!("{program} a"),
+        format!("env -i {program} a"),
+        format!("{script} a 'b c'"),
+        format!("{of_script} a"),
+        format!("env -i sh -c 'env -i {program} a'"),
+        format!("exec {program} again"),
+        format!("(exec -a other {program} b) 2>/dev/null"),
+        format!("echo {program} c | env -i xargs -n 2 env -i"),
+    ] {
+        let ended =
+            end(run(WAYS[0]).args(["sh", "-c", &line]).env_clear().env("PATH", "/usr/bin:/bin"));
+        let expected =
+            end(Command::new("sh").args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin"));
+        let shown = |text: &str| {
+            let others = ["LD_PRELOAD=", "UZRAM_RUN="];
+            let lines =
+                text.lines().filter(|line| !others.iter().any(|name| line.starts_with(name)));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&ended.out), shown(&expected.out), "{line}: {}", ended.err);
+        assert_eq!(ended.code, expected.code, "{line}");
+    }
+    // They keep the limit, whatever their environment is.
+    for line in
+        [format!("env -i {large}"), format!("env -i {dynamic}"), format!("env -i sh -c {dynamic}")]
+    {
+        let (ended, evicted) = limited(&["--limit", "24M"], &["sh", "-c", &line]);
+        assert_eq!(ended.out, "all of it\n", "{line}: {ended:?}");
+        assert!(ended.err.is_empty() && evicted > 1000, "{line}: {ended:?} {evicted}");
+    }
+}
+
+/// Has 48 MiB, and sees how much of that is resident.
+const LIMITED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    size_t bytes = 48 << 20;
+    unsigned char *memory = malloc(bytes);
+    for (size_t at = 0; at < bytes; at++) memory[at] = at % 4096 < 3000 ? at >> 12 : 7;
+    long size, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (fscanf(file, "%ld %ld", &size, &resident) != 2 || resident > (28 << 20) / 4096) {
+        printf("%ld pages are resident\n", resident);
+        return 1;
+    }
+    for (size_t at = 0; at < bytes; at++)
+        if (memory[at] != (unsigned char)(at % 4096 < 3000 ? at >> 12 : 7)) abort();
+    printf("all of it\n");
+    return 0;
+}
+"#;
+
+#[test]
+fn a_host_that_can_not_map_a_program_says_why() {
+    let programs = Programs::new();
+    let program = programs.compiled("static", &["-static"]);
+    let contents = fs::read(&program).unwrap();
+    let cut = programs.file("cut", &contents[..2000], 0o755);
+    let no_loader =
+        programs.compiled("no-loader", &["-Wl,--dynamic-linker=/no/ld-musl-x86_64.so.1"]);
+    for (program, code, part) in [(&cut, 126, "cut"), (&no_loader, 127, "/no/ld-musl")] {
+        for way in WAYS {
+            let ended = end(run(way).arg(program));
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+            assert!(ended.err.contains(part), "{ended:?}");
+        }
+    }
+    let ended = end(run(WAYS[0]).arg(&program).env("UZRAM_HOST", "no/host"));
+    assert!(ended.code == Some(1) && ended.err.contains("UZRAM_HOST"), "{ended:?}");
+}

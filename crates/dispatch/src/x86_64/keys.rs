@@ -1,0 +1,81 @@
+//! Protection keys: the rights of a thread, which are a register (PKRU) that a frame has with those
+//! of floating point.
+//!
+//! di-10: a handler begins with rights of the system's choice. While code of ours runs the thread
+//! has the program's, so the kernel and we may touch what the program may; but key 0, which memory
+//! of ours has, is always allowed. If a call has changed the rights, the frame gets them.
+//!
+//! # Safety
+//! The instructions exist where the system lets programs use keys. A frame's fpstate is as long as
+//! it says, and lies on this thread's block.
+#![allow(unsafe_code)]
+
+use super::frame::{Context, FP_SIZE_AT, fp_bytes};
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The component's number in an xsave area, and where that says which components it has.
+const COMPONENT: u32 = 9;
+const HEADER_AT: usize = 512;
+/// The two bits of key 0.
+const OWN: u32 = 3;
+
+/// Where an xsave area has the rights; 0 until the program has allocated a key.
+static RIGHTS_AT: AtomicUsize = AtomicUsize::new(0);
+
+fn rights() -> u32 {
+    let rights;
+    // SAFETY: a key was allocated, so the instruction exists; it only reads.
+    unsafe {
+        asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack))
+    };
+    rights
+}
+
+fn set_rights(rights: u32) {
+    // SAFETY: as above; memory of ours has key 0, which the caller allows.
+    unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
+}
+
+/// Returns where the frame has the words of which components there are, and of the rights.
+fn places(context: &Context, at: usize) -> Option<(*mut u64, *mut u32)> {
+    let start = context.registers.fpstate;
+    if start == 0 {
+        return None;
+    }
+    // SAFETY: an fpstate has these words at least.
+    let size = unsafe { ((start + FP_SIZE_AT) as *const [u32; 2]).read() };
+    let has_room = at + size_of::<u32>() <= fp_bytes(size);
+    has_room.then_some(((start + HEADER_AT) as *mut u64, (start + at) as *mut u32))
+}
+
+/// Gives the thread the rights that the program had when `context` was interrupted.
+pub(crate) fn enter(context: &Context) {
+    let at = RIGHTS_AT.load(Relaxed);
+    if at == 0 {
+        return;
+    }
+    let Some((components, rights)) = places(context, at) else { return };
+    // SAFETY: both lie in the frame. Without the component the rights are 0: all.
+    let (components, rights) = unsafe { (components.read(), rights.read()) };
+    set_rights(if components >> COMPONENT & 1 == 0 { 0 } else { rights & !OWN });
+}
+
+/// Gives the program the thread's rights for a key, which a call has just allocated.
+pub(crate) fn keep(context: &Context, key: u32) {
+    let mut at = RIGHTS_AT.load(Relaxed);
+    if at == 0 {
+        at = __cpuid_count(0xd, COMPONENT).ebx as usize;
+        RIGHTS_AT.store(at, Relaxed);
+    }
+    let Some((components, kept)) = places(context, at) else { return };
+    let of_key = 3 << (2 * key);
+    // SAFETY: both lie in the frame, which this thread alone reaches.
+    unsafe {
+        let has_rights = components.read() >> COMPONENT & 1 == 1;
+        let others = if has_rights { kept.read() & !of_key } else { 0 };
+        components.write(components.read() | 1 << COMPONENT);
+        kept.write(others | rights() & of_key);
+    }
+}

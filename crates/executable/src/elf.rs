@@ -1,0 +1,68 @@
+//! The facts of an ELF file that decide how the runtime gets into its program.
+
+use object::elf::{DT_NEEDED, EM_X86_64, FileHeader64, PT_INTERP};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionTable};
+use object::{FileKind, LittleEndian, ReadCache, ReadRef};
+use std::fs::File;
+
+/// How the runtime gets into a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// The loader of glibc loads a library into it.
+    Preload,
+    /// A host maps the program beside the runtime: it is linked statically or to another C library,
+    /// or its language makes calls that no library sees.
+    Host,
+    /// The program starts a Java machine.
+    Java,
+    /// The program is not for 64-bit x86-64.
+    Foreign,
+}
+
+impl Loading {
+    /// Reads the facts of a file.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn of(file: File) -> object::Result<Self> {
+        let data = &ReadCache::new(file);
+        if FileKind::parse(data)? != FileKind::Elf64 {
+            return Ok(Loading::Foreign);
+        }
+        let end = LittleEndian;
+        let header = FileHeader64::<LittleEndian>::parse(data)?;
+        if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 {
+            return Ok(Loading::Foreign);
+        }
+        let sections = header.sections(end, data)?;
+        let has = |name: &[u8]| sections.section_by_name(end, name).is_some();
+        if has(b".go.buildinfo") || has(b".note.go.buildid") {
+            return Ok(Loading::Host);
+        }
+        let segments = header.program_headers(end, data)?;
+        let loader = segments.iter().find(|segment| segment.p_type(end) == PT_INTERP);
+        let Some(loader) = loader else { return Ok(Loading::Host) };
+        let loader = loader.interpreter(end, data)?.unwrap_or_default();
+        if loader.windows(7).any(|part| part == b"ld-musl") {
+            return Ok(Loading::Host);
+        }
+        let is_java = needs(&sections, data, b"libjli.so")?;
+        Ok(if is_java { Loading::Java } else { Loading::Preload })
+    }
+}
+
+/// Returns whether a library is among those that the program names.
+fn needs<'data, R: ReadRef<'data>>(
+    sections: &SectionTable<'data, FileHeader64<LittleEndian>, R>,
+    data: R,
+    library: &[u8],
+) -> object::Result<bool> {
+    let end = LittleEndian;
+    let Some((entries, strings)) = sections.dynamic(end, data)? else { return Ok(false) };
+    let strings = sections.strings(end, data, strings)?;
+    let mut names = entries
+        .iter()
+        .filter(|entry| entry.d_tag(end) == DT_NEEDED)
+        .filter_map(|entry| u32::try_from(entry.d_val(end)).ok());
+    Ok(names.any(|name| strings.get(name) == Ok(library)))
+}

@@ -5,6 +5,9 @@ use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionTa
 use object::{FileKind, LittleEndian, ReadCache, ReadRef};
 use std::fs::File;
 
+/// Libraries that stand in for functions which they need to be the first to see.
+const SANITIZERS: [&[u8]; 4] = [b"libasan.so", b"libtsan.so", b"liblsan.so", b"libhwasan.so"];
+
 /// How the runtime gets into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
@@ -46,16 +49,20 @@ impl Loading {
         if loader.windows(7).any(|part| part == b"ld-musl") {
             return Ok(Loading::Host);
         }
-        let is_java = needs(&sections, data, b"libjli.so")?;
-        Ok(if is_java { Loading::Java } else { Loading::Preload })
+        let needs = |is_it: fn(&[u8]) -> bool| needs(&sections, data, is_it);
+        if needs(|library| library == b"libjli.so")? {
+            return Ok(Loading::Java);
+        }
+        let is_sanitizer = |library: &[u8]| SANITIZERS.iter().any(|name| library.starts_with(name));
+        Ok(if needs(is_sanitizer)? { Loading::Host } else { Loading::Preload })
     }
 }
 
-/// Returns whether a library is among those that the program names.
+/// Returns whether a library that the program names is one of those.
 fn needs<'data, R: ReadRef<'data>>(
     sections: &SectionTable<'data, FileHeader64<LittleEndian>, R>,
     data: R,
-    library: &[u8],
+    is_it: fn(&[u8]) -> bool,
 ) -> object::Result<bool> {
     let end = LittleEndian;
     let Some((entries, strings)) = sections.dynamic(end, data)? else { return Ok(false) };
@@ -64,5 +71,5 @@ fn needs<'data, R: ReadRef<'data>>(
         .iter()
         .filter(|entry| entry.d_tag(end) == DT_NEEDED)
         .filter_map(|entry| u32::try_from(entry.d_val(end)).ok());
-    Ok(names.any(|name| strings.get(name) == Ok(library)))
+    Ok(names.any(|name| strings.get(name).is_ok_and(is_it)))
 }

@@ -6,13 +6,16 @@
 #![cfg_attr(not(test), allow(unsafe_code))]
 
 #[cfg(not(test))]
+use std::ffi::{c_char, c_int};
+
+#[cfg(not(test))]
 dispatch::export_storage!();
 #[cfg(not(test))]
 dispatch::export_wrappers!();
 
 #[cfg(not(test))]
 #[used]
-// SAFETY: the section holds pointers to functions of no arguments that are needed, which the C
-// library calls in turn. This one needs nothing that Rust's runtime sets up before `main`.
+// SAFETY: the section holds pointers to functions, which glibc calls in turn with the arguments of
+// `main`. This one needs nothing that Rust's runtime sets up before `main`.
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = runtime::begin_preloaded;
+static BEGIN: extern "C" fn(c_int, *const *const c_char) = runtime::begin_preloaded;

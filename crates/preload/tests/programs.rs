@@ -171,6 +171,13 @@ fn who_is_cancelled_ends_and_lets_go() {
 }
 
 #[test]
+fn addresses_that_are_free_look_free() {
+    let place = place();
+    let program = place.compile(&sources(), "probes");
+    same(&place, "limit=20000000,block=16384", &[program.to_str().unwrap()]);
+}
+
+#[test]
 fn what_outlives_a_call_stays() {
     let place = place();
     let program = place.compile(&sources(), "lasting");

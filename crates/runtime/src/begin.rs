@@ -11,7 +11,7 @@ use crate::report::say;
 use crate::settings::{Settings, VARIABLE};
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
-use std::ffi::{CStr, CString, OsStr, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -32,8 +32,9 @@ const PAGE: usize = 4096;
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
 /// Begins in a program that has this library preloaded, by the settings of its environment. The C
-/// library calls it before `main`. A failure ends the process.
-pub extern "C" fn begin_preloaded() {
+/// library calls it before `main`. If the program has several threads already, a host takes its
+/// place; any other failure ends the process.
+pub extern "C" fn begin_preloaded(_: c_int, arguments: *const *const c_char) {
     // SAFETY: the environment is not changed before `main`.
     let text = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     if text.is_null() {
@@ -45,7 +46,7 @@ pub extern "C" fn begin_preloaded() {
         .map_err(|error| format!("{}: {error}", VARIABLE.to_string_lossy()))
         .and_then(|settings| match is_host(&settings) {
             true => Ok(false),
-            false => start(settings, text, None).map(|()| true).map_err(|error| error.to_string()),
+            false => begin(settings, text, arguments).map(|()| true),
         });
     match begun {
         Ok(false) => {}
@@ -56,6 +57,36 @@ pub extern "C" fn begin_preloaded() {
             // SAFETY: it ends the process.
             unsafe { libc::_exit(1) };
         }
+    }
+}
+
+/// Begins, or has a host take the place of a program whose libraries have made threads.
+fn begin(settings: Settings, text: &OsStr, arguments: *const *const c_char) -> Result<(), String> {
+    let host = settings.host.clone();
+    start(settings, text, None).map_err(|error| {
+        if let (Some(dispatch::Error::Threads), Some(host)) = (error.downcast_ref(), host) {
+            enter_host(&host, text, arguments);
+        }
+        error.to_string()
+    })
+}
+
+/// Executes a host in place of this program, with its arguments. Returns if that can't be.
+fn enter_host(host: &CStr, text: &OsStr, arguments: *const *const c_char) {
+    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
+    let texts = [text.as_bytes(), program.as_os_str().as_bytes()].map(CString::new);
+    let [Ok(settings), Ok(program)] = texts else { return };
+    // SAFETY: the kernel's string, and the C library's list, which ends with null.
+    unsafe {
+        let executed = libc::getauxval(libc::AT_EXECFN) as *const c_char;
+        let mut list = vec![host.as_ptr(), settings.as_ptr(), program.as_ptr(), executed];
+        let mut at = arguments;
+        while !(*at).is_null() {
+            list.push(*at);
+            at = at.add(1);
+        }
+        list.push(std::ptr::null());
+        libc::execv(host.as_ptr(), list.as_ptr());
     }
 }
 

@@ -9,6 +9,7 @@
 //! known from its layout, when it is allocated and when it is freed.
 #![allow(unsafe_code)]
 
+use crate::space::system;
 use dlmalloc::Dlmalloc;
 use page::fork::Mutex;
 use std::alloc::{GlobalAlloc, Layout};
@@ -43,15 +44,13 @@ impl Heap {
 
 /// Returns new memory of so many bytes, whole pages; null where there is none.
 fn map(bytes: usize) -> *mut u8 {
-    let prot = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: the system chooses where: nothing is replaced.
-    let start = unsafe { libc::mmap(null_mut(), bytes, prot, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    let Ok(start) = system(libc::SYS_mmap, [0, bytes, prot, flags, usize::MAX, 0]) else {
         return null_mut();
-    }
+    };
     MAPPED.fetch_add(bytes, Relaxed);
-    start.cast()
+    std::ptr::with_exposed_provenance_mut(start)
 }
 
 /// Gives memory back; returns whether the system took it.
@@ -59,8 +58,7 @@ fn map(bytes: usize) -> *mut u8 {
 /// # Safety
 /// [`map`] has returned it, or it is a part of that, and nothing uses it any more.
 unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
-    // SAFETY: as the caller says.
-    let is_freed = unsafe { libc::munmap(start.cast(), bytes) } == 0;
+    let is_freed = system(libc::SYS_munmap, [start.addr(), bytes, 0, 0, 0, 0]).is_ok();
     if is_freed {
         MAPPED.fetch_sub(bytes, Relaxed);
     }

@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Held,
     /// Anything else: of a file, shared, locked.
     Other,
+    /// The program has sealed it: the system lets nobody change it any more.
+    Sealed,
 }
 
 /// Pieces that do not overlap. Neighbours of one kind are one piece.

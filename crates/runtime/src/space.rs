@@ -221,6 +221,15 @@ impl Space {
         edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
     }
 
+    /// Returns whether a part of a range is sealed.
+    pub(crate) fn is_sealed(&self, arena: &Arena, range: &Range<usize>) -> bool {
+        let of = arena.addresses();
+        let mut is_sealed = false;
+        let inner = range.start.max(of.start)..range.end.min(of.end);
+        self.pieces.for_parts(inner, |_, kind| is_sealed |= kind == Some(Kind::Sealed));
+        is_sealed
+    }
+
     /// Finds room for so many bytes, which are whole pages.
     pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let align = if bytes >= CHUNK { CHUNK } else { arena.block() };

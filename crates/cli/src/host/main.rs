@@ -3,14 +3,16 @@
 //! does the runtime in place of such a program.
 //!
 //! ```text
-//!   kernel: execve(uzram-host) -> start: FILE -> #! -> the program and the loader that it names
-//!                                 are mapped beside the runtime
-//!                              -> runtime begins -> stack as execve makes it -> the entry point
+//!   kernel: execve(uzram-host) -> start: FILE -> #! -> the runtime begins
+//!     -> the program and the loader that it names are mapped, as by calls of the program
+//!     -> stack as execve makes it -> the entry point
 //! ```
 #![cfg_attr(target_arch = "x86_64", no_main)]
 
 #[cfg(target_arch = "x86_64")]
 mod image;
+#[cfg(target_arch = "x86_64")]
+mod memory_map;
 #[cfg(target_arch = "x86_64")]
 mod stack;
 #[cfg(target_arch = "x86_64")]

@@ -9,8 +9,10 @@
 #![allow(unsafe_code)]
 
 use crate::image::Image;
+use crate::memory_map::MemoryMap;
 use std::arch::asm;
 use std::ffi::{CStr, CString, OsString, c_char};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -37,6 +39,10 @@ pub(crate) struct Stack {
     /// Where its contents begin.
     start: usize,
     contents: Vec<usize>,
+    /// The bytes of the arguments' strings, of the environment's, and of the auxiliary vector.
+    arguments: Range<usize>,
+    environment: Range<usize>,
+    auxiliary: Range<usize>,
 }
 
 unsafe extern "C" {
@@ -103,6 +109,7 @@ impl Stack {
         contents.push(count);
         contents.extend((0..count).map(string).chain([0]));
         contents.extend((count..behind).map(string).chain([0]));
+        let vector = contents.len();
         for (kind, value) in auxiliary {
             let value = match kind as u64 {
                 libc::AT_PHDR => image.headers.0,
@@ -115,10 +122,20 @@ impl Stack {
             contents.extend([kind, value]);
         }
         contents.extend([libc::AT_NULL as usize, 0]);
+        let auxiliary = vector..contents.len();
         strings.resize(strings.len().next_multiple_of(WORD), 0);
         let (chunks, _) = strings.as_chunks::<WORD>();
         contents.extend(chunks.iter().map(|bytes| usize::from_ne_bytes(*bytes)));
-        Stack { start, contents }
+        let (arguments, environment) = (string(0)..string(count), string(count)..string(behind));
+        Stack { start, contents, arguments, environment, auxiliary }
+    }
+
+    /// Tells the kernel where the arguments, the environment and the auxiliary vector are, so that
+    /// /proc shows those of the program.
+    pub(crate) fn describe(&self, memory: Option<MemoryMap>) {
+        let Some(memory) = memory else { return };
+        let auxiliary = &self.contents[self.auxiliary.clone()];
+        memory.set(self.start, &self.arguments, &self.environment, auxiliary);
     }
 
     /// Lets the stack be executed, as programs ask for that have code there.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::image::Image;
+use crate::memory_map::MemoryMap;
 use crate::stack::{self, Arguments, Stack};
 use executable::{DEPTH, Kind};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
@@ -79,6 +80,14 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
         move |error: std::io::Error| Failure::of(&path, &error)
     };
     let (file, program, arguments) = resolve(executed)?;
+    let absolute = std::fs::canonicalize(&program).map_err(failed(&program))?;
+    stack::name_process(executed.path);
+    stack::leave_rseq();
+    let memory = MemoryMap::of_process();
+    // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
+    // calls of the program.
+    unsafe { runtime::begin_hosted(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
+    // The runtime has begun, so memory that is mapped for the program is managed.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {
         Some(loader) => {
@@ -92,11 +101,7 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     if image.is_stack_executable {
         stack.make_executable();
     }
-    stack::name_process(executed.path);
-    stack::leave_rseq();
-    let absolute = std::fs::canonicalize(&program).map_err(failed(&program))?;
-    // SAFETY: one thread runs, and nothing but the program runs after this.
-    unsafe { runtime::begin_hosted(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
+    stack.describe(memory);
     Ok((stack, loader.map_or(image.entry, |loader| loader.entry)))
 }
 

@@ -193,16 +193,71 @@ int main(void) {
     for (size_t at = 0; at < bytes; at++) memory[at] = at % 4096 < 3000 ? at >> 12 : 7;
     long size, resident;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (fscanf(file, "%ld %ld", &size, &resident) != 2 || resident > (28 << 20) / 4096) {
+    if (fscanf(file, "%ld %ld", &size, &resident) != 2 || resident > (32 << 20) / 4096) {
         printf("%ld pages are resident\n", resident);
         return 1;
     }
     for (size_t at = 0; at < bytes; at++)
         if (memory[at] != (unsigned char)(at % 4096 < 3000 ? at >> 12 : 7)) abort();
     printf("all of it\n");
+    free(memory);
     return 0;
 }
 "#;
+
+/// A library's constructor starts a thread before the runtime could begin.
+#[test]
+fn a_program_whose_libraries_have_threads_gets_a_host() {
+    let programs = Programs::new();
+    let library = "#include <pthread.h>\n#include <unistd.h>\n\
+        static void *waits(void *unused) { pause(); return 0; }\n\
+        __attribute__((constructor)) static void begin(void) {\n\
+            pthread_t thread; pthread_create(&thread, 0, waits, 0);\n\
+        }\n\
+        int of_library(void) { return 5; }\n";
+    fs::write(programs.path().join("library.c"), library).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-o", "libearly.so", "library.c", "-pthread"]);
+    assert!(gcc.current_dir(programs.path()).status().unwrap().success());
+    let main = SHOWS.replace("return 5;", "int of_library(void); return of_library();");
+    fs::write(programs.path().join("main.c"), main).unwrap();
+    let path = format!("-Wl,-rpath,{}", programs.path().display());
+    let program = programs.compiled("early", &["-L.", "-learly", &path]);
+    for way in WAYS {
+        for command in [&[program.as_str(), "a", "b c"][..], &["sh", "-c", &format!("{program} d")]]
+        {
+            let clean =
+                |command: &mut Command| end(command.env_clear().env("PATH", "/usr/bin:/bin"));
+            let ended = clean(run(way).args(command));
+            let expected = clean(Command::new(command[0]).args(&command[1..]));
+            assert_eq!((&ended.out, ended.code), (&expected.out, expected.code), "{}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn sanitized_programs_get_a_host() {
+    let programs = Programs::new();
+    fs::write(programs.path().join("main.c"), LIMITED.replace("32 << 20", "60 << 20")).unwrap();
+    let program = programs.compiled("address", &["-fsanitize=address"]);
+    let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
+    assert_eq!(ended.out, "all of it\n", "{ended:?}");
+    assert!(evicted > 1000, "{evicted}");
+}
+
+/// Zeros of a program's file that can be placed anywhere are managed.
+#[test]
+fn variables_of_a_hosted_program_keep_the_limit() {
+    let programs = Programs::new();
+    let main = LIMITED
+        .replace("int main(void) {", "static unsigned char memory[48 << 20];\nint main(void) {");
+    let main =
+        main.replace("unsigned char *memory = malloc(bytes);", "").replace("free(memory);", "");
+    fs::write(programs.path().join("main.c"), main).unwrap();
+    let program = programs.compiled("variables", &["-static-pie"]);
+    let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("all of it\n", ""), "{evicted}");
+}
 
 #[test]
 fn a_host_that_can_not_map_a_program_says_why() {

@@ -11,6 +11,9 @@ use crate::space::{Failed, Space, system};
 use std::ops::Range;
 use zmem::Arena;
 
+/// Linux 6.10.
+const SYS_MSEAL: i64 = 462;
+
 /// What becomes of a call.
 pub(crate) enum Answer {
     /// It is the system's.
@@ -64,10 +67,23 @@ fn outside(number: i64, parts: [Range<usize>; 2], more: [usize; 2]) -> Result<()
     Ok(())
 }
 
+/// Returns whether a call changes mappings at its first argument, which sealed memory forbids.
+fn changes(number: i64, args: &[usize; 6]) -> bool {
+    match number {
+        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
+        libc::SYS_mmap => args[3] & libc::MAP_FIXED as usize != 0,
+        _ => false,
+    }
+}
+
 /// Answers a call, if it is about the arena.
 pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
     let [start, bytes, third, ..] = args;
     let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
+    if changes(number as i64, &args) && range().is_some_and(|range| space.is_sealed(arena, &range))
+    {
+        return Answer::Is(error(libc::EPERM));
+    }
     match number as i64 {
         libc::SYS_mmap => map::map(space, arena, args),
         libc::SYS_brk => brk::brk(space, arena, start),
@@ -82,8 +98,15 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
             (libc::SYS_mprotect, Some(range)) => {
                 protect::protect(space, arena, range, args, third as i32).into()
             }
-            (libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2, Some(range)) => {
-                protect::hold(space, arena, range, number, args).into()
+            (
+                libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
+                Some(range),
+            ) => protect::hold(space, arena, range, number, args).into(),
+            // The system has the whole arena mapped.
+            (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
+                if !space.pieces.is_full(cut(arena, &range).0) =>
+            {
+                Answer::Is(error(libc::ENOMEM))
             }
             (libc::SYS_madvise, Some(range)) => advise::advise(space, arena, range, third as i32),
             _ => Answer::Issue,

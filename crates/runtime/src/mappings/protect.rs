@@ -55,7 +55,8 @@ pub(super) fn hold(
     space.make_plain(arena, &inner)?;
     let done = system(number, args);
     if done.is_ok() {
-        space.pieces.set(inner.clone(), Some(Kind::Other));
+        let kind = if number == super::SYS_MSEAL { Kind::Sealed } else { Kind::Other };
+        space.pieces.set(inner.clone(), Some(kind));
     }
     space.settle(arena, &inner)?;
     done

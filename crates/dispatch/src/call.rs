@@ -64,6 +64,13 @@ impl Call {
         self.issue.number = number;
     }
 
+    /// Puts back the number and the arguments that the program gave.
+    pub fn restore(&mut self) {
+        self.issue.number = self.number;
+        // SAFETY: the frame of the signal that brought the call, which only this thread reaches.
+        self.issue.args = unsafe { (*self.context).args() };
+    }
+
     /// Returns the arguments.
     pub fn args(&self) -> [usize; 6] {
         self.issue.args

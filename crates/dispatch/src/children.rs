@@ -17,6 +17,7 @@
 use crate::call::Call;
 use crate::deliver;
 use crate::hook::hook;
+use crate::mask::BLOCK;
 use crate::signal_calls::EINVAL;
 use crate::thread::{BLOCK_BYTES, Kind, Thread};
 use crate::user;
@@ -181,8 +182,15 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // SAFETY: the block is the child's, and the frame in it one that the system made.
-        unsafe { clone(request.number, &args, at, child_begins) }
+        // Until it returns from its frame, a child may have its parent's signal stack.
+        // SAFETY: the block is the child's, and the frame in it one that the system made. The masks
+        // are read alone.
+        unsafe {
+            set_mask(&u64::MAX);
+            let made = clone(request.number, &args, at, child_begins);
+            set_mask(&BLOCK);
+            made
+        }
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
         // SAFETY: there is no child, or it has left this memory and its block to its parent.
@@ -218,7 +226,7 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     // SAFETY: the thread ends, and has no signal before it.
     unsafe {
         if goes && !thread.is_lent.get() {
-            block_all();
+            set_mask(&u64::MAX);
             thread.free_apart();
             leave(thread.base(), BLOCK_BYTES, number, code);
         }
@@ -226,13 +234,12 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     }
 }
 
-/// Blocks all signals, ours too.
+/// Sets this thread's mask.
 ///
 /// # Safety
-/// The thread touches nothing any more that a hook would bring back.
-unsafe fn block_all() {
-    static ALL: u64 = u64::MAX;
-    let args = [libc::SIG_SETMASK as usize, (&raw const ALL).addr(), 0, size_of::<u64>(), 0, 0];
+/// While it has signals of ours the thread touches nothing that a hook would bring back.
+unsafe fn set_mask(mask: &u64) {
+    let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, size_of::<u64>(), 0, 0];
     // SAFETY: the system reads the mask alone.
     unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
 }

@@ -36,20 +36,22 @@ extern "C" fn uzram_dispatch_on_signal(
     // it is reached by the pointer, while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
-        thread.let_through();
+        let selector = thread.let_through();
         keys::enter(&*context);
         if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
             dispatched(thread, &*info, context);
         } else {
             came(thread, &mut *info, &mut *context);
         }
-        finish(thread, &mut *context)
+        finish(thread, &mut *context, selector)
     }
 }
 
 /// Prepares the return to the program, or to code of ours. Returns whether it is the program.
-fn finish(thread: &Thread, context: &mut Context) -> bool {
+fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     if thread.is_here(context.stack_pointer()) {
+        // That code may be on its way back to the program.
+        thread.set_selector(selector);
         return false;
     }
     while let Some(info) = thread.take_pending() {

@@ -61,7 +61,7 @@ pub(crate) fn answer(thread: &Thread, [option, value, ..]: [usize; 6]) -> isize 
     let result = unsafe {
         let set = |to| raw_syscall(libc::SYS_arch_prctl as usize, [SET, to, 0, 0, 0, 0]);
         let result = set(value);
-        set(thread.storage());
+        set(thread.storage.get());
         result
     };
     if result == 0 {

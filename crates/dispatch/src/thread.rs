@@ -47,7 +47,7 @@ pub(crate) struct Thread {
     /// What the system reads before it dispatches.
     selector: AtomicU8,
     /// The thread pointer while code of ours runs: its thread-local storage lies there.
-    storage: Cell<usize>,
+    pub(crate) storage: Cell<usize>,
     /// The program's thread pointer while code of ours runs.
     pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
@@ -139,11 +139,6 @@ impl Thread {
         }
     }
 
-    /// Returns the thread pointer while code of ours runs.
-    pub(crate) fn storage(&self) -> usize {
-        self.storage.get()
-    }
-
     pub(crate) fn base(&self) -> usize {
         (&raw const *self).addr()
     }
@@ -157,14 +152,18 @@ impl Thread {
         unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
     }
 
-    /// Lets calls of this crate's code, and of what it calls, through.
-    pub(crate) fn let_through(&self) {
-        self.selector.store(ALLOW, Ordering::Relaxed);
+    /// Lets calls of this crate's code, and of the hook, through. Returns the selector as it was.
+    pub(crate) fn let_through(&self) -> u8 {
+        self.selector.swap(ALLOW, Ordering::Relaxed)
     }
 
-    /// Has calls be dispatched: what follows is a return to the program.
+    pub(crate) fn set_selector(&self, selector: u8) {
+        self.selector.store(selector, Ordering::Release);
+    }
+
+    /// Makes calls be dispatched: a return to the program follows.
     pub(crate) fn dispatch(&self) {
-        self.selector.store(DISPATCH, Ordering::Release);
+        self.set_selector(DISPATCH);
     }
 
     /// The stack of this crate's code.

@@ -1,9 +1,14 @@
 //! The facts of an ELF file that decide how the runtime gets into its program.
 
-use object::elf::{DT_NEEDED, EM_X86_64, FileHeader64, PT_INTERP};
-use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionTable};
+use object::elf::{DT_NEEDED, EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP, SHT_DYNAMIC};
+use object::read::elf::{
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable,
+};
 use object::{FileKind, LittleEndian, ReadCache, ReadRef};
-use std::fs::File;
+use std::ffi::OsStr;
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Libraries that stand in for functions which they need to be the first to see.
 const SANITIZERS: [&[u8]; 4] = [b"libasan.so", b"libtsan.so", b"liblsan.so", b"libhwasan.so"];
@@ -18,35 +23,60 @@ pub enum Loading {
     Host,
     /// The program starts a Java machine.
     Java,
-    /// The program is not for 64-bit x86-64.
+    /// The loader that the program names is not installed.
+    NoLoader,
+    /// The file is a host.
+    Runtime,
+    /// The file is no program for 64-bit x86-64.
     Foreign,
 }
 
+/// A section of this name is in every host.
+pub const HOST_SECTION: &[u8] = b".uzram_host";
+/// Longer names of loaders, and tables of libraries, are none.
+const LOADER_BYTES_MAX: u64 = 4096;
+const TABLE_BYTES_MAX: u64 = 1 << 20;
+
 impl Loading {
-    /// Reads the facts of a file.
+    /// Reads the facts of a file. `is_there` returns whether a loader is installed.
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn of(file: File) -> object::Result<Self> {
+    pub fn of(
+        file: impl Read + Seek,
+        is_there: impl FnOnce(&Path) -> bool,
+    ) -> object::Result<Self> {
         let data = &ReadCache::new(file);
         if FileKind::parse(data)? != FileKind::Elf64 {
             return Ok(Loading::Foreign);
         }
         let end = LittleEndian;
         let header = FileHeader64::<LittleEndian>::parse(data)?;
-        if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 {
+        let is_program = matches!(header.e_type(end), ET_EXEC | ET_DYN);
+        if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 || !is_program {
             return Ok(Loading::Foreign);
         }
-        let sections = header.sections(end, data)?;
+        // The system reads no sections, so they may be absent or damaged. Those that a file counts
+        // elsewhere than in its header are too many.
+        let has_sections = header.e_shnum(end) != 0;
+        let sections = header.sections(end, data).ok().filter(|_| has_sections);
+        let sections = sections.unwrap_or_default();
         let has = |name: &[u8]| sections.section_by_name(end, name).is_some();
-        if has(b".go.buildinfo") || has(b".note.go.buildid") {
-            return Ok(Loading::Host);
+        if has(HOST_SECTION) {
+            return Ok(Loading::Runtime);
         }
+        let is_go = has(b".go.buildinfo") || has(b".note.go.buildid");
         let segments = header.program_headers(end, data)?;
         let loader = segments.iter().find(|segment| segment.p_type(end) == PT_INTERP);
         let Some(loader) = loader else { return Ok(Loading::Host) };
+        if loader.p_filesz(end) > LOADER_BYTES_MAX {
+            return Ok(Loading::Foreign);
+        }
         let loader = loader.interpreter(end, data)?.unwrap_or_default();
-        if loader.windows(7).any(|part| part == b"ld-musl") {
+        if !is_there(Path::new(OsStr::from_bytes(loader))) {
+            return Ok(Loading::NoLoader);
+        }
+        if is_go || loader.windows(7).any(|part| part == b"ld-musl") {
             return Ok(Loading::Host);
         }
         let needs = |is_it: fn(&[u8]) -> bool| needs(&sections, data, is_it);
@@ -65,6 +95,10 @@ fn needs<'data, R: ReadRef<'data>>(
     is_it: fn(&[u8]) -> bool,
 ) -> object::Result<bool> {
     let end = LittleEndian;
+    let table = sections.iter().find(|section| section.sh_type(end) == SHT_DYNAMIC);
+    if table.is_none_or(|table| table.sh_size(end) > TABLE_BYTES_MAX) {
+        return Ok(false);
+    }
     let Some((entries, strings)) = sections.dynamic(end, data)? else { return Ok(false) };
     let strings = sections.strings(end, data, strings)?;
     let mut names = entries

@@ -9,42 +9,39 @@
 mod elf;
 mod script;
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::io::{self, Read, Seek};
 
-pub use elf::Loading;
+pub use elf::{HOST_SECTION, Loading};
 pub use script::Script;
 
 /// The most interpreters of interpreters, as of Linux.
 pub const DEPTH: u32 = 5;
 
 /// Bytes of a script that the system looks at.
-const LINE: u64 = 256;
+const LINE: usize = 256;
 
 /// The first bytes of every ELF file.
 const MAGIC: &[u8] = b"\x7fELF";
 
 /// What a file is to the system.
 #[derive(Debug)]
-pub enum Kind {
+pub enum Kind<F> {
     /// A program.
-    Elf(File),
+    Elf(F),
     /// A script with a first line that names its interpreter.
     Script(Script),
     /// Anything else: text for the shell, if it is executable.
     Text,
 }
 
-impl Kind {
-    /// Reads what a file is.
+impl<F: Read + Seek> Kind<F> {
+    /// Reads what a regular file is.
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let mut start = Vec::new();
-        (&mut file).take(LINE).read_to_end(&mut start)?;
+    pub fn of(mut file: F) -> io::Result<Self> {
+        let mut start = Vec::with_capacity(LINE);
+        (&mut file).take(LINE as u64).read_to_end(&mut start)?;
         if start.starts_with(MAGIC) {
             return Ok(Kind::Elf(file));
         }

@@ -1,5 +1,6 @@
 //! The first line of a script.
 
+use crate::LINE;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -16,12 +17,23 @@ pub struct Script {
 impl Script {
     /// Reads the first line of a file that starts with `start`.
     pub(crate) fn of(start: &[u8]) -> Option<Self> {
-        let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-        let line = line.split(|byte| *byte == 0).next()?;
-        let line = line.trim_ascii();
-        let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
-        let (interpreter, argument) = line.split_at(end);
-        let argument = argument.trim_ascii();
+        let text = start.strip_prefix(b"#!")?;
+        let is_blank = |byte: &u8| b" \t".contains(byte);
+        let ends = |byte: &u8| *byte == b'\n' || *byte == 0;
+        let line = &text[..text.iter().position(ends).unwrap_or(text.len())];
+        let trim = |part: &'_ [u8]| {
+            let first = part.iter().position(|byte| !is_blank(byte)).unwrap_or(part.len());
+            let last = part.iter().rposition(|byte| !is_blank(byte)).map_or(first, |last| last + 1);
+            first..last
+        };
+        let line = &line[trim(line)];
+        let end = line.iter().position(is_blank);
+        // A name that the end of the bytes cuts off is none.
+        if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
+            return None;
+        }
+        let (interpreter, argument) = line.split_at(end.unwrap_or(line.len()));
+        let argument = &argument[trim(argument)];
         (!interpreter.is_empty()).then(|| Script {
             interpreter: PathBuf::from(OsStr::from_bytes(interpreter)),
             argument: (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned()),
@@ -40,6 +52,13 @@ mod tests {
             ("#! \t/usr/bin/env python3\n", Some(("/usr/bin/env", Some("python3")))),
             ("#!/usr/bin/env -S a b \t\n", Some(("/usr/bin/env", Some("-S a b")))),
             ("#!/bin/sh", Some(("/bin/sh", None))),
+            ("#!/bin/sh\r\n", Some(("/bin/sh\r", None))),
+            ("#!/bin/sh a\r\n", Some(("/bin/sh", Some("a\r")))),
+            (&format!("#!/{}", "a".repeat(300))[..LINE], None),
+            (
+                &format!("#!/b {}", "a".repeat(300))[..LINE],
+                Some(("/b", Some(&"a".repeat(LINE - 5)))),
+            ),
             ("#!relative\t-x", Some(("relative", Some("-x")))),
             ("#!\n/bin/sh", None),
             ("#! ", None),

@@ -5,12 +5,11 @@
 //!   execve(PATH, ARGV, ENV) -> execve(HOST, [HOST, SETTINGS, FILE, PATH, ARGV ...], ENV)
 //! ```
 
+use crate::executed::{ExecutedFile, is_executable};
 use dispatch::{Call, read_memory, write_memory};
 use executable::{DEPTH, Kind, Loading};
 use std::ffi::{CString, OsStr};
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The kernel's name for the program of a process.
@@ -18,12 +17,13 @@ const SELF: &[u8] = b"/proc/self/exe";
 const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
-/// The variables without which a program that could load the library does not.
-const PREPARED: [&[u8]; 2] = [b"UZRAM_RUN=", b"LD_PRELOAD="];
+/// The variables without which a program that could load the library does not, and what they have.
+const PREPARED: [(&[u8], &[u8]); 2] =
+    [(b"UZRAM_RUN=", b"limit="), (b"LD_PRELOAD=", b"libuzram_preload.so")];
+/// Files that the host could not open by their paths: descriptors, which `execve` may close.
+const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 /// Strings of the environment that are looked at.
 const STRINGS_MAX: usize = 1 << 16;
-const SETUID: u32 = 0o4000;
-const SETGID_EXECUTABLE: u32 = 0o2010;
 
 /// How programs are executed.
 #[derive(Debug)]
@@ -91,17 +91,20 @@ impl Hosting {
         let args = call.args();
         let (path_at, list, environment) = match call.number() as i64 {
             libc::SYS_execve => (args[0], args[1], args[2]),
-            libc::SYS_execveat if args[0] as i32 == libc::AT_FDCWD && args[4] == 0 => {
-                (args[1], args[2], args[3])
-            }
+            libc::SYS_execveat if args[4] == 0 => (args[1], args[2], args[3]),
             _ => return,
         };
         let own = self.own_program(path_at);
         let Some(path) = own.map(|own| own.to_bytes().to_vec()).or_else(|| text(path_at)) else {
             return;
         };
-        let is_hosted = self.goes_on
-            && is_hosted(Path::new(OsStr::from_bytes(&path)), || is_prepared(environment));
+        let is_of_folder = call.number() as i64 == libc::SYS_execveat
+            && args[0] as i32 != libc::AT_FDCWD
+            && !path.starts_with(b"/");
+        let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| path.starts_with(dir));
+        let is_candidate = self.goes_on && !is_of_folder && !is_descriptor;
+        let path = Path::new(OsStr::from_bytes(&path));
+        let is_hosted = is_candidate && is_hosted(path, || is_prepared(environment));
         if !is_hosted {
             if let Some(own) = own {
                 call.set_args([own.as_ptr().addr(), list, environment, 0, 0, 0]);
@@ -110,36 +113,44 @@ impl Hosting {
             return;
         }
         let file_at = own.map_or(path_at, |own| own.as_ptr().addr());
-        let room = call.room();
-        let Some(last) = room.len().checked_sub(ADDED + 2) else { return };
+        let count = (0..).take_while(|nth| list != 0 && has_word(list + nth * WORD)).count();
+        // A child of `vfork` leaves a long list behind in its parent's heap.
+        let mut long = Vec::new();
+        let room = match call.room() {
+            room if room.len() > ADDED + count.max(1) => room,
+            _ => {
+                long.resize(ADDED + count.max(1) + 1, 0);
+                long.leak()
+            }
+        };
         room[..ADDED].copy_from_slice(&[
             self.host.as_ptr().addr(),
             self.settings.as_ptr().addr(),
             file_at,
             path_at,
         ]);
-        let mut count = 0;
-        loop {
-            let word = if list == 0 { Some(0) } else { word(list + count * WORD) };
-            match word {
-                // An error that the kernel reports, or more arguments than the room holds.
-                None => return,
-                Some(_) if count == last => return,
-                Some(argument) => room[ADDED + count] = argument,
-            }
-            if room[ADDED + count] == 0 {
-                break;
-            }
-            count += 1;
+        // The kernel gives a program without arguments an empty one.
+        room[ADDED] = c"".as_ptr().addr();
+        for nth in 0..count {
+            let Some(argument) = word(list + nth * WORD) else { return };
+            room[ADDED + nth] = argument;
         }
-        if count == 0 {
-            // The kernel gives a program without arguments an empty one.
-            room[ADDED..ADDED + 2].copy_from_slice(&[c"".as_ptr().addr(), 0]);
-        }
+        room[ADDED + count.max(1)] = 0;
         let list = room.as_ptr().addr();
         call.set_number(libc::SYS_execve as usize);
         call.set_args([self.host.as_ptr().addr(), list, environment, 0, 0, 0]);
     }
+
+    /// Returns whether `call` executes a host in place of the program that it names.
+    pub(crate) fn is_host(&self, call: &Call) -> bool {
+        let is_host = call.args()[0] == self.host.as_ptr().addr();
+        call.number() as i64 == libc::SYS_execve && is_host
+    }
+}
+
+/// Returns whether a list goes on at `address`.
+fn has_word(address: usize) -> bool {
+    word(address).is_some_and(|word| word != 0)
 }
 
 fn word(address: usize) -> Option<usize> {
@@ -167,15 +178,18 @@ fn text(address: usize) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns whether an environment has the loader load the library.
+/// Returns whether an environment makes the loader load the library.
 fn is_prepared(environment: usize) -> bool {
     let mut has = [false; PREPARED.len()];
     for nth in 0..STRINGS_MAX {
         let Some(at) = word(environment + nth * WORD).filter(|at| *at != 0) else { break };
-        for (has, name) in has.iter_mut().zip(PREPARED) {
+        for (has, (name, part)) in has.iter_mut().zip(PREPARED) {
             let mut start = [0; 16];
             let start = &mut start[..name.len()];
-            *has |= read_memory(at, start) && start == name;
+            if read_memory(at, start) && start == name {
+                let value = text(at + name.len()).unwrap_or_default();
+                *has = value.windows(part.len()).any(|found| found == part);
+            }
         }
     }
     has == [true; PREPARED.len()]
@@ -185,40 +199,23 @@ fn is_prepared(environment: usize) -> bool {
 fn is_hosted(path: &Path, is_prepared: impl Fn() -> bool) -> bool {
     let mut path = PathBuf::from(path);
     for _ in 0..=DEPTH {
-        if !is_executable(&path) {
+        let Some(file) = ExecutedFile::open(&path).filter(|_| is_executable(&path)) else {
+            return false;
+        };
+        if file.is_raised() {
             return false;
         }
-        match Kind::of(&path) {
+        match Kind::of(file) {
             Ok(Kind::Elf(file)) => {
-                return !is_raised(&file)
-                    && match Loading::of(file) {
-                        Ok(Loading::Host) => true,
-                        Ok(Loading::Preload) => !is_prepared(),
-                        _ => false,
-                    };
+                return match Loading::of(file, |loader| ExecutedFile::open(loader).is_some()) {
+                    Ok(Loading::Host | Loading::Java) => true,
+                    Ok(Loading::Preload) => !is_prepared(),
+                    _ => false,
+                };
             }
             Ok(Kind::Script(script)) => path = script.interpreter,
             _ => return false,
         }
     }
     false
-}
-
-/// Returns whether this user may execute a file.
-fn is_executable(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    crate::space::system(
-        libc::SYS_faccessat,
-        [libc::AT_FDCWD as usize, path.as_ptr().addr(), libc::X_OK as usize, 0, 0, 0],
-    )
-    .is_ok()
-}
-
-/// Returns whether a program may have more rights than this process, which a host could not give
-/// it.
-fn is_raised(file: &File) -> bool {
-    file.metadata().map_or(true, |facts| {
-        let mode = facts.mode();
-        mode & SETUID != 0 || mode & SETGID_EXECUTABLE == SETGID_EXECUTABLE
-    })
 }

@@ -16,6 +16,7 @@ mod cost;
 mod direct;
 mod ends;
 mod exec;
+mod executed;
 mod heap;
 mod held;
 mod left_out;

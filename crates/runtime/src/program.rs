@@ -95,7 +95,10 @@ impl Program {
             if let Some(result) = hosting.name_program(call) {
                 return Step::Answer(result);
             }
-            hosting.redirect(call);
+            // A filter of the program may refuse the calls that a host needs.
+            if !self.is_confined.load(Relaxed) {
+                hosting.redirect(call);
+            }
         }
         let (number, args) = (call.number(), call.args());
         if let Some(result) = self.answer_of_tree(number, &args) {
@@ -122,6 +125,15 @@ impl Program {
         if is_all && waits(number) { Step::Wait } else { Step::Issue }
     }
 
+    /// Prepares a call to be issued again.
+    fn again(&self, call: &mut Call) -> Step {
+        let call_of = (call.number(), call.args());
+        self.before_end(call);
+        pins::take(&self.arena, call_of, call.note(), false);
+        self.end_thread_for(call.number(), &call.args());
+        Step::Issue
+    }
+
     /// Does what is to be done when it has returned, or was given up.
     fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         match call.number() as i64 {
@@ -134,12 +146,11 @@ impl Program {
             self.arena.yield_unpinned();
         }
         match outcome {
-            Outcome::Returned(EFAULT) if pins::retry(call.note()) => {
-                let call_of = (call.number(), call.args());
-                self.before_end(call);
-                pins::take(&self.arena, call_of, call.note(), false);
-                self.end_thread_for(call.number(), &call.args());
-                Step::Issue
+            Outcome::Returned(EFAULT) if pins::retry(call.note()) => self.again(call),
+            // The host can't be executed here: the program may be.
+            Outcome::Returned(..0) if self.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
+                call.restore();
+                self.again(call)
             }
             Outcome::Returned(result) => Step::Answer(result),
             Outcome::GivenUp => Step::Answer(0),

@@ -17,6 +17,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
+/// No address of a program is as high.
+const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
 
@@ -63,16 +65,21 @@ impl Image {
         let segments = header.program_headers(end, data).map_err(of)?;
         let loads: Vec<&ProgramHeader> =
             segments.iter().filter(|segment| segment.p_type(end) == PT_LOAD).collect();
-        let (Some(first), Some(last)) = (loads.first(), loads.last()) else {
+        let high = check(&loads)?;
+        let Some(first) = loads.first() else {
             return Err(damaged("its file has nothing to load"));
         };
         let low = first.p_vaddr(end) & !(PAGE - 1);
-        let high = last
-            .p_vaddr(end)
-            .checked_add(last.p_memsz(end))
-            .and_then(|end| Some(end.checked_next_multiple_of(PAGE)?).filter(|high| *high > low));
-        let high = high.ok_or_else(|| damaged("its addresses are damaged"))?;
-        let align = loads.iter().map(|load| load.p_align(end)).max().unwrap_or(PAGE).max(PAGE);
+        if high <= low {
+            return Err(damaged("its segments are empty"));
+        }
+        let align = loads
+            .iter()
+            .map(|load| load.p_align(end))
+            .filter(|align| align.is_power_of_two())
+            .max()
+            .unwrap_or(PAGE)
+            .max(PAGE);
         let base = reserve(low, high, align, header.e_type(end) == ET_DYN)?;
         for load in &loads {
             map_segment(file, load, base)?;
@@ -101,11 +108,31 @@ impl Image {
             entry: at(header.e_entry(end)),
             headers: (headers, segments.len()),
             loader,
-            // Programs that do not say so are old ones, which may need it.
             is_stack_executable: find(PT_GNU_STACK)
-                .is_none_or(|segment| segment.p_flags(end).0 & PF_X.0 != 0),
+                .is_some_and(|segment| segment.p_flags(end).0 & PF_X.0 != 0),
         })
     }
+}
+
+/// Checks that the segments are in order. Returns the end of their addresses.
+fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
+    let end = LittleEndian;
+    let (mut below, mut high) = (0, 0);
+    for load in loads {
+        let (start, bytes) = (load.p_vaddr(end), load.p_memsz(end));
+        let memory_end =
+            start.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE));
+        let file_end = load.p_offset(end).checked_add(load.p_filesz(end));
+        let is_whole = load.p_filesz(end) <= bytes && file_end.is_some();
+        let same_page = load.p_offset(end) % PAGE == start % PAGE || load.p_filesz(end) == 0;
+        match memory_end {
+            Some(end) if is_whole && same_page && start >= below && end <= ADDRESSES_END => {
+                (below, high) = (start, end.max(high));
+            }
+            _ => return Err(damaged("a segment is damaged")),
+        }
+    }
+    Ok(high)
 }
 
 /// Reserves the addresses of a program. Returns the difference to those of its file.

@@ -26,12 +26,18 @@ const LIBRARY: &[u8] = b"/libuzram_preload.so";
 const RSEQ_UNREGISTER: usize = 1;
 const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_BYTES: usize = 32;
+const AT_RSEQ_FEATURE_SIZE: u64 = 27;
+const AT_RSEQ_ALIGN: u64 = 28;
+/// The length of the head of a list of robust mutexes.
+const ROBUST_LIST_BYTES: usize = 24;
 
 /// What a program is started with.
 pub(crate) struct Arguments<'a> {
     /// The path that was executed.
     pub(crate) path: &'a Path,
     pub(crate) list: &'a [OsString],
+    /// The environment, with the auxiliary vector behind.
+    pub(crate) environment: *const *const c_char,
 }
 
 /// A stack as it will be.
@@ -45,10 +51,6 @@ pub(crate) struct Stack {
     auxiliary: Range<usize>,
 }
 
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
 /// Returns the string of a variable as the program gets it: the loader of the program is not to
 /// load the library, because the runtime is here.
 fn without_runtime(variable: &'static [u8]) -> Option<&'static [u8]> {
@@ -56,24 +58,31 @@ fn without_runtime(variable: &'static [u8]) -> Option<&'static [u8]> {
         return None;
     }
     let Some(list) = variable.strip_prefix(PRELOADS) else { return Some(variable) };
-    if !list.ends_with(LIBRARY) {
+    let is_separator = |byte: &u8| b": ".contains(byte);
+    let mut others = list.split(is_separator).filter(|path| !path.ends_with(LIBRARY)).peekable();
+    if list.split(is_separator).count() == others.clone().count() {
         return Some(variable);
     }
-    let others = list.iter().rposition(|byte| b": ".contains(byte))?;
-    Some(&variable[..PRELOADS.len() + others])
+    others.peek()?;
+    let kept = others.collect::<Vec<_>>().join(&b':');
+    Some([PRELOADS, &kept].concat().leak())
 }
 
 /// Returns the environment's strings, and the auxiliary vector behind them.
-fn inherited() -> (Vec<&'static [u8]>, Vec<(usize, usize)>) {
+fn inherited(environment: *const *const c_char) -> (Vec<&'static [u8]>, Vec<(usize, usize)>) {
     // SAFETY: the kernel's vectors, which end with zeros.
     unsafe {
-        let mut at = environ;
+        let mut at = environment;
         let mut strings = Vec::new();
         while !(*at).is_null() {
             strings.push(CStr::from_ptr(*at).to_bytes());
             at = at.add(1);
         }
-        let mut pair = at.add(1).cast::<(usize, usize)>();
+        // The C library may have taken variables out, and left more zeros than one.
+        while (*at).is_null() {
+            at = at.add(1);
+        }
+        let mut pair = at.cast::<(usize, usize)>();
         let mut auxiliary = Vec::new();
         while (*pair).0 != libc::AT_NULL as usize {
             auxiliary.push(*pair);
@@ -86,7 +95,7 @@ fn inherited() -> (Vec<&'static [u8]>, Vec<(usize, usize)>) {
 impl Stack {
     /// Makes the stack of a program.
     pub(crate) fn new(arguments: &Arguments<'_>, image: &Image, loader: Option<&Image>) -> Self {
-        let (environment, auxiliary) = inherited();
+        let (environment, auxiliary) = inherited(arguments.environment);
         let environment: Vec<&[u8]> = environment.into_iter().filter_map(without_runtime).collect();
         let text = |bytes: &[u8]| [bytes, b"\0"].concat();
         let mut strings: Vec<u8> = Vec::new();
@@ -154,6 +163,7 @@ impl Stack {
             asm!(
                 "mov rsp, {start}",
                 "rep movsq",
+                "mov [rsp - 8], r12",
                 "mov eax, 158",
                 "mov edi, 0x1002",
                 "xor esi, esi",
@@ -169,7 +179,19 @@ impl Stack {
                 "xor r9d, r9d",
                 "xor r10d, r10d",
                 "xor r11d, r11d",
-                "jmp r12",
+                "xor r12d, r12d",
+                "xor r13d, r13d",
+                "xor r14d, r14d",
+                "xor r15d, r15d",
+                "xorps xmm0, xmm0",
+                "xorps xmm1, xmm1",
+                "xorps xmm2, xmm2",
+                "xorps xmm3, xmm3",
+                "xorps xmm4, xmm4",
+                "xorps xmm5, xmm5",
+                "xorps xmm6, xmm6",
+                "xorps xmm7, xmm7",
+                "jmp [rsp - 8]",
                 start = in(reg) self.start,
                 in("r12") entry,
                 in("rsi") self.contents.as_ptr(),
@@ -181,9 +203,14 @@ impl Stack {
     }
 }
 
-/// Unregisters the area for restartable sequences of this process's C library: the C library of the
-/// program registers its own.
-pub(crate) fn leave_rseq() {
+/// Unregisters the areas that the kernel writes to for this process's C library: the C library of
+/// the program registers its own.
+pub(crate) fn leave_areas() {
+    // SAFETY: the kernel forgets them; this thread has none of the mutexes that it would release.
+    unsafe {
+        libc::syscall(libc::SYS_set_robust_list, 0, ROBUST_LIST_BYTES);
+        libc::syscall(libc::SYS_set_tid_address, 0);
+    }
     let (offset, size): (*const isize, *const u32);
     // SAFETY: addresses, or null where the C library has no such area.
     unsafe {
@@ -199,7 +226,10 @@ pub(crate) fn leave_rseq() {
             return;
         }
         let area = (libc::pthread_self() as usize).wrapping_add_signed(*offset);
-        libc::syscall(libc::SYS_rseq, area, RSEQ_BYTES, RSEQ_UNREGISTER, RSEQ_SIGNATURE);
+        let feature = |name: u64, least: usize| (libc::getauxval(name) as usize).max(least);
+        let bytes = feature(AT_RSEQ_FEATURE_SIZE, RSEQ_BYTES);
+        let bytes = bytes.next_multiple_of(feature(AT_RSEQ_ALIGN, RSEQ_BYTES));
+        libc::syscall(libc::SYS_rseq, area, bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE);
     }
 }
 

@@ -14,6 +14,12 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+/// The mark of a host, as `executable` reads it.
+#[used]
+// SAFETY: a section of this program's own.
+#[unsafe(link_section = ".uzram_host")]
+static MARK: [u8; 1] = [1];
+
 /// Exit codes of a shell: a program that can't be executed, and one that is not there.
 const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
@@ -36,6 +42,8 @@ impl Failure {
 // SAFETY: the C library calls it, and nothing else in this program has the name.
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
+    // The kernel has the environment behind the arguments.
+    let environment = arguments.wrapping_add(count as usize + 1);
     // SAFETY: the C library passes `count` strings, which stay.
     let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }
         .iter()
@@ -44,7 +52,8 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         .collect();
     let Failure(message, code) = match &arguments[..] {
         [_, settings, file, path, list @ ..] if !list.is_empty() => {
-            let executed = Executed { file: Path::new(file), path: Path::new(path), list };
+            let (file, path) = (Path::new(file), Path::new(path));
+            let executed = Executed { file, path, list, environment };
             begin(settings, &executed)
         }
         _ => Failure(
@@ -64,6 +73,8 @@ struct Executed<'a> {
     path: &'a Path,
     /// Its arguments.
     list: &'a [OsString],
+    /// Its environment as the kernel passed it, with the auxiliary vector behind.
+    environment: *const *const c_char,
 }
 
 /// Runs a program. Returns if that can't be.
@@ -80,9 +91,9 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
         move |error: std::io::Error| Failure::of(&path, &error)
     };
     let (file, program, arguments) = resolve(executed)?;
-    let absolute = std::fs::canonicalize(&program).map_err(failed(&program))?;
+    let absolute = std::fs::canonicalize(&program).unwrap_or_else(|_| program.clone());
     stack::name_process(executed.path);
-    stack::leave_rseq();
+    stack::leave_areas();
     let memory = MemoryMap::of_process();
     // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
     // calls of the program.
@@ -96,8 +107,9 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
         }
         None => None,
     };
-    let stack =
-        Stack::new(&Arguments { path: executed.path, list: &arguments }, &image, loader.as_ref());
+    let Executed { path, environment, .. } = *executed;
+    let arguments = Arguments { path, list: &arguments, environment };
+    let stack = Stack::new(&arguments, &image, loader.as_ref());
     if image.is_stack_executable {
         stack.make_executable();
     }
@@ -111,7 +123,8 @@ fn resolve(executed: &Executed<'_>) -> Result<(File, PathBuf, Vec<OsString>), Fa
     let mut arguments = executed.list.to_owned();
     let mut program = executed.file.to_owned();
     for _ in 0..=DEPTH {
-        match Kind::of(&program).map_err(|error| Failure::of(&program, &error))? {
+        let kind = File::open(&program).and_then(Kind::of);
+        match kind.map_err(|error| Failure::of(&program, &error))? {
             Kind::Elf(file) => return Ok((file, program, arguments)),
             Kind::Script(script) => {
                 let is_first = program == executed.file;

@@ -103,14 +103,14 @@ fn executable(file: &Path) -> io::Result<()> {
 }
 
 /// Returns what a file is.
-fn kind(path: &Path) -> Result<Kind, Refusal> {
-    Kind::of(path).map_err(|error| {
+fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
+    File::open(path).and_then(Kind::of).map_err(|error| {
         Error::of_file(path, "can't be checked", error, "have this user read it").into()
     })
 }
 
 /// Returns whether a host runs a program, or the interpreter of a script.
-fn has_host(program: &Path, mut kind: Kind) -> Result<bool, Refusal> {
+fn has_host(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
         match kind {
@@ -137,10 +137,11 @@ fn is_hosted(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
         let why = format!("{why}, and the system lets nobody load libraries into it");
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
     }
-    match Loading::of(file) {
+    match Loading::of(file, Path::is_file) {
         Ok(Loading::Preload) => Ok(false),
-        Ok(Loading::Host | Loading::Java) => Ok(true),
-        Ok(Loading::Foreign) => {
+        // The host reports the loader that is missing.
+        Ok(Loading::Host | Loading::Java | Loading::NoLoader) => Ok(true),
+        Ok(Loading::Foreign | Loading::Runtime) => {
             let why = "it is not for 64-bit x86-64";
             Err(Error::of_file(path, what, why, "give a program that is").into())
         }

@@ -1,7 +1,7 @@
 //! Programs that load no library, which a host runs: they show the same as without.
 
 use crate::programs::Programs;
-use crate::support::{Ended, end};
+use crate::support::{Ended, UZRAM, end};
 use crate::{WAYS, run};
 use serde_json::Value;
 use std::fs;
@@ -259,12 +259,117 @@ fn variables_of_a_hosted_program_keep_the_limit() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("all of it\n", ""), "{evicted}");
 }
 
+/// Files that can't be executed fail with the same errors as natively, and nothing waits.
+#[test]
+fn execve_fails_as_natively() {
+    let programs = Programs::new();
+    let program = showing(&programs, "shows", "-static");
+    let path = |name: &str| programs.path().join(name).to_str().unwrap().to_owned();
+    let no_loader =
+        programs.compiled("no-loader", &["-Wl,--dynamic-linker=/no/ld-musl-x86_64.so.1"]);
+    let pipe = path("pipe");
+    assert!(Command::new("mkfifo").args(["-m", "755", &pipe]).status().unwrap().success());
+    let unreadable = programs.file("mode", &fs::read(&program).unwrap(), 0o644);
+    let carriage = programs.file("carriage", format!("#!{program}\r\n").as_bytes(), 0o755);
+    let with_argument = programs.file("argument", format!("#!{program} a\r\n").as_bytes(), 0o755);
+    let sections = {
+        // The system reads no table of sections.
+        let mut contents = fs::read(&program).unwrap();
+        contents[40..43].fill(0xff);
+        programs.file("sections", &contents, 0o755)
+    };
+    for line in [
+        format!("{no_loader} a; echo $?"),
+        format!("{pipe}; echo $?"),
+        format!("{unreadable}; echo $?"),
+        format!("{carriage}; echo $?"),
+        format!("{with_argument} b; echo $?"),
+        format!("{sections} c; echo $?"),
+        "/no/such/file; echo $?".to_owned(),
+        format!("{program}/x; echo $?"),
+        format!("env -i {program} $(seq 6000) | tail -n 4; echo $?"),
+        format!("LD_PRELOAD= {program} d; LD_PRELOAD=libm.so.6 {program} e; echo $?"),
+        format!(
+            "python3 -c 'import os; f = os.open(\"{program}\", 0); \
+            os.execve(f, [\"x\"], dict(os.environ))'"
+        ),
+        format!(
+            "python3 -c 'import os; f = os.open(\"{program}\", 0); os.set_inheritable(f, True); \
+            os.execv(\"/proc/self/fd/%d\" % f, [\"x\"])'"
+        ),
+    ] {
+        let shown = |command: &mut Command| {
+            let ended = end(command.args(["sh", "-c", &line]).env_remove("LD_PRELOAD"));
+            let others = ["LD_PRELOAD=", "UZRAM_RUN=", "_="];
+            let lines =
+                ended.out.lines().filter(|line| !others.iter().any(|name| line.starts_with(name)));
+            (lines.map(str::to_owned).collect::<Vec<_>>(), ended.code)
+        };
+        let mut natively = Command::new("env");
+        assert_eq!(shown(&mut run(WAYS[0])), shown(&mut natively), "{line}");
+    }
+}
+
+/// Where the host's path leads to nothing, programs are executed as they are.
+#[test]
+fn a_program_runs_where_the_host_is_not_there() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out, as only root may change the root directory");
+        return;
+    }
+    let programs = Programs::new();
+    programs.compiled("static", &["-static"]);
+    let ended = end(run(WAYS[0]).arg("chroot").arg(programs.path()).arg("/static"));
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+}
+
+/// The host of the inner limit gets no host of the outer one.
+#[test]
+fn a_limit_within_a_limit_holds() {
+    let programs = Programs::new();
+    let program = showing(&programs, "shows", "-static");
+    for outer in [&["env", "-i"][..], &["sh", "-c", "exec \"$@\"", "sh"]] {
+        let inner = [UZRAM, "run", "--limit", "24M", "--", &program, "a"];
+        let ended = end(run(WAYS[0]).args(outer).args(inner));
+        assert_eq!(ended.code, Some(5), "{outer:?}: {ended:?}");
+    }
+}
+
+/// Segments that would lie over the host, or overflow, are refused.
+#[test]
+fn damaged_segments_are_refused() {
+    const HEADERS: usize = 64;
+    const HEADER: usize = 56;
+    let programs = Programs::new();
+    let program = programs.compiled("static-pie", &["-static-pie"]);
+    let contents = fs::read(&program).unwrap();
+    let count = usize::from(u16::from_le_bytes([contents[56], contents[57]]));
+    let is_load = |nth: &usize| contents[HEADERS + nth * HEADER..][..4] == [1, 0, 0, 0];
+    let loads: Vec<usize> = (0..count).filter(is_load).collect();
+    // Offset, address, length in the file, length in memory, alignment.
+    for (field, nth) in
+        [8, 16, 32, 40, 48].into_iter().flat_map(|field| loads.iter().map(move |nth| (field, *nth)))
+    {
+        for value in [u64::MAX, u64::MAX - 4095, 1 << 62, 64 << 20, 3] {
+            let mut damaged = contents.clone();
+            let at = HEADERS + nth * HEADER + field;
+            damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            let path = programs.file("damaged", &damaged, 0o755);
+            let ended = end(run(WAYS[0]).arg(&path));
+            let is_refused = ended.code == Some(126) && ended.err.contains("damaged");
+            // A program that lacks a part may be ended by a signal, as natively.
+            let natively = natively(&[&path]).code;
+            assert!(is_refused || ended.code == natively, "{field} {nth} {value}: {ended:?}");
+        }
+    }
+}
+
 #[test]
 fn a_host_that_can_not_map_a_program_says_why() {
     let programs = Programs::new();
     let program = programs.compiled("static", &["-static"]);
     let contents = fs::read(&program).unwrap();
-    let cut = programs.file("cut", &contents[..2000], 0o755);
+    let cut = programs.file("cut", &contents[..60], 0o755);
     let no_loader =
         programs.compiled("no-loader", &["-Wl,--dynamic-linker=/no/ld-musl-x86_64.so.1"]);
     for (program, code, part) in [(&cut, 126, "cut"), (&no_loader, 127, "/no/ld-musl")] {

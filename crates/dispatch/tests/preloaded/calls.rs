@@ -49,6 +49,12 @@ fn signals_of_ours_are_the_programs_too() {
 }
 
 #[test]
+fn signals_of_ours_amid_returns_let_no_call_through() {
+    let counts = signals("storm");
+    assert!(counts.calls >= 60_000, "{counts:?}");
+}
+
+#[test]
 fn faults_come_to_the_program() {
     signals("faults");
 }

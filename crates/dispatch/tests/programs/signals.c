@@ -192,10 +192,32 @@ static void filter(void) {
     for (int i = 0; i < 3; i++) printf("%ld\n", syscall(SYS_getppid));
 }
 
+#define STORM_CALLS 60000
+static volatile int storm_ends;
+static pthread_t stormed;
+
+static void *storms(void *unused) {
+    while (!storm_ends) pthread_kill(stormed, SIGBUS);
+    return NULL;
+}
+
+// Signals of ours that come as we return: no call is let through after them.
+static void storm(void) {
+    pthread_t thread;
+    on(SIGBUS, counts, 0);
+    stormed = pthread_self();
+    CHECK(pthread_create(&thread, NULL, storms, NULL) == 0);
+    for (int i = 0; i < STORM_CALLS; i++) CHECK(syscall(SYS_getppid) > 0);
+    storm_ends = 1;
+    CHECK(pthread_join(thread, NULL) == 0);
+    printf("came %d\n", count > 0);
+}
+
 int main(int argc, char **argv) {
     const struct program programs[] = {
         {"altstack", altstack}, {"jump", jump},     {"restart", restart}, {"nested", nested},
         {"sigsys", sigsys},     {"faults", faults}, {"waits", waits},     {"filter", filter},
+        {"storm", storm},
         {NULL, NULL},
     };
     return run_one(programs, argv[1]);

@@ -1,0 +1,102 @@
+//! A file that is executed, as the runtime looks at it: by system calls alone, because functions of
+//! the C library may be the program's.
+
+use crate::space::system;
+use crate::tree::stat;
+use std::ffi::CString;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+const SETUID: u32 = 0o4000;
+const SETGID_EXECUTABLE: u32 = 0o2010;
+/// Linux 5.8.
+const SYS_FACCESSAT2: i64 = 439;
+const CWD: usize = libc::AT_FDCWD as usize;
+const ENOSYS: isize = -(libc::ENOSYS as isize);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct ExecutedFile {
+    descriptor: usize,
+    facts: libc::stat,
+    at: u64,
+}
+
+fn name(path: &Path) -> Option<CString> {
+    CString::new(path.as_os_str().as_bytes()).ok()
+}
+
+/// Returns whether this process may execute a file.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    let Some(path) = name(path) else { return false };
+    let (path, mode) = (path.as_ptr().addr(), libc::X_OK as usize);
+    let as_effective = [CWD, path, mode, libc::AT_EACCESS as usize, 0, 0];
+    match system(SYS_FACCESSAT2, as_effective) {
+        Err(ENOSYS) => system(libc::SYS_faccessat, [CWD, path, mode, 0, 0, 0]).is_ok(),
+        allowed => allowed.is_ok(),
+    }
+}
+
+impl ExecutedFile {
+    /// Opens a file if it is a regular one.
+    pub(crate) fn open(path: &Path) -> Option<Self> {
+        let path = name(path)?;
+        // Without waiting, as for the writer of a pipe.
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let args = [CWD, path.as_ptr().addr(), flags as usize, 0, 0, 0];
+        let descriptor = system(libc::SYS_openat, args).ok()?;
+        let facts = stat(libc::SYS_fstat, [descriptor, 0]);
+        match facts {
+            Ok(facts) if facts.st_mode & libc::S_IFMT == libc::S_IFREG => {
+                Some(ExecutedFile { descriptor, facts, at: 0 })
+            }
+            _ => {
+                let _closed = system(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+                None
+            }
+        }
+    }
+
+    /// Returns whether the program may have other rights than this process, which a host could not
+    /// give it.
+    pub(crate) fn is_raised(&self) -> bool {
+        let own = |number| system(number, [0; 6]).ok();
+        let mode = self.facts.st_mode;
+        let of_user =
+            mode & SETUID != 0 && own(libc::SYS_geteuid) != Some(self.facts.st_uid as usize);
+        let of_group = mode & SETGID_EXECUTABLE == SETGID_EXECUTABLE
+            && own(libc::SYS_getegid) != Some(self.facts.st_gid as usize);
+        let capabilities = c"security.capability".as_ptr().addr();
+        let found = system(libc::SYS_fgetxattr, [self.descriptor, capabilities, 0, 0, 0, 0]);
+        of_user || of_group || found.is_ok_and(|bytes| bytes > 0)
+    }
+}
+
+impl Drop for ExecutedFile {
+    fn drop(&mut self) {
+        let _closed = system(libc::SYS_close, [self.descriptor, 0, 0, 0, 0, 0]);
+    }
+}
+
+impl Read for ExecutedFile {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let args = [self.descriptor, into.as_mut_ptr().addr(), into.len(), self.at as usize, 0, 0];
+        let bytes = system(libc::SYS_pread64, args)
+            .map_err(|error| io::Error::from_raw_os_error(-error as i32))?;
+        self.at += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+impl Seek for ExecutedFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => (self.facts.st_size as u64).checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}

@@ -79,6 +79,23 @@ fn an_interrupt_ends_it_cleanly() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", "uzram: interrupted\n"));
 }
 
+/// A device that lacks a part of the data takes no file's place.
+#[test]
+fn nothing_is_saved_if_the_limit_is_reached() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path(), &[("a", noise(1, 4 * MIB))]);
+    let saved = dir.path().join("saved");
+    for old in [None, Some("old")] {
+        old.iter().for_each(|text| std::fs::write(&saved, text).unwrap());
+        let mut fill = fill();
+        fill.args(["--mem-limit", "1M", "--save"]).arg(&saved).arg(dir.path().join("a"));
+        let ended = end(&mut fill);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains("nothing is saved to"), "{ended:?}");
+        assert_eq!(std::fs::read_to_string(&saved).ok().as_deref(), old);
+    }
+}
+
 #[test]
 fn it_works_in_little_address_space() {
     let dir = tempfile::tempdir().unwrap();

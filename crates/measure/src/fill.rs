@@ -27,7 +27,7 @@ use crate::output;
 use crate::page::PAGE_SIZE;
 use crate::pages::{self, FilePlan, SkippedFiles, Wanted};
 use crate::progress::Progress;
-use crate::text::json;
+use crate::text::{escaped, json};
 use cold_options::ColdReport;
 use figures::Filled;
 use job::{FillJob, Phase};
@@ -154,7 +154,13 @@ fn fill(
     run_phase(&pool, job, Phase::Compare, Progress::new("comparing", bytes))?;
     job.next_phase().map_or(Ok(()), Err)?;
     let totals = pool.finish()?;
-    let saved = args.cold.save(device, job.interrupt, &mut cold);
+    let saved = match (&full, args.saves_to()) {
+        (Some(_), Some(path)) => Err(Error::Failed(format!(
+            "nothing is saved to '{}', because a part of the data is not stored",
+            escaped(path)
+        ))),
+        _ => args.cold.save(device, job.interrupt, &mut cold),
+    };
     job.interrupt.check()?;
     let fault = written_back.and(saved).err();
     Ok(Filled { before, after, stat, mem_total, classes, shown, full, cold, fault, totals })

@@ -350,7 +350,7 @@ fn damaged_segments_are_refused() {
     for (field, nth) in
         [8, 16, 32, 40, 48].into_iter().flat_map(|field| loads.iter().map(move |nth| (field, *nth)))
     {
-        for value in [u64::MAX, u64::MAX - 4095, 1 << 62, 64 << 20, 3] {
+        for value in [u64::MAX, 1 << 62, 64 << 20] {
             let mut damaged = contents.clone();
             let at = HEADERS + nth * HEADER + field;
             damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());

@@ -76,7 +76,13 @@ pub(super) fn report(
     };
     let mismatch = totals.iter().find_map(|thread| thread.mismatch);
     let failure = match (full, mismatch) {
-        (Some((source, limit)), _) => Some(out_of_memory(&report, source, limit)),
+        (Some((source, limit)), _) => {
+            let refused = out_of_memory(&report, source, limit);
+            Some(match fault {
+                Some(fault) => Error::Failed(format!("{refused}; {fault}")),
+                None => refused,
+            })
+        }
         (None, Some(file)) => {
             let first = escaped(&plan.path(file));
             Some(Error::Failed(format!(

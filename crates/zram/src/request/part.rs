@@ -112,7 +112,7 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
         free_block(request, (block, entry), live, some);
         return Ok(true);
     }
-    let mut done = Ok(true);
+    let mut left = Members::default();
     for nth in some.iter() {
         // One that is in the block needs an entry, to say that it no longer is. Others have
         // theirs.
@@ -121,9 +121,20 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
                 table.set_slot(request.shard, slot, Payload::HOLE);
                 request.shard.changed_live([live.has(nth).into(), 0]);
             }
-            Err(error) => done = Err(error),
+            Err(_) if live.has(nth) => left = left.with(nth),
+            Err(_) => {}
         }
     }
     drop_dead_members(request, block, entry, Rewrite::IfWorth);
+    // No entry can be made for these: the block is rewritten with zeros in their place (I6).
+    let mut done = Ok(true);
+    for nth in left.iter() {
+        let slot = Part { nth: first + nth, within: 0..SLOT_BYTES, request: 0..SLOT_BYTES };
+        match write_member(request, &slot, None) {
+            Ok(()) => {}
+            Err(Blocked::Failed(error)) => done = Err(error),
+            Err(_) => done = done.and(Ok(false)),
+        }
+    }
     done
 }

@@ -117,14 +117,14 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             call.issue_with(Some(&thread.mask(context)))
         },
         libc::SYS_pkey_alloc => {
-            // SAFETY: what is asked for is the program's; it waits for nothing.
+            // SAFETY: the program asks for this call, which waits for nothing.
             let result = unsafe { call.issue_with(None) };
             if result >= 0 {
                 keys::keep(context, result as u32);
             }
             result
         }
-        // SAFETY: what is asked for is the program's; it waits for nothing.
+        // SAFETY: the program asks for this call, which waits for nothing.
         _ if is_brief(call.number()) => unsafe { call.issue_with(None) },
         _ => {
             signal_calls::tell_mask(call);

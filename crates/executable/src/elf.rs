@@ -32,7 +32,7 @@ pub enum Loading {
 }
 
 /// A section of this name is in every host.
-pub const HOST_SECTION: &[u8] = b".uzram_host";
+const HOST_SECTION: &[u8] = b".uzram_host";
 /// Longer names of loaders, and tables of libraries, are none.
 const LOADER_BYTES_MAX: u64 = 4096;
 const TABLE_BYTES_MAX: u64 = 1 << 20;

@@ -11,7 +11,7 @@ mod script;
 
 use std::io::{self, Read, Seek};
 
-pub use elf::{HOST_SECTION, Loading};
+pub use elf::Loading;
 pub use script::Script;
 
 /// The most interpreters of interpreters, as of Linux.

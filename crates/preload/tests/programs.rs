@@ -130,11 +130,11 @@ fn who_waits_for_a_thread_that_has_ended_is_told() {
 fn functions_that_are_stood_in_for_find_their_memory() {
     let place = place();
     let program = place.compile(&sources(), "wrapped");
-    let rounds = scaled(200, 4000).to_string();
+    let rounds = scaled(300, 4000).to_string();
     for backend in ["signal", "signal-mappings", "signal-remap"] {
         let settings = format!("limit=4000000,arena=268435456,backend={backend}");
         let stats = same(&place, &settings, &[program.to_str().unwrap(), &rounds]);
-        assert!(stats.sum("evicted") > 500, "{}", stats.sum("evicted"));
+        assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
     }
 }
 

@@ -16,6 +16,7 @@ use serve::metrics::Metrics;
 use serve::nbd::{Export, Exports, Server};
 use serve::{Listening, Log};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Zram};
@@ -100,21 +101,7 @@ impl Serving {
         let threads = args.options().workers;
         let options = MountOptions { mode: args.mode(), mapping: args.mapping(), threads };
         let mounted = Mounted::start(dir, served, disk, options, log);
-        self.mounted = Some(mounted.map_err(|source| {
-            match source.kind() {
-            io::ErrorKind::OutOfMemory => no_room(),
-            io::ErrorKind::Unsupported => Error::Failed(
-                "--mmap needs Linux 6.6 or newer, because older kernels map no file of this mount \
-                 with MAP_SHARED; leave out --mmap"
-                    .to_owned(),
-            ),
-            _ => Error::Failed(format!(
-                "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
-                 server left mounted there), and be root or install fuse3",
-                escaped(dir)
-            )),
-        }
-        })?);
+        self.mounted = Some(mounted.map_err(|source| not_mounted(dir, &source))?);
         Ok(())
     }
 
@@ -164,6 +151,23 @@ impl Stopped {
         if let Some(control) = self.control {
             control.stop(within);
         }
+    }
+}
+
+/// Returns the error for a mount that could not be made at `dir`.
+fn not_mounted(dir: &Path, source: &io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::OutOfMemory => no_room(),
+        io::ErrorKind::Unsupported => Error::Failed(
+            "--mmap needs Linux 6.6 or newer, because older kernels map no file of this mount \
+             with MAP_SHARED; leave out --mmap"
+                .to_owned(),
+        ),
+        _ => Error::Failed(format!(
+            "can't mount at '{}': {source}; give an existing directory ('umount' what a killed \
+             server left mounted there), and be root or install fuse3",
+            escaped(dir)
+        )),
     }
 }
 

@@ -37,6 +37,8 @@ impl Child {
                 libc::signal(libc::SIGALRM, tell_where as *const () as libc::sighandler_t);
                 libc::alarm(scaled(TIME[0], TIME[1]) as u32);
             }
+            // The harness captures what a thread prints, and the child ends without printing it.
+            std::panic::set_hook(Box::new(|panic| write_error(&format!("{panic}\n"))));
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
             // SAFETY: it ends the child.
             unsafe { libc::_exit(i32::from(!worked)) };
@@ -66,6 +68,12 @@ impl Child {
     }
 }
 
+/// Writes `text` to the standard error, if that is possible.
+fn write_error(text: &str) {
+    // SAFETY: the text is valid for the call.
+    let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
 /// Says where a child is that takes too long, and ends it: by a second signal at the latest, as
 /// what is called here may wait for what the child waits for.
 extern "C" fn tell_where(_: libc::c_int) {
@@ -74,18 +82,14 @@ extern "C" fn tell_where(_: libc::c_int) {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::alarm(10);
     }
-    let tell = |text: &str| {
-        // SAFETY: the text is here. Nothing is done about what can't be written.
-        let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
-    };
-    tell("a child takes too long; its threads, and where it is:\n");
+    write_error("a child takes too long; its threads, and where it is:\n");
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         for name in ["comm", "wchan", "syscall"] {
-            tell(&std::fs::read_to_string(task.path().join(name)).unwrap_or_default());
-            tell("\n");
+            write_error(&std::fs::read_to_string(task.path().join(name)).unwrap_or_default());
+            write_error("\n");
         }
     }
-    tell(&std::backtrace::Backtrace::force_capture().to_string());
+    write_error(&std::backtrace::Backtrace::force_capture().to_string());
     // SAFETY: it ends the child.
     unsafe { libc::_exit(1) }
 }

@@ -50,7 +50,7 @@ STATIC_HOST = $(if $(filter x86_64,$(shell uname -m)),cargo rustc --release --lo
   -C target-feature=+crt-static)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
-.PHONY: install uninstall deb run libuzram python package setup setup-long test tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
 run:
 	cargo build --release --locked -p uzram-cli
@@ -87,16 +87,22 @@ setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
-# Many tests wait: the models, which only compute, have the processors then, and report at their end. Neither
-# has this make's jobserver, which is for two jobs. To run more beside them saves nothing.
+# Many tests wait for a time or a process, so three jobs share the processors: the tests of the engine, those of the front ends, and
+# the models, which only compute. The output of the last two follows that of the first. Tests that start make or cargo must not find
+# this make's jobserver.
+FRONT_ENDS = $(addprefix uzram-,cli serve)
+UNSET_MAKE = unset MAKEFLAGS MFLAGS MAKELEVEL
+# $(call later,NAME,COMMAND): runs the command with its output in a file, and prints the file after it.
+later = mkdir -p target; ($(2)) > target/$(1).log 2>&1; code=$$?; cat target/$(1).log; exit $$code
 test: lint commit-subjects check-aarch64
 	cargo test --workspace --locked --no-run
-	@$(MAKE) --no-print-directory -j 2 tests models
-tests:
-	unset MAKEFLAGS MFLAGS MAKELEVEL; cargo test --workspace --locked
+	@$(MAKE) --no-print-directory -j 3 engine-tests front-end-tests models
+engine-tests:
+	$(UNSET_MAKE); cargo test --workspace $(FRONT_ENDS:%=--exclude %) --locked
+front-end-tests:
+	@$(UNSET_MAKE); $(call later,front-end-tests,cargo test $(FRONT_ENDS:%=-p %) --locked)
 models:
-	@unset MAKEFLAGS MFLAGS MAKELEVEL; mkdir -p target; \
-	  nice -n 19 $(MAKE) loom > target/loom.log 2>&1; code=$$?; cat target/loom.log; exit $$code
+	@$(UNSET_MAKE); $(call later,models,nice -n 19 $(MAKE) loom)
 
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install

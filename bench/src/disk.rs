@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::Error;
 use crate::tool::Tool;
-use crate::undo::{Action, Undo, apart};
+use crate::undo::{Action, Undo, apart, whole};
 
 const RIGHTS: &str = "run as root on a machine that may mount";
 const MKFS: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs", remedy: RIGHTS };
@@ -44,14 +44,13 @@ impl Mounted {
             let path = dir.path().to_owned();
             let unmount: Action = Box::new(move || {
                 let unmount = |how: &[&str]| {
-                    let mut command = apart("umount");
-                    let done = command.args(how).arg(dir.path()).status();
-                    done.is_ok_and(|done| done.success())
+                    let done = whole(apart("umount").args(how).arg(dir.path()));
+                    done.is_ok_and(|done| done.status.success())
                 };
-                // What is in use, when a signal comes, goes when it is used no more.
-                let is_gone = unmount(&[]) || unmount(&["-l"]);
-                // A thread that is still at work may write here now, until there is nothing left.
-                if is_gone {
+                // The kernel ends a lazy unmount when the last file is closed.
+                let is_unmounted = unmount(&[]) || unmount(&["-l"]);
+                // A working thread may still write below the mount point.
+                if is_unmounted {
                     (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
                     return Ok(());
                 }

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{Command, Output, Stdio};
 
 use crate::Error;
-use crate::undo::{apart, ended};
+use crate::undo::{apart, ended, whole};
 
 const MESSAGE_MAX: usize = 400;
 
@@ -42,9 +42,9 @@ impl Tool {
         self.succeeded(ended(command)?)
     }
 
-    /// Runs it to its end, where something is made or undone: no signal gets in between.
+    /// Runs `command` of this program to its end, while something is made or undone.
     pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
-        self.succeeded(command.output())
+        self.succeeded(whole(command))
     }
 
     fn succeeded(&self, output: io::Result<Output>) -> Result<Output, Error> {

@@ -5,7 +5,7 @@
 //! missed; a signal takes it for good, so none is made after.
 
 use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,6 +19,8 @@ use tempfile::TempDir;
 use crate::Error;
 
 const SIGNALLED: i32 = 130;
+/// The signals that end a run.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 static LIST: Mutex<List> = Mutex::new(List { next: 0, made: Vec::new() });
 
@@ -77,6 +79,20 @@ pub fn apart(program: &str) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
     command
+}
+
+/// Runs a command of [`apart`] to its end, where something is made or undone. A signal for this
+/// process's group can end the child before it has its own group: the command is then run again.
+///
+/// # Errors
+/// The command can't be started.
+pub fn whole(command: &mut Command) -> io::Result<Output> {
+    loop {
+        let output = command.output()?;
+        if !output.status.signal().is_some_and(|signal| ENDING.contains(&signal)) {
+            return Ok(output);
+        }
+    }
 }
 
 /// Runs a command to its end. A signal that ends this process before ends it first, with all that
@@ -159,7 +175,7 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
 pub fn catch_signals() -> Result<(), Error> {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let caught = CAUGHT.get_or_init(|| {
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
+        let signals = Signals::new(ENDING);
         let waiting = signals.and_then(|mut signals| {
             thread::Builder::new().name("signals".into()).spawn(move || {
                 if signals.forever().next().is_some() {
@@ -185,4 +201,18 @@ fn undo_all_and_exit() -> ! {
         }
     }
     process::exit(SIGNALLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_a_signal_ends_is_run_again() {
+        let dir = TempDir::new().unwrap();
+        let mut shell = apart("sh");
+        shell.current_dir(&dir).args(["-c", "test -e begun && exit 3; : > begun; kill -INT $$"]);
+        assert_eq!(whole(&mut shell).unwrap().status.code(), Some(3));
+        assert!(whole(&mut apart("/no/such/program")).is_err());
+    }
 }

@@ -18,7 +18,7 @@ use measure::page::PAGE_SIZE;
 use super::held::{Holds, Order, PoolKind};
 use crate::Error;
 use crate::processor_time;
-use crate::undo::{Action, Undo, apart};
+use crate::undo::{Action, Undo, apart, whole};
 
 /// A server is there within this time.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
@@ -149,8 +149,8 @@ impl Host {
             let _ = child.kill();
             let _ = child.wait();
             if let Some(mount) = mount {
-                // Where the server has unmounted it, there is nothing to be told.
-                let _ = apart("umount").arg("-l").arg(mount).stderr(Stdio::null()).status();
+                // It fails if the server has unmounted the disk.
+                let _unmounted = whole(apart("umount").arg("-l").arg(mount));
             }
             let _ = fs::remove_dir_all(&dir);
             Ok(())

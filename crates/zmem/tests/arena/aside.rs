@@ -1,0 +1,215 @@
+//! A thread that stores the blocks that other threads evict.
+
+use crate::{MIB, TreeWords, install, options};
+use fastrand::Rng;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use testkit::child::in_child;
+use testkit::wait::until;
+use zmem::{Advice, Arena, BackendKind, Options, Seen, StartThread, Tree, Use};
+
+/// Starts threads for an arena, one at a time.
+#[derive(Debug, Default)]
+struct Threads(Mutex<Option<JoinHandle<()>>>, AtomicU32);
+
+impl StartThread for Threads {
+    fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool {
+        let mut last = self.0.lock().unwrap();
+        let is_free = last.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_free {
+            *last = Some(thread::spawn(run));
+            self.1.fetch_add(1, Relaxed);
+        }
+        is_free
+    }
+
+    fn last(&self) -> u32 {
+        self.1.load(Relaxed)
+    }
+
+    fn has_ended(&self, last: u32, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let is_there = || self.0.lock().unwrap().as_ref().is_some_and(|last| !last.is_finished());
+        while self.last() == last && is_there() && Instant::now() < until {
+            thread::yield_now();
+        }
+        self.last() != last || !is_there()
+    }
+}
+
+/// Gives `arena` a thread that stores evicted blocks.
+pub(crate) fn store_aside(arena: &Arena) {
+    // A leak checker finds them here.
+    static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
+    let threads = Box::leak(Box::<Threads>::default());
+    ALL.lock().unwrap().push(threads);
+    arena.store_aside(threads);
+}
+
+/// Returns the bytes of page `page`, which differ from those of the others.
+fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
+    let (mut rng, mut bytes) = (Rng::with_seed(testkit::seed_of(page as u64)), [0; 4096]);
+    match compresses {
+        true => bytes.chunks_mut(64).for_each(|part| part.fill(rng.u8(..))),
+        false => rng.fill(&mut bytes),
+    }
+    bytes
+}
+
+/// Writes [`page_of`] to `pages`, counted from address `at`.
+fn fill(at: usize, pages: Range<usize>, compresses: bool) {
+    for page in pages {
+        let place = (at + page * 4096) as *mut [u8; 4096];
+        // SAFETY: callers have just made it readable and writable, and no one else uses it.
+        unsafe { place.write(page_of(page, compresses)) };
+    }
+}
+
+/// Asserts that `pages` hold the bytes that [`fill`] wrote.
+fn assert_filled(at: usize, pages: Range<usize>, compresses: bool) {
+    for page in pages {
+        // SAFETY: as above.
+        let bytes = unsafe { ((at + page * 4096) as *const [u8; 4096]).read() };
+        assert!(bytes == page_of(page, compresses), "page {page}");
+    }
+}
+
+/// Blocks that wait to be stored keep their contents when the evicting thread touches them, frees
+/// them, or forks.
+#[test]
+fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
+    for order in [0, 2] {
+        in_child(move || {
+            install();
+            let limit = Some(16 * MIB as u64);
+            let options = Options { limit, ..options(BackendKind::Signal, order) };
+            let arena = Arena::new(0, 64 * MIB, &options).unwrap();
+            store_aside(&arena);
+            let at = arena.addresses().start;
+            // SAFETY: the arena is this thread's, and what is freed is not looked at.
+            let set_use = |pages: Range<usize>, to| unsafe {
+                arena.set_use(at + pages.start * 4096..at + pages.end * 4096, to).unwrap();
+            };
+            set_use(0..10_000, Use::Managed);
+            for round in 0..testkit::scaled(40, 400) {
+                let pages = round % 5 * 2000..(round % 5 + 1) * 2000;
+                fill(at, pages.clone(), true);
+                arena.reclaim(256 << 10);
+                let last = at + (pages.end - 64) * 4096..at + pages.end * 4096;
+                arena.advise(last, Advice::Cold).unwrap();
+                assert_filled(at, pages.end - 64..pages.end, true);
+                match round % 4 {
+                    0 => assert_filled(at, pages, true),
+                    1 => {
+                        set_use(pages.clone(), Use::Free);
+                        set_use(pages, Use::Managed);
+                    }
+                    2 => {
+                        // SAFETY: the child ends without a look at anything but the arena.
+                        match unsafe { libc::fork() } {
+                            0 => {
+                                assert_filled(at, pages, true);
+                                // SAFETY: it ends the process.
+                                unsafe { libc::_exit(9) };
+                            }
+                            child => {
+                                let mut status = 0;
+                                // SAFETY: the status is written.
+                                let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+                                assert_eq!((waited, status >> 8), (child, 9), "round {round}");
+                            }
+                        }
+                    }
+                    _ => arena.rest(),
+                }
+            }
+            // The thread may store each block before it is touched, so the touches are repeated.
+            until("a block is taken back before it is stored", || {
+                arena.advise(at..at + 64 * 4096, Advice::Cold).unwrap();
+                assert_filled(at, 0..64, true);
+                arena.stats().stolen > 0
+            });
+            arena.check();
+            let stats = arena.stats();
+            assert!(stats.aside > 1000, "{stats:?}");
+            assert!(stats.held_max <= 16 * MIB as u64 + 8 * 65536, "{stats:?}");
+        });
+    }
+}
+
+/// Incompressible blocks are put back, and are not evicted again for a while.
+#[test]
+fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
+    in_child(|| {
+        install();
+        let limit = Some(16 * MIB as u64);
+        let arena =
+            Arena::new(0, 32 * MIB, &Options { limit, ..options(BackendKind::Signal, 0) }).unwrap();
+        store_aside(&arena);
+        let at = arena.addresses().start;
+        // SAFETY: as above.
+        unsafe { arena.set_use(at..at + 12 * MIB, Use::Managed).unwrap() };
+        fill(at, 0..3000, false);
+        (0..5).for_each(|_| _ = arena.reclaim(MIB));
+        assert_filled(at, 0..3000, false);
+        arena.check();
+        let stats = arena.stats();
+        assert!(stats.incompressible > 100 && stats.filled == 0, "{stats:?}");
+    });
+}
+
+/// The pager does not see writes to resident blocks, so some of the next faults try them again.
+#[test]
+fn what_gets_smaller_later_goes_with_the_next_faults() {
+    in_child(|| {
+        install();
+        let limit = 8 * MIB as u64;
+        let options = Options { limit: Some(limit), ..options(BackendKind::Signal, 0) };
+        let arena = Arena::new(0, 64 * MIB, &options).unwrap();
+        let at = arena.addresses().start;
+        // SAFETY: as above.
+        unsafe { arena.set_use(at..at + 64 * MIB, Use::Managed).unwrap() };
+        fill(at, 0..6000, false);
+        let tried = arena.stats().incompressible;
+        fill(at, 8000..8010, true);
+        let tried = arena.stats().incompressible - tried;
+        assert!(arena.stats().held > 2 * limit && tried < 1000, "{tried}: {:?}", arena.stats());
+        fill(at, 0..6000, true);
+        let page = at + 8000 * 4096..at + 8001 * 4096;
+        until("no more is held than the limit allows", || {
+            // SAFETY: as above.
+            unsafe { arena.dont_need(page.clone()).unwrap() };
+            fill(at, 8000..8001, true);
+            arena.stats().held <= limit
+        });
+        assert_filled(at, 0..6000, true);
+        arena.check();
+    });
+}
+
+/// Each call of a program would otherwise try all incompressible blocks.
+#[test]
+fn what_does_not_compress_is_not_tried_for_each_call() {
+    install();
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
+    let options = Options { limit, tree, ..Options::default() };
+    let arena = Arena::new(0, 12 * MIB, &options).unwrap();
+    store_aside(&arena);
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    // SAFETY: it is readable and writable, and this thread's.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(arena.addresses().start as *mut u8, 12 * MIB) };
+    Rng::with_seed(testkit::seed(84)).fill(bytes);
+    arena.yield_room(false);
+    let before = arena.stats().incompressible;
+    (0..300).for_each(|_| arena.yield_room(false));
+    let tried = (arena.stats().incompressible - before) as usize;
+    assert!(tried < 4 * 12 * MIB / 4096, "{tried}");
+    arena.rest();
+    arena.check();
+}

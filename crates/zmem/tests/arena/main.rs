@@ -1,0 +1,309 @@
+//! Arenas: random operations, a thread that stores, batches of faults, and refusals.
+//!
+//! # Safety
+//! The only handler of SIGSEGV passes faults on, and ends the process for those that are no one's.
+//! Each test changes the use of blocks of its own arena alone, on one thread.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+mod aside;
+mod model;
+
+use fastrand::Rng;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use testkit::child::{Child, in_child};
+use zmem::answer_fault;
+use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use};
+
+const MIB: usize = 1 << 20;
+
+/// Shared words by which processes keep one limit.
+type TreeWords = [AtomicU64; Seen::BYTES / 8];
+const KINDS: [BackendKind; 3] =
+    [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
+
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's, of this handler, which has all signals blocked.
+    if !unsafe { answer_fault(signal, info, context.cast()) } {
+        // SAFETY: it ends the process: the touch is no one's.
+        unsafe { libc::_exit(77) };
+    }
+}
+
+fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: zeros are a value of the structure; the handler is a function of this type.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;
+            // The alternate stack of a test's thread is small.
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
+            assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+        }
+    });
+}
+
+fn options(kind: BackendKind, order: u32) -> Options {
+    Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
+}
+
+/// Whether the system can read a byte, and so the program could.
+fn is_readable(address: usize) -> bool {
+    // SAFETY: an empty set of descriptors and no time: the time is read, and nothing written.
+    let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
+    done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+}
+
+/// Threads touch managed blocks while others change their use beside them, and evict.
+#[test]
+fn neighbours_of_what_changes_keep_their_data() {
+    install();
+    let options = Options { limit: Some(6 << 20), ..options(BackendKind::Signal, 0) };
+    let arena = Arena::new(0, 16 * MIB, &options).unwrap();
+    let start = arena.addresses().start;
+    let done = AtomicBool::new(false);
+    let (arena, done) = (&arena, &done);
+    std::thread::scope(|scope| {
+        let changers: Vec<_> = (0..2)
+            .map(|changer| {
+                scope.spawn(move || {
+                    let mut rng = Rng::with_seed(testkit::seed(changer));
+                    for nth in 0..4000usize {
+                        // Every fourth page, from one on: no other thread's.
+                        let page = rng.usize(..512) * 8 + 1 + 4 * changer as usize;
+                        let range = start + page * 4096..start + (page + 1) * 4096;
+                        let to = [Use::Managed, Use::Plain, Use::Free][nth % 3];
+                        // SAFETY: this thread alone uses these blocks.
+                        unsafe {
+                            arena.set_use(range.clone(), Use::Managed).unwrap();
+                            let at = range.start as *mut u8;
+                            at.write_volatile(nth as u8);
+                            arena.set_use(range.clone(), to).unwrap();
+                            assert!(to == Use::Free || at.read_volatile() == nth as u8);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for user in 0..2usize {
+            scope.spawn(move || {
+                let pages = (0..4096).filter(move |page| page % 8 == 2 + 4 * user);
+                for page in pages.clone() {
+                    let at = start + page * 4096;
+                    // SAFETY: this thread alone uses these blocks.
+                    unsafe {
+                        arena.set_use(at..at + 4096, Use::Managed).unwrap();
+                        (at as *mut u8).write_volatile(page as u8);
+                    }
+                }
+                while !done.load(Relaxed) {
+                    for page in pages.clone() {
+                        // SAFETY: as above.
+                        let value = unsafe { ((start + page * 4096) as *mut u8).read_volatile() };
+                        assert_eq!(value, page as u8);
+                    }
+                    arena.reclaim(MIB);
+                }
+            });
+        }
+        changers.into_iter().for_each(|changer| changer.join().unwrap());
+        done.store(true, Relaxed);
+    });
+    arena.check();
+}
+
+/// Whatever the order: allocators go about in what they have just got.
+#[test]
+fn what_is_new_opens_in_batches_while_the_limit_is_far() {
+    install();
+    let (limit, batch) = (Some(64 * MIB as u64), 64);
+    let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let touch = |pages: Range<usize>| {
+        let before = arena.stats().faults.count();
+        // Each after one that lies far off.
+        for page in pages.clone().step_by(2).chain(pages.skip(1).step_by(2)).step_by(3) {
+            // SAFETY: it is readable and writable, and this thread's.
+            unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
+        }
+        arena.stats().faults.count() - before
+    };
+    // A batch begins where it was first touched, so some overlap.
+    assert!(touch(0..16 * batch) <= 24);
+    // Beyond a quarter they come one by one.
+    touch(16 * batch..128 * batch);
+    let pages = 160 * batch..176 * batch;
+    let blocks = pages.len().div_ceil(3) as u64;
+    assert_eq!(touch(pages), blocks);
+    arena.check();
+}
+
+/// A table may be filled from its end down, and gone over so.
+#[test]
+fn touches_downwards_bring_batches_too() {
+    install();
+    let (limit, batch, pages) = (Some(64 * MIB as u64), 64, 32 * 64);
+    let arena = Arena::new(0, 64 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let go_down = || {
+        let before = arena.stats().faults.count();
+        for page in (0..pages).rev() {
+            let at = (start + page * 4096) as *mut u8;
+            // SAFETY: it is readable and writable, and this thread's.
+            unsafe { at.write_volatile(at.read_volatile().wrapping_add(page as u8 | 1)) };
+        }
+        arena.stats().faults.count() - before
+    };
+    assert!(go_down() <= (pages / batch) as u64 + 1);
+    arena.reclaim(usize::MAX);
+    assert_eq!(arena.stats().resident, 0);
+    // Batches double up to a maximum, and start at one block again in each 2 MiB.
+    assert!(go_down() <= (pages / batch + pages / 512 * 7) as u64);
+    assert_eq!(arena.stats().filled as usize, pages);
+    for page in 0..pages {
+        // SAFETY: as above.
+        let found = unsafe { ((start + page * 4096) as *const u8).read_volatile() };
+        assert_eq!(found, (page as u8 | 1).wrapping_mul(2));
+    }
+    arena.check();
+}
+
+/// Open blocks can be written without a fault, so they count before the kernel counts them.
+#[test]
+fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
+    install();
+    let (limit, batch) = (64 * MIB, 64 * 4096);
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let tree = Tree::of(&WORDS, 1);
+    let options = Options { limit: Some(limit as u64), tree, ..Options::default() };
+    let arena = Arena::new(0, 512 * MIB, &options).unwrap();
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    // Not where a batch ends: so no touches are in order.
+    for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
+        // SAFETY: it is readable and writable, and this thread's.
+        unsafe { (at as *mut u8).write_volatile(1) };
+        if nth % 16 == 0 {
+            arena.weigh_process();
+        }
+    }
+    let (opened, touched) = (arena.stats().first_touches as usize * 4096, 512 * MIB / batch * 4096);
+    assert!(opened <= limit / 4 + batch + touched, "{opened}");
+    arena.check();
+}
+
+/// Else each fault would have all go, and come back.
+#[test]
+fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
+    install();
+    let (limit, pages) = (Some(8 * MIB as u64), 16 * MIB / 4096);
+    let arena = Arena::new(0, 16 * MIB, &Options { limit, ..Options::default() }).unwrap();
+    let start = arena.addresses().start;
+    // SAFETY: nothing uses it yet.
+    unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
+    let seed = testkit::seed(83);
+    // Two thirds of each page are noise.
+    let noise = |page: usize| Rng::with_seed(seed ^ page as u64);
+    for page in 0..pages {
+        // SAFETY: it is readable and writable, and this thread's.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut((start + page * 4096) as *mut u8, 4096 * 2 / 3)
+        };
+        noise(page).fill(bytes);
+    }
+    assert!(arena.stats().pool > 8 * MIB as u64, "{:?}", arena.stats());
+    let read = |pages: Range<usize>| {
+        let before = arena.stats().filled;
+        for page in pages {
+            // SAFETY: as above.
+            let bytes = unsafe {
+                std::slice::from_raw_parts((start + page * 4096) as *const u8, 4096 * 2 / 3)
+            };
+            let mut expected = vec![0; bytes.len()];
+            noise(page).fill(&mut expected);
+            assert_eq!(bytes, expected, "page {page}");
+        }
+        arena.stats().filled - before
+    };
+    // A part that fits in what stays resident.
+    read(0..256);
+    assert_eq!([read(0..256), read(0..256)], [0, 0]);
+    read(0..pages);
+    // The limit is kept again once that is possible, though nothing goes for it.
+    let freed = start + pages / 4 * 4096..arena.addresses().end;
+    // SAFETY: nothing uses these any more.
+    unsafe { arena.set_use(freed, Use::Free).unwrap() };
+    read(0..256);
+    assert!(Some(arena.stats().held) <= limit, "{:?}", arena.stats());
+    arena.check();
+}
+
+/// There its number is that of another process, which would be taken for it.
+#[test]
+fn a_child_in_another_space_of_numbers_is_in_no_tree() {
+    install();
+    static WORDS: TreeWords = [const { AtomicU64::new(0) }; Seen::BYTES / 8];
+    let (limit, tree) = (Some(8 * MIB as u64), Tree::of(&WORDS, 1));
+    let options = Options { limit, tree, ..Options::default() };
+    let arena = Arena::new(0, 4 * MIB, &options).unwrap();
+    in_child(|| {
+        assert!(arena.stats().is_in_tree);
+        // SAFETY: it changes the namespaces of this process and its children alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
+            return println!("left out: no other space of numbers may be made");
+        }
+        in_child(|| {
+            assert!(!arena.stats().is_in_tree);
+            in_child(|| assert!(!arena.stats().is_in_tree));
+        });
+    });
+    assert!(arena.stats().is_in_tree);
+}
+
+#[test]
+fn a_touch_of_what_is_free_is_the_programs() {
+    install();
+    let arena = Arena::new(0, 4 * MIB, &options(BackendKind::Signal, 0)).unwrap();
+    let start = arena.addresses().start;
+    for (at, managed) in [(start, false), (start + 4096, false), (start + 4096, true)] {
+        if managed {
+            // SAFETY: nothing uses it yet.
+            unsafe { arena.set_use(at..at + 4096, Use::Managed).unwrap() };
+        }
+        // SAFETY: if it can be written to, nothing else uses it.
+        let child = Child::fork(|| unsafe { (at as *mut u8).write_volatile(1) });
+        let status = child.status();
+        assert_eq!(libc::WEXITSTATUS(status), if managed { 0 } else { 77 }, "{status:#x}");
+    }
+}
+
+#[test]
+fn wrong_arenas_and_ranges_are_refused() {
+    let plain = options(BackendKind::Signal, 0);
+    for (address, bytes) in [(0, 0), (0, 4096), (4096, 2 * MIB), (0, 3 * MIB)] {
+        assert!(matches!(Arena::new(address, bytes, &plain), Err(zmem::Error::Size { .. })));
+    }
+    let kind = BackendKind::Userfaultfd;
+    let refused = Arena::new(0, 2 * MIB, &options(kind, 0));
+    assert!(matches!(refused, Err(zmem::Error::Backend)));
+    let arena = Arena::new(0, 2 * MIB, &options(BackendKind::Signal, 2)).unwrap();
+    let Range { start, end } = arena.addresses();
+    let same_place = Arena::new(start, 2 * MIB, &plain);
+    assert!(matches!(same_place, Err(zmem::Error::System { .. })), "{same_place:?}");
+    for (from, to) in
+        [(start - 16384, start), (start, end + 16384), (start + 4096, end), (end, start)]
+    {
+        assert!(matches!(arena.pin(from..to), Err(zmem::Error::Range { .. })), "{from:x} {to:x}");
+    }
+    arena.pin(start..end).unwrap();
+    arena.unpin(start..end).unwrap();
+}

@@ -1,0 +1,202 @@
+//! Random operations on the blocks of an arena, compared with a plain copy.
+
+use crate::aside::store_aside;
+use crate::{KINDS, MIB, install, is_readable, options};
+use fastrand::Rng;
+use std::ops::Range;
+use testkit::child::in_child;
+use zmem::{Advice, Arena, BackendKind, Options, Use};
+
+/// An arena, the use of each of its blocks, and a copy of their contents.
+pub(crate) struct Model {
+    arena: Arena,
+    rng: Rng,
+    uses: Vec<Use>,
+    /// The first byte of each page: all bytes of it that are looked at are the same.
+    pages: Vec<u8>,
+}
+
+impl Model {
+    fn new(arena: Arena, seed: u64) -> Self {
+        let Range { start, end } = arena.addresses();
+        let blocks = (end - start) / arena.block();
+        let uses = vec![Use::Free; blocks];
+        Model { rng: Rng::with_seed(seed), uses, pages: vec![0; (end - start) / 4096], arena }
+    }
+
+    fn range(&mut self) -> Range<usize> {
+        let longest = if self.rng.u8(..) < 16 { self.uses.len() } else { 40 };
+        let start = self.rng.usize(..self.uses.len());
+        start..self.uses.len().min(start + 1 + self.rng.usize(..longest))
+    }
+
+    fn addresses(&self, blocks: &Range<usize>) -> Range<usize> {
+        let start = self.arena.addresses().start;
+        start + blocks.start * self.arena.block()..start + blocks.end * self.arena.block()
+    }
+
+    fn pages_of(&self, blocks: &Range<usize>) -> Range<usize> {
+        let pages = self.arena.block() / 4096;
+        blocks.start * pages..blocks.end * pages
+    }
+
+    /// The bytes of a page that are looked at.
+    fn bytes(&self, page: usize) -> [*mut u8; 3] {
+        let start = self.arena.addresses().start + page * 4096;
+        [0, 1777, 4095].map(|at| (start + at) as *mut u8)
+    }
+
+    fn used(&self, blocks: Range<usize>) -> Vec<usize> {
+        blocks.filter(|&block| self.uses[block] != Use::Free).collect()
+    }
+
+    fn set_use(&mut self, blocks: Range<usize>, to: Use) {
+        // SAFETY: only the model uses the arena; plain blocks have no other mapping.
+        unsafe { self.arena.set_use(self.addresses(&blocks), to).unwrap() };
+        for block in blocks {
+            if to == Use::Free {
+                let pages = self.pages_of(&(block..block + 1));
+                self.pages[pages].fill(0);
+            }
+            self.uses[block] = to;
+        }
+    }
+
+    fn write(&mut self, block: usize) {
+        for page in self.pages_of(&(block..block + 1)) {
+            let value = self.rng.u8(..8);
+            // SAFETY: the block is readable and writable, as its use says.
+            self.bytes(page).iter().for_each(|&byte| unsafe { byte.write_volatile(value) });
+            self.pages[page] = value;
+        }
+    }
+
+    fn verify(&self, block: usize) {
+        for page in self.pages_of(&(block..block + 1)) {
+            for byte in self.bytes(page) {
+                // SAFETY: as above.
+                let value = unsafe { byte.read_volatile() };
+                assert_eq!(value, self.pages[page], "page {page} of {:?}", self.uses[block]);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let blocks = self.range();
+        let bytes = self.addresses(&blocks);
+        match self.rng.u8(..16) {
+            0..3 => self.set_use(blocks, Use::Managed),
+            3 => self.set_use(blocks, Use::Free),
+            4 => self.set_use(blocks, Use::Plain),
+            5..9 => self.used(blocks).into_iter().for_each(|block| self.write(block)),
+            9..12 => self.used(blocks).into_iter().for_each(|block| self.verify(block)),
+            12 => _ = self.arena.reclaim(bytes.len()),
+            13 => {
+                self.arena.advise(bytes, [Advice::Cold, Advice::Hot][self.rng.usize(..2)]).unwrap()
+            }
+            14 => {
+                self.arena.pin(bytes.clone()).unwrap();
+                self.arena.reclaim(MIB);
+                for block in self.used(blocks) {
+                    let at = self.addresses(&(block..block + 1)).start;
+                    assert!(is_readable(at), "what is pinned is there");
+                    self.verify(block);
+                }
+                self.arena.unpin(bytes).unwrap();
+            }
+            _ => {
+                // SAFETY: the model expects zeros.
+                unsafe { self.arena.dont_need(bytes).unwrap() };
+                for block in blocks.filter(|&block| self.uses[block] == Use::Managed) {
+                    let pages = self.pages_of(&(block..block + 1));
+                    self.pages[pages].fill(0);
+                }
+            }
+        }
+    }
+
+    fn verify_all(&self) {
+        self.arena.check();
+        for block in 0..self.uses.len() {
+            match self.uses[block] {
+                Use::Free => {
+                    let at = self.addresses(&(block..block + 1)).start;
+                    assert!(!is_readable(at), "block {block} is free");
+                }
+                _ => self.verify(block),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_blocks_are_for_can_change_at_any_time() {
+    install();
+    for (nth, kind) in KINDS.into_iter().enumerate() {
+        for (order, limit, is_aside) in [
+            (0, None, false),
+            (0, Some(3 * MIB), false),
+            (0, Some(4 * MIB), true),
+            (2, Some(4 * MIB), true),
+            (4, Some(6 * MIB), false),
+            (4, Some(9 * MIB), true),
+        ] {
+            let limit = limit.map(|limit| limit as u64);
+            let options = Options { limit, ..options(kind, order) };
+            let arena = Arena::new(0, 12 * MIB, &options).unwrap();
+            if is_aside {
+                store_aside(&arena);
+            }
+            let mut model = Model::new(arena, testkit::seed(nth as u64 * 8 + u64::from(order)));
+            for round in 0..6 {
+                (0..150).for_each(|_| model.step());
+                if round % 3 == 2 {
+                    model.verify_all();
+                }
+            }
+            let stats = model.arena.stats();
+            assert!(stats.evicted > 0 && stats.filled > 0, "{stats:?}");
+            assert_eq!(stats.aside > 0, is_aside, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn a_child_has_a_copy() {
+    install();
+    let options = Options { limit: Some(4 << 20), ..options(BackendKind::Signal, 0) };
+    let mut model = Model::new(Arena::new(0, 8 * MIB, &options).unwrap(), testkit::seed(40));
+    (0..300).for_each(|_| model.step());
+    for _ in 0..3 {
+        in_child(|| {
+            model.verify_all();
+            (0..100).for_each(|_| model.step());
+            model.verify_all();
+        });
+        model.verify_all();
+        (0..100).for_each(|_| model.step());
+    }
+}
+
+/// Under `mlockall(MCL_FUTURE)`, freed blocks are unmapped all the same.
+#[test]
+fn what_is_locked_as_it_is_mapped_can_be_freed() {
+    install();
+    for kind in KINDS {
+        in_child(|| {
+            // SAFETY: it changes no data.
+            if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+                return println!("left out: nothing may be locked");
+            }
+            let arena = Arena::new(0, 4 * MIB, &options(kind, 0)).unwrap();
+            let mut model = Model::new(arena, testkit::seed(61));
+            for to in [Use::Plain, Use::Free, Use::Managed, Use::Free, Use::Plain, Use::Free] {
+                for blocks in [3..40, 500..520] {
+                    model.set_use(blocks.clone(), to);
+                    model.used(blocks).into_iter().for_each(|block| model.write(block));
+                }
+                model.verify_all();
+            }
+        });
+    }
+}

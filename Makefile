@@ -172,7 +172,7 @@ aarch64:
 	UZRAM_LONG=1 $(MAKE) check-aarch64
 	tools/aarch64.sh fetch qemu
 	tools/aarch64.sh test --locked $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
-	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients \
+	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients --skip clients_that_take_no_replies \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
 # The allocators that bench measures are built here only: it takes minutes.
@@ -209,7 +209,7 @@ asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) -p uzram-zcomp -p uzram-calls --tests -- \
-	  --skip metadata_is_counted --skip memory_of_bad_clients --skip segments_that_are_not_taken_back
+	  --skip metadata_is_counted --skip memory_of_bad_clients --skip clients_that_take_no_replies --skip segments_that_are_not_taken_back
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p uzram-zmem --tests -- $(NOT_ZMEM)
 
@@ -218,7 +218,7 @@ tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocat
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
 	  cargo test --locked --target $(TARGET) $(SANITIZED:%=-p %) --tests -- \
-	  --skip a_child --skip a_fork --skip handlers_that --skip a_forgotten --skip a_stuck_store --skip segments_are_in --skip every_refusal --skip metadata_is_counted --skip memory_of_bad_clients \
+	  --skip a_child --skip a_fork --skip handlers_that --skip a_forgotten --skip a_stuck_store --skip segments_are_in --skip every_refusal --skip metadata_is_counted --skip memory_of_bad_clients --skip clients_that_take_no_replies \
 	  --skip segments_that_are_not_taken_back
 
 # The corpus of earlier runs is kept and grown in fuzz/corpus.

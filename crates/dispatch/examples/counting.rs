@@ -2,19 +2,23 @@
 //!
 //! A process writes to the file that `DISPATCH_COUNTS` names, at its end, or when it executes
 //! another program: calls that came by signal, calls by wrappers, those that were given up, threads
-//! that began, forks, and threads that ended.
+//! that began, forks, threads that ended, and pins that are left.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls.
+//! With `DISPATCH_SIMPLE` set, simple calls take no signal; words of blocks say at times that their
+//! blocks are absent.
 //! With `DISPATCH_MEDDLES` set it answers and changes calls, and brings a page when it is touched.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
-use dispatch::{Call, Direct, Hook, Outcome, Step, arm};
+use dispatch::simple::{Class, PIN, RESIDENT, Simple};
+use dispatch::{Call, Direct, Hook, Outcome, Step, arm, release_code};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::io::{Cursor, Write};
+use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static DIRECT: AtomicU64 = AtomicU64::new(0);
@@ -32,6 +36,60 @@ static MEDDLES: AtomicBool = AtomicBool::new(false);
 const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
+
+/// The blocks of simple.c, and their words.
+const MEMORY: Range<usize> = 0x5556_0000_0000..0x5556_0001_0000;
+static WORDS: [AtomicU32; 16] = [const { AtomicU32::new(RESIDENT) }; 16];
+/// The state of a word whose block is absent.
+const ABSENT: u32 = 4;
+static GATE: AtomicU64 = AtomicU64::new(0);
+static THREADS: AtomicUsize = AtomicUsize::new(1);
+static IS_SIMPLE: AtomicBool = AtomicBool::new(false);
+
+fn class(number: i64) -> Class {
+    match number {
+        libc::SYS_read | libc::SYS_write => Class::Buffer,
+        libc::SYS_recvfrom | libc::SYS_sendto => Class::Receive,
+        libc::SYS_openat => Class::PathAt,
+        libc::SYS_access => Class::Path,
+        libc::SYS_close => Class::Close,
+        libc::SYS_getpid | libc::SYS_getppid | libc::SYS_lseek => Class::Direct,
+        _ => Class::Dispatched,
+    }
+}
+
+/// Begins to have simple calls take no signal.
+fn begin_simple() {
+    let (memory, block) = (MEMORY, PAGE_BYTES);
+    let (gate, threads) = (&GATE, &THREADS);
+    dispatch::simple::set(&Simple {
+        gate,
+        threads,
+        memory,
+        words: &WORDS,
+        block,
+        descriptor: Some(900),
+        class,
+    });
+    IS_SIMPLE.store(true, Relaxed);
+}
+
+/// Marks a block absent, or resident again, and closes the gate for a part of the calls.
+fn disturb(nth: u64) {
+    GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
+    let word = &WORDS[(nth % 16) as usize];
+    let (from, to) = if nth % 32 < 16 { (RESIDENT, ABSENT) } else { (ABSENT, RESIDENT) };
+    // A block that is pinned stays.
+    let _changed = word.compare_exchange(from, to, Relaxed, Relaxed);
+}
+
+/// Gives code back before mappings of it change.
+fn release(call: &Call) {
+    let [start, bytes, ..] = call.args();
+    if matches!(call.number() as i64, libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect) {
+        release_code(&(start..start.saturating_add(bytes)));
+    }
+}
 
 /// Maps the page.
 fn bring() {
@@ -70,7 +128,8 @@ fn write_counts(end: &str) {
     let counts =
         [&CALLS, &DIRECT, &GIVEN_UP, &BEGUN, &FORKS, &ENDED].map(|count| count.load(Relaxed));
     let [calls, direct, given_up, begun, forks, ended] = counts;
-    let _ = writeln!(at, "{calls} {direct} {given_up} {begun} {forks} {ended} {end}");
+    let pins: u32 = WORDS.iter().map(|word| word.load(Relaxed) / PIN).sum();
+    let _ = writeln!(at, "{calls} {direct} {given_up} {begun} {forks} {ended} {pins} {end}");
     let bytes = at.position() as usize;
     // SAFETY: the path ends with a zero, and the line is here.
     unsafe {
@@ -86,7 +145,11 @@ fn write_counts(end: &str) {
 
 impl Hook for Counting {
     fn call(&self, call: &mut Call) -> Step {
-        CALLS.fetch_add(1, Relaxed);
+        let nth = CALLS.fetch_add(1, Relaxed);
+        if IS_SIMPLE.load(Relaxed) {
+            disturb(nth);
+            release(call);
+        }
         OF_THREAD.set(OF_THREAD.get() + 1);
         match call.number() as i64 {
             libc::SYS_exit_group => write_counts("exit"),
@@ -132,7 +195,16 @@ impl Hook for Counting {
         is_ours
     }
 
+    fn map_code(&self, range: Range<usize>) -> bool {
+        let prot = libc::PROT_READ | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: nothing is there: else it is refused.
+        let at = unsafe { libc::mmap(range.start as *mut _, range.len(), prot, flags, -1, 0) };
+        at.addr() == range.start
+    }
+
     fn thread_begins(&self) {
+        THREADS.fetch_add(1, Relaxed);
         BEGUN.fetch_add(1, Relaxed);
     }
 
@@ -141,6 +213,7 @@ impl Hook for Counting {
     }
 
     fn thread_ends(&self) {
+        THREADS.fetch_sub(1, Relaxed);
         ENDED.fetch_add(1, Relaxed);
     }
 }
@@ -166,6 +239,9 @@ extern "C" fn begin() {
             dispatch::use_calls_for_pointers();
         }
         MEDDLES.store(!libc::getenv(c"DISPATCH_MEDDLES".as_ptr()).is_null(), Relaxed);
+        if !libc::getenv(c"DISPATCH_SIMPLE".as_ptr()).is_null() {
+            begin_simple();
+        }
         if let Err(error) = arm(&Counting) {
             eprintln!("counting: {error}");
             libc::_exit(97);

@@ -19,6 +19,7 @@ use crate::deliver;
 use crate::hook::hook;
 use crate::mask::BLOCK;
 use crate::signal_calls::EINVAL;
+use crate::sites;
 use crate::thread::{BLOCK_BYTES, Kind, Thread};
 use crate::user;
 use crate::x86_64::instructions::{clone, leave, raw_syscall};
@@ -143,6 +144,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     if request.flags & CLEAR_SIGHAND != 0 {
         thread.actions().clear();
     }
+    sites::begin_child();
     hook().after_fork_in_child();
     if request.stack != 0 {
         // SAFETY: the frame is that of the signal which brought the call.

@@ -12,11 +12,14 @@ use crate::deliver::{self, call_of, die, interrupt, park, resume, send};
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
+use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
+use crate::sites;
 use crate::thread::{Kind, Thread};
-use crate::x86_64::frame::{Context, Info};
+use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::instructions::{after_copy, stage};
 use crate::x86_64::keys;
+use crate::x86_64::simple;
 
 /// What the kernel says of a call that it has dispatched, and of one that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
@@ -39,7 +42,12 @@ extern "C" fn uzram_dispatch_on_signal(
         let selector = thread.let_through();
         keys::enter(&*context);
         if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
-            dispatched(thread, &*info, context);
+            settle::leave_stub(&mut *context);
+            if (*info).is_of_this_arch() {
+                dispatched(thread, context);
+            } else {
+                (*context).set_result(ENOSYS);
+            }
         } else {
             came(thread, &mut *info, &mut *context);
         }
@@ -66,15 +74,15 @@ fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
 ///
 /// # Safety
 /// `context` is the frame's of the signal that brought it.
-unsafe fn dispatched(thread: &Thread, info: &Info, context: *mut Context) {
+unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     // SAFETY: the caller vouches for it.
     let context = unsafe { &mut *context };
-    if !info.is_of_this_arch() {
-        return context.set_result(ENOSYS);
-    }
     if thread.has_ready() {
         // It came first, as code of ours was about to return: the call is made after its handler.
         return context.rewind(context.number());
+    }
+    if simple::is_simple(context.number()) {
+        sites::count(context.instruction());
     }
     let mut call = Call::new(context);
     let mut step = hook().call(&mut call);
@@ -146,6 +154,14 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let frame = (&raw mut *context).cast();
     if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
         return;
+    }
+    let is_settled = settle::settle(context, info) == Settled::Before || sites::leave(context);
+    // It can't write below its stack, or names no memory; or each instruction traps, so that the
+    // program would come back to the site for ever. The kernel dispatches the call.
+    if is_settled && (is_touch || info.signal == libc::SIGTRAP) {
+        context.set_instruction(context.instruction() + CALL_BYTES);
+        // SAFETY: the context is that of a dispatched call now, and this thread's.
+        return unsafe { dispatched(thread, context) };
     }
     let mut base = None;
     let is_here = thread.is_here(context.stack_pointer());

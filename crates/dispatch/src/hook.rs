@@ -1,6 +1,7 @@
 //! Who sees every system call first.
 
 use crate::Call;
+use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
@@ -97,6 +98,13 @@ pub trait Hook: Sync {
     /// may hold any lock of its own.
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         let _ = (info, may_act);
+        false
+    }
+
+    /// Maps memory for code of this crate, readable and executable, where nothing is mapped.
+    /// Returns whether it did.
+    fn map_code(&self, range: Range<usize>) -> bool {
+        let _ = range;
         false
     }
 

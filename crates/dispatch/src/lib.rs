@@ -27,12 +27,15 @@ mod here {
     pub(crate) mod call;
     pub(crate) mod cancel;
     pub(crate) mod children;
+    pub(crate) mod code;
     pub(crate) mod deliver;
     pub(crate) mod entry;
     pub(crate) mod inner;
     pub(crate) mod mask;
     pub(crate) mod pointer;
+    pub(crate) mod settle;
     pub(crate) mod signal_calls;
+    pub(crate) mod sites;
     pub(crate) mod storage;
     pub(crate) mod thread;
     pub(crate) mod user;
@@ -43,9 +46,11 @@ mod here {
     pub use call::{Call, NOTE_WORDS};
     pub use inner::begin_wrappers;
     pub use pointer::use_calls_for_pointers;
+    pub use sites::release as release_code;
     pub use storage::Storage;
     pub use user::{read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;
+    pub use x86_64::simple;
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -197,9 +197,17 @@ fn start(
         program.arena.store_aside(&OWN_THREAD);
     }
     SAFEPOINT.begin();
+    program.begin_simple();
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };
-    program.measure();
+    measure_calls(program);
     program.show();
     Ok(())
+}
+
+/// Measures the cost of a dispatched call.
+fn measure_calls(program: &Program) {
+    // SAFETY: the call returns a number.
+    let dispatched = || unsafe { _ = dispatch::wrappers::call(libc::SYS_getpgrp, [0; 6]) };
+    program.cost.measure(dispatched, || _ = system(libc::SYS_getpgrp, [0; 6]));
 }

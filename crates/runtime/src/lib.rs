@@ -28,6 +28,7 @@ mod program;
 mod report;
 mod robust;
 mod settings;
+mod simple;
 mod space;
 mod tree;
 mod waits;

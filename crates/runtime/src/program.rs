@@ -10,13 +10,14 @@ use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
 use crate::settings::Settings;
-use crate::space::{Break, Space, system};
+use crate::space::{Break, Space};
 use crate::tree::TreeFile;
 use crate::waits::waits;
 use crate::{held, pins};
 use calls::Special;
 use dispatch::{Call, Direct, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use zmem::{Arena, SAFEPOINT};
 
@@ -72,15 +73,8 @@ impl Program {
         self.show_now_and_then();
     }
 
-    /// Measures what each call costs that is dispatched.
-    pub(crate) fn measure(&self) {
-        // SAFETY: it asks for a number.
-        let dispatched = || unsafe { _ = dispatch::wrappers::call(libc::SYS_getpgrp, [0; 6]) };
-        self.cost.measure(dispatched, || _ = system(libc::SYS_getpgrp, [0; 6]));
-    }
-
     /// Answers what is about the arena's mappings.
-    fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
+    pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
         mappings::answer(&mut self.space.lock(), &self.arena, number, args)
     }
 
@@ -108,6 +102,7 @@ impl Program {
         match row.map_or(Special::Nothing, |row| row.special(&args)) {
             Special::Withheld => return Step::Answer(EPERM),
             Special::AddressSpace => {
+                mappings::release_code(number, &args);
                 if let Answer::Is(result) = self.answer(number, args) {
                     return Step::Answer(result);
                 }
@@ -198,6 +193,10 @@ impl Hook for Program {
             self.show();
         }
         is_poke
+    }
+
+    fn map_code(&self, range: Range<usize>) -> bool {
+        self.map_stubs(range)
     }
 
     fn before_fork(&self) {

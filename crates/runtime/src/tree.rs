@@ -88,6 +88,11 @@ impl TreeFile {
         Tree::of(words, space)
     }
 
+    /// Returns the descriptor.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.number as i32
+    }
+
     /// Answers a call that would close the descriptor, or keep it from the next program.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Option<isize> {
         let is = |arg: usize| arg as u32 as usize == self.number;

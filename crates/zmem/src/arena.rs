@@ -19,6 +19,7 @@ use crate::worker::Workers;
 use crate::{Advice, Error, Options, forks, mappings, registry};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// A range of addresses whose blocks can be managed, and given back, one by one.
 ///
@@ -168,6 +169,13 @@ impl Arena {
             words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
         };
         self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
+    }
+
+    /// Returns the words of all blocks, as [`WORD_LAYOUT`](crate::WORD_LAYOUT) describes them.
+    pub fn words(&self) -> &[AtomicU32] {
+        let words = &self.calls.pager.words[0..self.calls.pager.words.len()];
+        // SAFETY: a block's word is an atomic integer, and nothing else.
+        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
     }
 
     /// Has a thread store what is evicted, while the one that evicts goes on: `starter` starts one

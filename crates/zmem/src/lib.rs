@@ -85,6 +85,7 @@ mod all {
     pub(crate) mod waker;
     pub(crate) mod worker;
 
+    pub use crate::state::WORD_LAYOUT;
     pub use arena::Arena;
     pub use aside::StartThread;
     pub use error::Error;

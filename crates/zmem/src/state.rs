@@ -20,6 +20,10 @@ const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
 
+/// A block's word for code of other crates: the state (the low 4 bits) of a resident block, that of
+/// a block that is not managed, and one pin. A pinned block is not evicted.
+pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
+
 /// The most rounds that the hand of the clock can be made to pass a block.
 pub(crate) const HEAT_MAX: u32 = 15;
 /// The most pins of a block.
@@ -62,17 +66,9 @@ pub(crate) struct Seen(u32);
 
 impl Seen {
     pub(crate) fn state(self) -> State {
-        match self.0 & STATE {
-            0 => State::Untouched,
-            1 => State::Resident,
-            2 => State::Probation,
-            3 => State::Evicting,
-            4 => State::Evicted,
-            5 => State::Busy,
-            6 => State::Free,
-            7 => State::Plain,
-            _ => State::Shared,
-        }
+        use State::*;
+        let all = [Untouched, Resident, Probation, Evicting, Evicted, Busy, Free, Plain, Shared];
+        all[(self.0 & STATE) as usize]
     }
 
     pub(crate) fn heat(self) -> u32 {
@@ -120,11 +116,16 @@ impl BlockWord {
     /// Makes a block of an arena free, as its chunk is being opened. Who owns it gives it up at
     /// once, as the chunk is not open.
     pub(crate) fn begin_free(&self) {
+        self.change(|seen| seen.with_state(State::Free));
+    }
+
+    /// Changes the word once it has no owner.
+    fn change(&self, change: impl Fn(Seen) -> Seen) {
         loop {
             let seen = self.load();
             match seen.state() {
                 State::Busy => self.wait(seen),
-                _ if self.step(seen, seen.with_state(State::Free)) => return,
+                _ if self.step(seen, change(seen)) => return,
                 _ => {}
             }
         }
@@ -218,13 +219,6 @@ impl BlockWord {
 
     /// Records whether the device holds data of the block that nobody reads.
     pub(crate) fn set_copy(&self, has_copy: bool) {
-        loop {
-            let seen = self.load();
-            match seen.state() {
-                State::Busy => self.wait(seen),
-                _ if self.step(seen, seen.with_copy(has_copy)) => return,
-                _ => {}
-            }
-        }
+        self.change(|seen| seen.with_copy(has_copy));
     }
 }

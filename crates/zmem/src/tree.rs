@@ -77,6 +77,11 @@ impl Tree {
         self.head().is_short.load(Relaxed) != 0
     }
 
+    /// Returns the word that is 0 unless [`is_short`](Self::is_short).
+    pub fn short_word(&self) -> &'static AtomicU64 {
+        Head::of(self.head).is_short
+    }
+
     fn head(&self) -> Head<'_> {
         Head::of(self.head)
     }

@@ -382,3 +382,62 @@ fn a_host_that_can_not_map_a_program_says_why() {
     let ended = end(run(WAYS[0]).arg(&program).env("UZRAM_HOST", "no/host"));
     assert!(ended.code == Some(1) && ended.err.contains("UZRAM_HOST"), "{ended:?}");
 }
+
+/// Reads and writes bytes of memory that is evicted between calls, at every distance from the
+/// boundaries of its blocks.
+const CALLS: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { PAGES = 6000, CALLS = 30000 };
+static char *memory;
+static void *work(void *nth) {
+    unsigned long seed = (unsigned long)nth * 77 + 5;
+    int ends[2];
+    if (pipe(ends) != 0) exit(2);
+    for (int call = 0; call < CALLS; call++) {
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+        // Three of four calls are about a page that was just used.
+        unsigned page = call % 4 ? page : seed >> 33;
+        char *at = memory + (page % (PAGES / 4 - 2) * 4 + (unsigned long)nth) * 4096;
+        size_t bytes = seed >> 20 & 4095;
+        if (bytes == 0) continue;
+        at[0] = call, at[bytes - 1] = call + 1;
+        if (write(ends[1], at, bytes) != (ssize_t)bytes) exit(3);
+        at[0] = at[bytes - 1] = 0;
+        if (read(ends[0], at, bytes) != (ssize_t)bytes) exit(4);
+        if (bytes > 1 && at[0] != (char)call || at[bytes - 1] != (char)(call + 1)) exit(5);
+    }
+    return NULL;
+}
+int main(int count, char **args) {
+    int threads = atoi(args[1]);
+    pthread_t made[4];
+    memory = malloc(PAGES * 4096ul);
+    memset(memory, 1, PAGES * 4096ul);
+    for (long nth = 1; nth < threads; nth++) pthread_create(&made[nth], 0, work, (void *)nth);
+    work(0);
+    for (long nth = 1; nth < threads; nth++) pthread_join(made[nth], 0);
+    puts("all is there");
+}
+"#;
+
+#[test]
+fn simple_calls_take_no_signal_and_find_their_memory() {
+    let programs = Programs::new();
+    fs::write(programs.path().join("main.c"), CALLS).unwrap();
+    let program = programs.compiled("calls", &["-static", "-O1", "-w", "-pthread"]);
+    for (threads, most) in [("1", 30_000), ("3", 90_000)] {
+        let stats = programs.path().join("stats");
+        let mut uzram = run(&["--limit", "16M", "--stats-file"]);
+        let ended = end(uzram.arg(&stats).arg("--").args([&program, threads]));
+        assert_eq!(ended.out, "all is there\n", "{threads}: {ended:?}");
+        let line: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+        let [calls, evicted] = ["calls", "evicted"].map(|name| line[name].as_u64().unwrap());
+        assert!(evicted > 2000 && calls < most, "{threads}: {line}");
+        fs::remove_file(&stats).unwrap();
+    }
+}

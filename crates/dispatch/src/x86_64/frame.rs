@@ -14,8 +14,12 @@ const FP_LEGACY_BYTES: usize = 512;
 pub(crate) const RED_ZONE: usize = 128;
 /// Flags that a handler begins without: direction, single step, resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
+/// The flags that `lahf` stores, zero among them, and that of overflow.
+const LOW: usize = 0xd5;
+const ZERO: usize = 0x40;
+const OVERFLOW: usize = 0x800;
 /// Of an instruction that calls the system.
-const CALL_BYTES: usize = 2;
+pub(crate) const CALL_BYTES: usize = 2;
 /// What the kernel says of calls by other instructions.
 const ARCH: u32 = 0xc000_003e;
 
@@ -174,6 +178,29 @@ impl Context {
     pub(crate) fn rewind(&mut self, number: usize) {
         self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
         self.registers.rax = number;
+    }
+
+    /// Puts the context behind a call, with the registers that a call changes.
+    pub(crate) fn return_to(&mut self, address: usize) {
+        let it = &mut self.registers;
+        (it.rip, it.rcx, it.r11) = (address, address, it.flags);
+    }
+
+    /// Returns r11 and rcx, which code between the program and a call may use.
+    pub(crate) fn scratch(&self) -> [usize; 2] {
+        [self.registers.r11, self.registers.rcx]
+    }
+
+    /// Returns the zero flag.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.registers.flags & ZERO != 0
+    }
+
+    /// Sets the flags that `lahf` stores, and that of overflow.
+    pub(crate) fn restore_flags(&mut self, low: u8, is_overflow: bool) {
+        let overflow = if is_overflow { OVERFLOW } else { 0 };
+        let others = self.registers.flags & !(LOW | OVERFLOW);
+        self.registers.flags = others | usize::from(low) & LOW | overflow;
     }
 
     pub(crate) fn instruction(&self) -> usize {

@@ -13,7 +13,7 @@
 
 use std::arch::global_asm;
 
-global_asm!(include_str!("instructions.s"));
+global_asm!(include_str!("instructions.s"), include_str!("simple.s"), include_str!("outside.s"));
 
 // SAFETY: these are the symbols above, with the arguments that their comments name.
 unsafe extern "C" {

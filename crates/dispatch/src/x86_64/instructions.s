@@ -212,39 +212,3 @@ uzram_dispatch_leave:
     mov rdi, r13
     syscall
     ud2
-
-    .hidden uzram_dispatch_end
-    .globl uzram_dispatch_end
-uzram_dispatch_end:
-
-    # (to, from, bytes) -> bytes that were not copied, as one side is not there.
-    .hidden uzram_dispatch_copy
-    .globl uzram_dispatch_copy
-uzram_dispatch_copy:
-    mov rcx, rdx
-    .hidden uzram_dispatch_copying
-    .globl uzram_dispatch_copying
-uzram_dispatch_copying:
-    rep movsb
-    .hidden uzram_dispatch_copied
-    .globl uzram_dispatch_copied
-uzram_dispatch_copied:
-    mov rax, rcx
-    ret
-
-    # As `syscall`, of the program: it is dispatched.
-    .hidden uzram_dispatch_dispatched
-    .globl uzram_dispatch_dispatched
-uzram_dispatch_dispatched:
-    .cfi_startproc
-    mov rax, rdi
-    mov rdi, rsi
-    mov rsi, rdx
-    mov rdx, rcx
-    mov r10, r8
-    mov r8, r9
-    mov r9, [rsp + 8]
-    syscall
-    ret
-    .cfi_endproc
-    .popsection

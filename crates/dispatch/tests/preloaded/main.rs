@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod simple;
 mod support;
 mod tools;

@@ -14,6 +14,7 @@ pub struct Counts {
     pub begun: u64,
     pub forks: u64,
     pub ended: u64,
+    pub pins: u64,
 }
 
 /// A place with the counting library.
@@ -47,6 +48,7 @@ impl Place {
             sums.begun += numbers[3];
             sums.forks += numbers[4];
             sums.ended += numbers[5];
+            sums.pins += numbers[6];
         }
         (shown, sums)
     }

@@ -11,6 +11,8 @@ use crate::space::{Failed, Space, system};
 use std::ops::Range;
 use zmem::Arena;
 
+/// Linux 5.18.
+const MADV_DONTNEED_LOCKED: i32 = 24;
 /// Linux 6.10.
 const SYS_MSEAL: i64 = 462;
 
@@ -73,6 +75,20 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
         libc::SYS_mmap => args[3] & libc::MAP_FIXED as usize != 0,
         _ => false,
+    }
+}
+
+/// Restores code of the program that a call may unmap, move, drop or make writable (di-14).
+pub(crate) fn release_code(number: usize, args: &[usize; 6]) {
+    let range = |start: usize, bytes: usize| start..start.saturating_add(bytes);
+    let [start, bytes, more, flags, to, _] = *args;
+    let drops = number as i64 == libc::SYS_madvise
+        && matches!(more as i32, libc::MADV_DONTNEED | libc::MADV_FREE | MADV_DONTNEED_LOCKED);
+    if drops || changes(number as i64, args) {
+        dispatch::release_code(&range(start, bytes));
+    }
+    if number as i64 == libc::SYS_mremap && flags as i32 & libc::MREMAP_FIXED != 0 {
+        dispatch::release_code(&range(to, more));
     }
 }
 

@@ -1,0 +1,167 @@
+//! Code of the program: whether it may be changed, and how that is done.
+//!
+//! # Safety
+//! The calls read and write memory that this file or its caller names.
+#![allow(unsafe_code)]
+
+use crate::x86_64::instructions::raw_syscall;
+use std::ops::Range;
+
+/// `PROCMAP_QUERY` (Linux 6.11): the mapping that an address lies in.
+const PROCMAP_QUERY: usize = 0xc068_6611;
+/// Bits of [`Query::flags`].
+const EXECUTABLE: u64 = 4;
+const WRITABLE: u64 = 2;
+const SHARED: u64 = 8;
+const TEXT_BYTES: usize = 4096;
+
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Query {
+    bytes: u64,
+    asks: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    flags: u64,
+    page_bytes: u64,
+    offset: u64,
+    inode: u64,
+    device: [u32; 2],
+    name_bytes: [u32; 2],
+    names: [u64; 2],
+}
+
+const _: () = assert!(size_of::<Query>() == 104);
+
+/// A mapping of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) range: Range<usize>,
+    is_executable: bool,
+    is_writable: bool,
+    is_shared: bool,
+    is_of_file: bool,
+}
+
+impl Mapping {
+    /// Returns whether code in it is of a file, and a change is seen by this process alone.
+    pub(crate) fn is_private_code(&self) -> bool {
+        self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
+    }
+}
+
+/// Makes a call whose errors are numbers below 0.
+fn ask(number: i64, args: [usize; 6]) -> Option<usize> {
+    // SAFETY: see the head of this file.
+    usize::try_from(unsafe { raw_syscall(number as usize, args) }).ok()
+}
+
+/// A file of this process in /proc, closed when it is dropped.
+struct OwnFile(usize);
+
+impl OwnFile {
+    fn open(path: &std::ffi::CStr, flags: i32) -> Option<Self> {
+        let flags = (flags | libc::O_CLOEXEC) as usize;
+        let directory = libc::AT_FDCWD as usize;
+        let args = [directory, path.as_ptr().addr(), flags, 0, 0, 0];
+        ask(libc::SYS_openat, args).map(OwnFile)
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        ask(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Returns the mapping that `address` lies in. Returns `None` if there is none, or the kernel does
+/// not report it.
+pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
+    let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY)?;
+    let mut query =
+        Query { bytes: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
+    let args = [file.0, PROCMAP_QUERY, (&raw mut query).addr(), 0, 0, 0];
+    if ask(libc::SYS_ioctl, args).is_some() {
+        return Some(Mapping {
+            range: query.start as usize..query.end as usize,
+            is_executable: query.flags & EXECUTABLE != 0,
+            is_writable: query.flags & WRITABLE != 0,
+            is_shared: query.flags & SHARED != 0,
+            is_of_file: query.inode != 0,
+        });
+    }
+    search(&file, address)
+}
+
+/// Searches the lines of the file for the mapping.
+fn search(file: &OwnFile, address: usize) -> Option<Mapping> {
+    let (mut text, mut held) = ([0u8; TEXT_BYTES], 0);
+    loop {
+        let args = [file.0, text[held..].as_mut_ptr().addr(), TEXT_BYTES - held, 0, 0, 0];
+        let read = ask(libc::SYS_read, args).filter(|bytes| *bytes > 0)?;
+        held += read;
+        let mut next = 0;
+        while let Some(bytes) = text[next..held].iter().position(|byte| *byte == b'\n') {
+            let mapping = parse(&text[next..next + bytes])?;
+            if mapping.range.contains(&address) {
+                return Some(mapping);
+            }
+            next += bytes + 1;
+        }
+        text.copy_within(next..held, 0);
+        held -= next;
+    }
+}
+
+/// Parses a line of /proc/PID/maps.
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let line = str::from_utf8(line.get(..line.len().min(80))?).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?.as_bytes();
+    let inode = words.nth(2)?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        range: number(start)?..number(end)?,
+        is_executable: rights.get(2) == Some(&b'x'),
+        is_writable: rights.get(1) == Some(&b'w'),
+        is_shared: rights.get(3) == Some(&b's'),
+        is_of_file: inode != "0",
+    })
+}
+
+/// Writes bytes to memory of this process, whatever its protection. The mapping is private: other
+/// processes do not see the change. Returns whether all were written.
+pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
+    let Some(file) = OwnFile::open(c"/proc/self/mem", libc::O_WRONLY) else { return false };
+    let args = [file.0, bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
+    ask(libc::SYS_pwrite64, args) == Some(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed() {
+        let line = b"7f00-9000 r-xp 00000000 103:02 17 /lib/x86_64-linux-gnu/libc.so.6";
+        let mapping = parse(line).unwrap();
+        assert!(mapping.range == (0x7f00..0x9000) && mapping.is_private_code());
+        assert!(!parse(b"7f00-9000 rwxp 00000000 103:02 17 /a").unwrap().is_private_code());
+        assert!(!parse(b"7f00-9000 r-xs 00000000 103:02 17 /a").unwrap().is_private_code());
+        assert!(!parse(b"7f00-9000 r-xp 00000000 00:00 0").unwrap().is_private_code());
+        assert_eq!(parse(b"7f00"), None);
+    }
+
+    #[test]
+    fn the_query_and_the_lines_agree() {
+        let code = lines_are_parsed as fn() as usize;
+        let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY).unwrap();
+        let found = search(&file, code).unwrap();
+        assert!(found.is_private_code());
+        assert_eq!(mapping_of(code), Some(found));
+        assert!(!mapping_of((&raw const file).addr()).unwrap().is_private_code());
+        assert_eq!(mapping_of(0), None);
+    }
+}

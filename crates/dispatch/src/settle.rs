@@ -1,0 +1,106 @@
+//! Signals that come while a thread runs `simple`.
+//!
+//! di-11: registers except rax, rcx, r11 and the flags, and the stack pointer, are the program's
+//! there. The four are recovered from the words below the red zone of its stack. The context
+//! becomes that of the site, before the call or after it; pins are removed first. So a handler of
+//! the program never sees `simple`.
+//!
+//! # Safety
+//! Words of blocks are those that `simple` has pinned. Slots are read as memory of the program.
+#![allow(unsafe_code)]
+
+use crate::user;
+use crate::x86_64::frame::{Context, Info};
+use crate::x86_64::simple::{PIN, Pinned, Place, Result, WORD_BYTES, place, slow_end};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
+
+// Below the stack pointer, as simple.s has them.
+const RETURN: usize = 136;
+const NUMBER: usize = 144;
+const FLAGS: usize = 152;
+const FIRST: usize = 160;
+const LAST: usize = 168;
+const RESULT: usize = 176;
+const EFAULT: usize = -(libc::EFAULT as isize) as usize;
+const SYS_SECCOMP: i32 = 1;
+
+/// Where the program is, once its context was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It was not in `simple`.
+    Elsewhere,
+    /// At the site: the call is to be made yet.
+    Before,
+    /// Behind the site: the call was made.
+    After,
+}
+
+fn slot(context: &Context, below: usize) -> usize {
+    // The thread has just written it. If it can't be read the program goes on at 0, and ends.
+    user::read(context.stack_pointer().wrapping_sub(below)).unwrap_or(0)
+}
+
+/// Gives the context of a call that a stub has passed on the address behind the call's site.
+pub(crate) fn leave_stub(context: &mut Context) {
+    if context.instruction() == slow_end() {
+        let back = slot(context, RETURN);
+        context.return_to(back);
+    }
+}
+
+/// Makes a context that was interrupted in `simple` the program's.
+pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
+    let Some(place) = place(context.instruction(), context.is_zero()) else {
+        return Settled::Elsewhere;
+    };
+    let back = if place.has_return { slot(context, RETURN) } else { context.scratch()[1] };
+    release(context, place);
+    let result = match place.result {
+        Result::None => None,
+        Result::Register => Some(context.result() as usize),
+        Result::Slot => Some(slot(context, RESULT)),
+    };
+    if place.has_flags {
+        let kept = slot(context, FLAGS);
+        context.restore_flags((kept >> 8) as u8, kept & 1 != 0);
+    }
+    if place.has_number {
+        let number = slot(context, NUMBER);
+        context.set_result(number as isize);
+    }
+    context.return_to(back);
+    match result {
+        Some(_) if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP => {
+            info.call_address = back;
+            Settled::After
+        }
+        Some(result) if result != EFAULT => {
+            context.set_result(result as isize);
+            Settled::After
+        }
+        _ => {
+            context.rewind(context.number());
+            Settled::Before
+        }
+    }
+}
+
+/// Removes the pins that the thread has.
+fn release(context: &Context, place: Place) {
+    let (first, last) = (|| slot(context, FIRST), || slot(context, LAST) + WORD_BYTES);
+    let [next, after] = context.scratch();
+    unpin(match place.pinned {
+        Pinned::Nothing => return,
+        Pinned::All => first()..last(),
+        Pinned::Before(bytes) => first()..next + bytes,
+        Pinned::From(bytes) => after + bytes..last(),
+    });
+}
+
+fn unpin(words: Range<usize>) {
+    for word in words.step_by(WORD_BYTES) {
+        // SAFETY: the address of a block's word, which `simple` has pinned.
+        unsafe { AtomicU32::from_ptr(word as *mut u32) }.fetch_sub(PIN, AcqRel);
+    }
+}

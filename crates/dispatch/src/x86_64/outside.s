@@ -1,0 +1,49 @@
+# Follows simple.s, in the same section.
+
+    .hidden uzram_dispatch_end
+    .globl uzram_dispatch_end
+uzram_dispatch_end:
+
+    # (to, from, bytes) -> bytes that were not copied, as one side is not there.
+    .hidden uzram_dispatch_copy
+    .globl uzram_dispatch_copy
+uzram_dispatch_copy:
+    mov rcx, rdx
+    .hidden uzram_dispatch_copying
+    .globl uzram_dispatch_copying
+uzram_dispatch_copying:
+    rep movsb
+    .hidden uzram_dispatch_copied
+    .globl uzram_dispatch_copied
+uzram_dispatch_copied:
+    mov rax, rcx
+    ret
+
+    # The call of a stub that the kernel is to dispatch. RETURN is the address behind the call. Code
+    # of ours that calls the C library may come here, too: its calls are let through.
+    .hidden uzram_dispatch_slow
+    .globl uzram_dispatch_slow
+uzram_dispatch_slow:
+    syscall
+    .hidden uzram_dispatch_slow_end
+    .globl uzram_dispatch_slow_end
+uzram_dispatch_slow_end:
+    mov rcx, [rsp + RETURN]
+    jmp rcx
+
+    # As `syscall`, of the program: it is dispatched.
+    .hidden uzram_dispatch_dispatched
+    .globl uzram_dispatch_dispatched
+uzram_dispatch_dispatched:
+    .cfi_startproc
+    mov rax, rdi
+    mov rdi, rsi
+    mov rsi, rdx
+    mov rdx, rcx
+    mov r10, r8
+    mov r8, r9
+    mov r9, [rsp + 8]
+    syscall
+    ret
+    .cfi_endproc
+    .popsection

@@ -1,0 +1,213 @@
+# Follows instructions.s, in the same section. See simple.rs for the rules.
+
+    # Words below the red zone of the program's stack.
+    .set RETURN, -136
+    .set NUMBER, -144
+    .set FLAGS_AT, -152
+    .set FIRST, -160
+    .set LAST, -168
+    .set RESULT, -176
+
+    # Offsets in the state, as simple.rs asserts.
+    .set GATE, 0
+    .set THREADS, 8
+    .set WORDS, 16
+    .set START, 24
+    .set END, 32
+    .set SHIFT, 40
+    .set DESCRIPTOR, 44
+    .set CLASSES, 48
+    .set CLASSES_MAX, 512
+
+    # Classes, as simple.rs numbers them.
+    .set DIRECT, 1
+    .set BUFFER, 2
+    .set RECEIVE, 3
+    .set CLOSE, 4
+    .set PATH, 5
+    .set PATH_AT, 6
+    .set MSG_ZEROCOPY, 0x4000000
+
+    # States of a block's word.
+    .set STATE, 15
+    .set RESIDENT, 1
+    .set PLAIN, 7
+    .set PIN, 0x10000
+    .set BLOCKS_MAX, 32
+    .set MINUS_EFAULT, -14
+
+    .pushsection .bss.uzram_dispatch, "aw", @nobits
+    .balign 16
+    .hidden uzram_dispatch_state
+    .globl uzram_dispatch_state
+uzram_dispatch_state:
+    .zero CLASSES + CLASSES_MAX
+    .popsection
+
+    # Restores the flags and rax as the program had them.
+    .macro restore_call
+    mov rax, [rsp + FLAGS_AT]
+    add al, 127
+    sahf
+    mov rax, [rsp + NUMBER]
+    .endm
+
+    .macro label name
+    .hidden uzram_dispatch_\name
+    .globl uzram_dispatch_\name
+uzram_dispatch_\name:
+    .endm
+
+    # From a stub, with the address behind the call in rcx. Issues the call, if it needs nothing of
+    # the hook; else makes the kernel dispatch it. Changes rcx and r11, as any call does.
+    .balign 16
+    label simple
+    mov [rsp + RETURN], rcx
+    mov [rsp + NUMBER], rax
+    label simple_numbered
+    lahf
+    seto al
+    mov [rsp + FLAGS_AT], rax
+    label simple_decides
+    mov rax, [rsp + NUMBER]
+    cmp rax, CLASSES_MAX
+    jae 90f
+    lea r11, [rip + uzram_dispatch_state]
+    mov rcx, [r11 + GATE]
+    cmp qword ptr [rcx], 0
+    jne 90f
+    movzx r11d, byte ptr [r11 + rax + CLASSES]
+    cmp r11d, DIRECT
+    jb 90f
+    je 80f
+    cmp r11d, RECEIVE
+    jb 10f
+    je 5f
+    cmp r11d, PATH
+    jb 6f
+    mov rcx, rdi
+    cmovne rcx, rsi
+    # A path that may be of /proc.
+    cmp byte ptr [rcx], 47
+    jne 80f
+    cmp byte ptr [rcx + 1], 112
+    je 90f
+    jmp 80f
+5:  test r10d, MSG_ZEROCOPY
+    jnz 90f
+    mov rcx, r8
+    or rcx, r9
+    jnz 90f
+    jmp 10f
+6:  cmp edi, [rip + uzram_dispatch_state + DESCRIPTOR]
+    je 90f
+    jmp 80f
+
+    # A buffer at rsi, of rdx bytes: rcx is its start, rax its end.
+10: mov rcx, rsi
+    lea rax, [rsi + rdx]
+    lea r11, [rip + uzram_dispatch_state]
+    cmp rax, rcx
+    jbe 90f
+    cmp rcx, [r11 + END]
+    jae 80f
+    cmp rax, [r11 + START]
+    jbe 80f
+    sub rcx, [r11 + START]
+    jb 90f
+    cmp rax, [r11 + END]
+    ja 90f
+    sub rax, [r11 + START]
+    dec rax
+    mov r11, rcx
+    mov ecx, [rip + uzram_dispatch_state + SHIFT]
+    shr r11, cl
+    shr rax, cl
+    mov rcx, rax
+    sub rcx, r11
+    cmp rcx, BLOCKS_MAX
+    jae 90f
+    mov rcx, [rip + uzram_dispatch_state + WORDS]
+    lea r11, [rcx + r11 * 4]
+    lea rcx, [rcx + rax * 4]
+    mov [rsp + FIRST], r11
+    mov [rsp + LAST], rcx
+    mov rcx, [rip + uzram_dispatch_state + THREADS]
+    cmp qword ptr [rcx], 1
+    jne 13f
+    # One thread: no other evicts the blocks during the call.
+11: mov eax, [r11]
+    and eax, STATE
+    cmp eax, RESIDENT
+    je 12f
+    cmp eax, PLAIN
+    jne 90f
+12: add r11, 4
+    cmp r11, [rsp + LAST]
+    jbe 11b
+    jmp 80f
+
+    # Pins the blocks: those from FIRST to r11 are pinned.
+    label simple_pins
+13: mov eax, [r11]
+    mov ecx, eax
+    and ecx, STATE
+    cmp ecx, RESIDENT
+    je 14f
+    cmp ecx, PLAIN
+    jne 20f
+14: cmp eax, -PIN
+    jae 20f
+    lea ecx, [rax + PIN]
+    lock cmpxchg [r11], ecx
+    label simple_swapped
+    jne 13b
+    add r11, 4
+    cmp r11, [rsp + LAST]
+    jbe 13b
+    restore_call
+    label simple_pinned_call
+    syscall
+    label simple_pinned_done
+    mov [rsp + RESULT], rax
+    label simple_unpins
+    mov rcx, [rsp + FIRST]
+    label simple_unpin
+    lock sub dword ptr [rcx], PIN
+    label simple_unpinned
+    add rcx, 4
+    cmp rcx, [rsp + LAST]
+    jbe uzram_dispatch_simple_unpin
+    label simple_released
+    mov rax, [rsp + FLAGS_AT]
+    add al, 127
+    sahf
+    mov rax, [rsp + RESULT]
+    jmp 81f
+
+    # Unpins the blocks from FIRST to r11, as another is absent.
+    label simple_undoes
+20: cmp r11, [rsp + FIRST]
+    jbe 90f
+    sub r11, 4
+    label simple_undo
+    lock sub dword ptr [r11], PIN
+    label simple_undone
+    jmp 20b
+
+80: restore_call
+    label simple_call
+    syscall
+    label simple_done
+81: lea rcx, [rax - MINUS_EFAULT]
+    jrcxz 82f
+    mov rcx, [rsp + RETURN]
+    jmp rcx
+    # The kernel has done nothing, as memory was absent or is no memory at all.
+    label simple_retries
+82: mov rax, [rsp + NUMBER]
+    jmp uzram_dispatch_slow
+    label simple_dispatches
+90: restore_call
+    jmp uzram_dispatch_slow
+    label simple_end

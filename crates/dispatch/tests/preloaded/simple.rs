@@ -1,0 +1,69 @@
+//! Calls that take no signal: they show what dispatched calls and native ones show.
+
+use crate::support::{Counts, Place};
+
+/// Runs a test of simple.c natively, with all calls dispatched, and with simple calls.
+fn run(test: &str) -> [Counts; 2] {
+    let place = Place::new();
+    let program = place.compile("simple");
+    let dispatched = place.same(&[program.to_str().unwrap(), test]);
+    let simple = place.same_line(&format!("DISPATCH_SIMPLE=1 {} {test}", program.display()));
+    assert_eq!(simple.pins, 0, "{test}: {simple:?}");
+    [dispatched, simple]
+}
+
+/// Asserts that most calls took no signal.
+fn most_are_simple([dispatched, simple]: &[Counts; 2]) {
+    assert!(simple.calls < dispatched.calls / 2, "{simple:?}, without: {dispatched:?}");
+}
+
+#[test]
+fn registers_and_results_are_the_kernels() {
+    most_are_simple(&run("results"));
+}
+
+#[test]
+fn signals_find_the_program_at_its_call_or_behind_it() {
+    run("storm");
+}
+
+#[test]
+fn calls_that_wait_are_interrupted_and_restarted() {
+    run("waits");
+}
+
+#[test]
+fn threads_pin_the_blocks_of_their_calls() {
+    most_are_simple(&run("threads"));
+}
+
+#[test]
+fn children_have_the_jumps_of_their_parent() {
+    run("forks");
+}
+
+#[test]
+fn code_that_changes_is_the_programs() {
+    run("changes");
+    run("stubs");
+}
+
+#[test]
+fn a_filter_refuses_at_the_site() {
+    run("filter");
+}
+
+#[test]
+fn a_stack_without_room_is_enough() {
+    run("edge");
+}
+
+#[test]
+fn a_signal_may_come_behind_each_instruction() {
+    run("steps");
+}
+
+#[test]
+fn a_program_that_traps_itself_goes_on() {
+    run("traps");
+}

@@ -1,0 +1,371 @@
+// Simple calls that take no signal: registers, results, signals, threads, code that changes.
+#include "common.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#define MEMORY ((char *)0x555600000000)
+#define PAGE 4096
+#define PAGES 16
+#define WARM 64
+#define PATTERN 0x1111111111111111UL
+
+// Words 0 to 15 are the registers in the order of `push` below; 16 is the flags.
+struct registers {
+    long general[16];
+    long flags;
+    char vectors[16][16];
+};
+
+// The bytes behind the call place its stub some 57 MB below.
+__asm__(
+    ".globl site_call, site\n"
+    "site_call:\n"
+    "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n push %rdi\n"
+    "mov %rdi, %r11\n"
+    ".set at, 136\n .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n"
+    "movups at(%r11), %xmm\\n\n .set at, at + 16\n .endr\n"
+    "push 128(%r11)\n popfq\n"
+    "mov 0(%r11), %rax\n mov 8(%r11), %rbx\n mov 24(%r11), %rdx\n mov 32(%r11), %rsi\n"
+    "mov 40(%r11), %rdi\n mov 48(%r11), %rbp\n mov 56(%r11), %r8\n mov 64(%r11), %r9\n"
+    "mov 72(%r11), %r10\n mov 88(%r11), %r12\n mov 96(%r11), %r13\n mov 104(%r11), %r14\n"
+    "mov 112(%r11), %r15\n"
+    "site: syscall\n"
+    ".byte 0x66, 0x90, 0xfc\n"
+    "push %r11\n mov 8(%rsp), %r11\n"
+    "mov %rax, 0(%r11)\n mov %rbx, 8(%r11)\n mov %rcx, 16(%r11)\n mov %rdx, 24(%r11)\n"
+    "mov %rsi, 32(%r11)\n mov %rdi, 40(%r11)\n mov %rbp, 48(%r11)\n mov %r8, 56(%r11)\n"
+    "mov %r9, 64(%r11)\n mov %r10, 72(%r11)\n mov %r12, 88(%r11)\n mov %r13, 96(%r11)\n"
+    "mov %r14, 104(%r11)\n mov %r15, 112(%r11)\n pop 80(%r11)\n"
+    "pushfq\n pop 128(%r11)\n"
+    ".set at, 136\n .irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n"
+    "movups %xmm\\n, at(%r11)\n .set at, at + 16\n .endr\n"
+    "pop %rdi\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
+    "ret\n");
+void site_call(struct registers *);
+extern char site[];
+
+enum { RAX, RBX, RCX, RDX, RSI, RDI, RBP, R8, R9, R10, R11, R12 };
+
+static struct registers pattern(void) {
+    struct registers set;
+    for (int i = 0; i < 16; i++) set.general[i] = PATTERN * i + 7;
+    memset(set.vectors, 0x5a, sizeof set.vectors);
+    for (int i = 0; i < 16; i++) set.vectors[i][3] = i;
+    set.flags = 0x202;
+    return set;
+}
+
+static long call(long number, long a, long b, long c, long d) {
+    struct registers set = pattern();
+    long given[] = {RDI, RSI, RDX, R10}, values[] = {a, b, c, d};
+    set.general[RAX] = number;
+    for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
+    set.general[R8] = set.general[R9] = 0;
+    struct registers before = set;
+    // Each flag that a computation may change, set and not.
+    static __thread unsigned nth;
+    static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
+    before.flags = set.flags = flags[nth++ % 4];
+    site_call(&set);
+    for (int i = 0; i < 16; i++)
+        if (i != RAX && i != RCX && i != R11 && i != 15) CHECK(set.general[i] == before.general[i]);
+    CHECK((set.flags & 0xcd5) == (before.flags & 0xcd5));
+    CHECK((set.general[R11] & 0xcd5) == (before.flags & 0xcd5));
+    CHECK(set.general[RCX] == (long)(site + 2));
+    CHECK(memcmp(set.vectors, before.vectors, sizeof set.vectors) == 0);
+    return set.general[RAX];
+}
+
+static void warm(void) {
+    for (int i = 0; i < WARM; i++) CHECK(call(SYS_getpid, 0, 0, 0, 0) == getpid());
+}
+
+static int pipe_ends[2];
+
+static void begin(void) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    CHECK(mmap(MEMORY, PAGES * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == MEMORY);
+    CHECK(pipe(pipe_ends) == 0);
+    warm();
+}
+
+static void pass(char *from, char *to, size_t bytes) {
+    CHECK(call(SYS_write, pipe_ends[1], (long)from, bytes, 0) == (long)bytes);
+    CHECK(call(SYS_read, pipe_ends[0], (long)to, bytes, 0) == (long)bytes);
+    CHECK(memcmp(from, to, bytes) == 0);
+}
+
+static void results(void) {
+    begin();
+    for (int round = 0; round < 500; round++) {
+        char *from = MEMORY + round * 37 % PAGE, *to = MEMORY + 8 * PAGE + round * 91 % PAGE;
+        size_t bytes = round % 11 * 700 + 1;
+        memset(from, round, bytes);
+        from[bytes / 2] = 99;
+        pass(from, to, bytes);
+    }
+    pass(MEMORY, MEMORY + 15 * PAGE, PAGE);
+    pass(MEMORY + 16 * PAGE - 1, MEMORY, 1);
+    char near[16] = "local";
+    pass(near, MEMORY + 3, 6);
+    CHECK(call(SYS_read, pipe_ends[0], (long)MEMORY, 0, 0) == 0);
+    CHECK(call(SYS_write, pipe_ends[1], (long)MEMORY, 10, 0) == 10);
+    CHECK(call(SYS_read, pipe_ends[0], 16, 10, 0) == -EFAULT);
+    CHECK(call(SYS_read, pipe_ends[0], -1L, 10, 0) == -EFAULT);
+    CHECK(call(SYS_read, pipe_ends[0], (long)MEMORY + 16 * PAGE - 4, 10, 0) != 0);
+    CHECK(call(SYS_read, 999, (long)MEMORY, 10, 0) == -EBADF);
+    CHECK(call(SYS_openat, AT_FDCWD, (long)"/no/such/file", 0, 0) == -ENOENT);
+    CHECK(call(SYS_openat, AT_FDCWD, 8, 0, 0) == -EFAULT);
+    long file = call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR, 0);
+    CHECK(file > 2 && call(SYS_lseek, file, 0, SEEK_END, 0) == 0);
+    CHECK(call(SYS_close, file, 0, 0, 0) == 0 && call(SYS_close, file, 0, 0, 0) == -EBADF);
+    CHECK(call(100000, 0, 0, 0, 0) == -ENOSYS && call(-1, 0, 0, 0, 0) == -ENOSYS);
+}
+
+static volatile sig_atomic_t signals;
+
+static void on_time(int signal, siginfo_t *info, void *context) {
+    mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
+    char *rip = (char *)it->gregs[REG_RIP];
+    // Code of this program, or of a library's: never of a stub, which is some 57 MB below.
+    CHECK(rip > site - (16 << 20));
+    if (rip == site || rip == site + 2) {
+        long rax = it->gregs[REG_RAX];
+        CHECK((unsigned long)it->gregs[REG_RBX] == PATTERN + 7);
+        CHECK((unsigned long)it->gregs[REG_R12] == PATTERN * R12 + 7);
+        CHECK(rip == site ? rax == SYS_read || rax == SYS_write : rax > 0 || rax == -EINTR);
+    }
+    signals++;
+}
+
+static void storm(void) {
+    begin();
+    on(SIGALRM, on_time, SA_RESTART);
+    every(200);
+    for (int round = 0; round < 20000 || signals < 200; round++) {
+        pass(MEMORY + round % PAGES * 255, MEMORY + 8 * PAGE + round % 4000, 3000);
+    }
+    every(0);
+}
+
+static void write_later(void *ignored) {
+    (void)ignored;
+    usleep(30000);
+    CHECK(write(pipe_ends[1], "x", 1) == 1);
+}
+
+static void *writer(void *ignored) {
+    sigset_t set;
+    sigfillset(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    write_later(ignored);
+    return NULL;
+}
+
+static void waits(void) {
+    begin();
+    for (int flags = 0; flags < 2; flags++) {
+        on(SIGALRM, on_time, flags ? SA_RESTART : 0);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, writer, NULL) == 0);
+        struct itimerval timer = {{0, 0}, {0, 5000}};
+        CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+        long result = call(SYS_read, pipe_ends[0], (long)MEMORY, 10, 0);
+        printf("flags %d: %ld\n", flags, result);
+        CHECK(pthread_join(thread, NULL) == 0);
+        if (result != 1) CHECK(call(SYS_read, pipe_ends[0], (long)MEMORY, 10, 0) == 1);
+    }
+}
+
+static void *passes(void *at) {
+    char *memory = at;
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    for (int round = 0; round < 4000; round++) {
+        size_t bytes = round % 9 * 900 + 1;
+        memset(memory, round, bytes);
+        CHECK(call(SYS_write, ends[1], (long)memory, bytes, 0) == (long)bytes);
+        CHECK(call(SYS_read, ends[0], (long)memory + 20, bytes, 0) == (long)bytes);
+        CHECK(memory[20] == (char)round && memory[19 + bytes] == (char)round);
+    }
+    return NULL;
+}
+
+static void threads(void) {
+    begin();
+    on(SIGALRM, on_time, SA_RESTART);
+    every(300);
+    pthread_t made[4];
+    for (int i = 0; i < 4; i++)
+        // Neighbours share a block, and no bytes.
+        CHECK(pthread_create(&made[i], NULL, passes, MEMORY + i * 7300) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_join(made[i], NULL) == 0);
+    every(0);
+}
+
+static void forks(void) {
+    begin();
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (int k = 0; k < 100; k++) {
+                CHECK(call(SYS_getpid, 0, 0, 0, 0) == getpid());
+                pass(MEMORY, MEMORY + PAGE, 100);
+            }
+            _exit(7);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+        CHECK(call(SYS_getpid, 0, 0, 0, 0) == getpid());
+    }
+}
+
+static void changes(void) {
+    begin();
+    char *page = (char *)((long)site & -PAGE);
+    // What a program sees that changes its code is its code.
+    CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
+    CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
+    warm();
+    CHECK(mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0);
+    warm();
+}
+
+static void stubs(void) {
+    begin();
+    // As the code that follows says.
+    int distance;
+    memcpy(&distance, site + 1, 4);
+    char *page = (char *)((long)(site + 5 + distance) & -PAGE);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    CHECK(mmap(page, 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == page);
+    warm();
+    for (int i = 0; i < 2 * PAGE; i++) CHECK(page[i] == 0);
+    CHECK(munmap(page, 2 * PAGE) == 0);
+    warm();
+}
+
+static void on_trap(int signal, siginfo_t *info, void *context) {
+    mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
+    printf("trap at %ld, %ld, number %ld\n", (long)info->si_call_addr - (long)site,
+           (long)it->gregs[REG_RIP] - (long)site, (long)it->gregs[REG_RAX] - SYS_getppid);
+    it->gregs[REG_RAX] = 4711;
+}
+
+static void filter(void) {
+    begin();
+    on(SIGSYS, on_trap, 0);
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    CHECK(call(SYS_getppid, 0, 0, 0, 0) == 4711);
+}
+
+// A stack without room below it: the kernel needs none for a call.
+static long on_edge(char *top) {
+    long result;
+    __asm__ volatile(
+        "mov %%rsp, %%rbx\n mov %2, %%rsp\n mov $39, %%eax\n jmp 2f\n"
+        "1: mov %%rbx, %%rsp\n jmp 3f\n"
+        "2: syscall\n .byte 0x66, 0x90, 0xfc\n jmp 1b\n 3:\n"
+        : "=a"(result) : "0"(39), "r"(top) : "rbx", "rcx", "r11", "memory");
+    return result;
+}
+
+static void edge(void) {
+    char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && mprotect(page, PAGE, PROT_NONE) == 0);
+    for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
+}
+
+#define STEPS_MAX 160
+
+static void *sleeps(void *ignored) {
+    for (;;) pause();
+    return ignored;
+}
+
+// Each round makes two calls, which begin behind a trap.
+static void stepped(int threads) {
+    begin();
+    on(SIGALRM, on_time, SA_RESTART);
+    pthread_t thread;
+    if (threads > 1) CHECK(pthread_create(&thread, NULL, sleeps, NULL) == 0);
+    CHECK(ptrace(PTRACE_TRACEME, 0, 0, 0) == 0);
+    for (int round = 0; round < STEPS_MAX; round++) {
+        char *from = MEMORY + PAGE - 100 + round % 3 * 50, *to = MEMORY + 9 * PAGE - 20;
+        memset(from, round + 1, 150);
+        __asm__ volatile("int3");
+        pass(from, to, 150);
+    }
+    printf("signals: %d\n", signals);
+    fflush(stdout);
+    _exit(5);
+}
+
+// Interrupts a child behind every instruction of its calls.
+static void steps_of(int threads) {
+    pid_t child = fork();
+    if (child == 0) stepped(threads);
+    int status, round = -1, left = 0;
+    for (;;) {
+        CHECK(waitpid(child, &status, 0) == child);
+        if (!WIFSTOPPED(status)) break;
+        int signal = WSTOPSIG(status), is_trap = signal == SIGTRAP;
+        if (is_trap && left == 0) left = ++round + 1;
+        if (left > 1 && (is_trap || signal == SIGSYS)) {
+            left -= is_trap;
+            CHECK(ptrace(PTRACE_SINGLESTEP, child, 0, is_trap ? 0 : signal) == 0);
+        } else if (is_trap) {
+            left = 0;
+            CHECK(ptrace(PTRACE_CONT, child, 0, SIGALRM) == 0);
+        } else {
+            CHECK(ptrace(PTRACE_CONT, child, 0, signal) == 0);
+        }
+    }
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+}
+
+static void steps(void) {
+    steps_of(1);
+    steps_of(2);
+}
+
+// A program that steps through itself.
+static volatile long stepped_over;
+
+static void on_step(int signal, siginfo_t *info, void *context) { stepped_over++; }
+
+static void traps(void) {
+    begin();
+    on(SIGTRAP, on_step, 0);
+    struct registers set = pattern();
+    set.general[RAX] = SYS_getpid;
+    set.flags = 0x302;
+    site_call(&set);
+    __asm__ volatile("pushfq\n andl $~0x100, (%%rsp)\n popfq" ::: "cc", "memory");
+    CHECK(set.general[RAX] == getpid() && stepped_over > 10);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    const char *test = argv[1];
+    struct { const char *name; void (*run)(void); } tests[] = {
+        {"results", results}, {"storm", storm}, {"waits", waits}, {"threads", threads},
+        {"forks", forks}, {"changes", changes}, {"stubs", stubs}, {"filter", filter}, {"edge", edge},
+        {"steps", steps}, {"traps", traps},
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (strcmp(test, tests[i].name) == 0) tests[i].run();
+    printf("end of %s\n", test);
+    return 0;
+}

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use dispatch::simple::{Class, PIN, RESIDENT, Simple};
-use dispatch::{Call, Direct, Hook, Outcome, Step, arm, release_code};
+use dispatch::{Call, Direct, Hook, Outcome, Step, arm, release_all_code, release_code};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::io::{Cursor, Write};
@@ -86,8 +86,12 @@ fn disturb(nth: u64) {
 /// Gives code back before mappings of it change.
 fn release(call: &Call) {
     let [start, bytes, ..] = call.args();
-    if matches!(call.number() as i64, libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect) {
-        release_code(&(start..start.saturating_add(bytes)));
+    let number = call.number() as i64;
+    if number == libc::SYS_prctl && start == libc::PR_SET_SECCOMP as usize {
+        release_all_code();
+    }
+    if matches!(number, libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect) {
+        assert!(release_code(&(start..start.saturating_add(bytes)), false), "no code is written");
     }
 }
 

@@ -134,7 +134,8 @@ fn parse(line: &[u8]) -> Option<Mapping> {
 /// Writes bytes to memory of this process, whatever its protection. The mapping is private: other
 /// processes do not see the change. Returns whether all were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
-    let Some(file) = OwnFile::open(c"/proc/self/mem", libc::O_WRONLY) else { return false };
+    // That of the first thread is of no use once the thread has ended.
+    let Some(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
     let args = [file.0, bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
     ask(libc::SYS_pwrite64, args) == Some(bytes.len())
 }

@@ -24,6 +24,7 @@ use crate::x86_64::simple;
 /// What the kernel says of a call that it has dispatched, and of one that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
+const TRAP_TRACE: i32 = 2;
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
@@ -81,7 +82,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
         // It came first, as code of ours was about to return: the call is made after its handler.
         return context.rewind(context.number());
     }
-    if simple::is_simple(context.number()) {
+    if simple::is_simple(context.number()) && thread.kind.get() == Kind::Thread {
         sites::count(context.instruction());
     }
     let mut call = Call::new(context);
@@ -155,16 +156,19 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if is_touch && hook().fault(info.signal, (&raw const *info).cast(), frame) {
         return;
     }
-    let is_settled = settle::settle(context, info) == Settled::Before || sites::leave(context);
+    let is_here = thread.is_here(context.stack_pointer());
+    // Code of ours that calls the C library goes on where it was.
+    let is_settled = !is_here
+        && (settle::settle(context, info) == Settled::Before || sites::leave(context, info));
     // It can't write below its stack, or names no memory; or each instruction traps, so that the
     // program would come back to the site for ever. The kernel dispatches the call.
-    if is_settled && (is_touch || info.signal == libc::SIGTRAP) {
+    let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;
+    if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);
         // SAFETY: the context is that of a dispatched call now, and this thread's.
         return unsafe { dispatched(thread, context) };
     }
     let mut base = None;
-    let is_here = thread.is_here(context.stack_pointer());
     if is_owned(info.signal) && info.code <= 0 {
         // SAFETY: the register is the call's in all stages, and nobody else reaches it.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });

@@ -46,7 +46,7 @@ mod here {
     pub use call::{Call, NOTE_WORDS};
     pub use inner::begin_wrappers;
     pub use pointer::use_calls_for_pointers;
-    pub use sites::release as release_code;
+    pub use sites::{release as release_code, release_all as release_all_code};
     pub use storage::Storage;
     pub use user::{read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;

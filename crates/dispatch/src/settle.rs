@@ -1,7 +1,7 @@
 //! Signals that come while a thread runs `simple`.
 //!
-//! di-11: registers except rax, rcx, r11 and the flags, and the stack pointer, are the program's
-//! there. The four are recovered from the words below the red zone of its stack. The context
+//! di-11: the registers except rax, rcx, r11, the flags and the stack pointer are the program's
+//! there. Those are recovered from slots below the red zone of the program's stack. The context
 //! becomes that of the site, before the call or after it; pins are removed first. So a handler of
 //! the program never sees `simple`.
 //!
@@ -11,17 +11,17 @@
 
 use crate::user;
 use crate::x86_64::frame::{Context, Info};
-use crate::x86_64::simple::{PIN, Pinned, Place, Result, WORD_BYTES, place, slow_end};
+use crate::x86_64::simple::{PIN, Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 
-// Below the stack pointer, as simple.s has them.
-const RETURN: usize = 136;
-const NUMBER: usize = 144;
-const FLAGS: usize = 152;
-const FIRST: usize = 160;
-const LAST: usize = 168;
-const RESULT: usize = 176;
+// Above the stack pointer, as simple.s has them.
+const RETURN: usize = 56;
+const NUMBER: usize = 48;
+const FLAGS: usize = 40;
+const FIRST: usize = 32;
+const LAST: usize = 24;
+const RESULT: usize = 16;
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 const SYS_SECCOMP: i32 = 1;
 
@@ -36,15 +36,16 @@ pub(crate) enum Settled {
     After,
 }
 
-fn slot(context: &Context, below: usize) -> usize {
+fn slot(context: &Context, at: usize) -> usize {
     // The thread has just written it. If it can't be read the program goes on at 0, and ends.
-    user::read(context.stack_pointer().wrapping_sub(below)).unwrap_or(0)
+    user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
 /// Gives the context of a call that a stub has passed on the address behind the call's site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = slot(context, RETURN);
+        context.set_stack_pointer(context.stack_pointer().wrapping_add(TAKEN));
         context.return_to(back);
     }
 }
@@ -56,9 +57,11 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     };
     let back = if place.has_return { slot(context, RETURN) } else { context.scratch()[1] };
     release(context, place);
+    let register = context.result() as usize;
     let result = match place.result {
         Result::None => None,
-        Result::Register => Some(context.result() as usize),
+        Result::Tried => Some(register).filter(|result| *result != EFAULT),
+        Result::Register => Some(register),
         Result::Slot => Some(slot(context, RESULT)),
     };
     if place.has_flags {
@@ -69,17 +72,18 @@ pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
         let number = slot(context, NUMBER);
         context.set_result(number as isize);
     }
+    context.set_stack_pointer(context.stack_pointer().wrapping_add(place.taken));
     context.return_to(back);
     match result {
         Some(_) if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP => {
             info.call_address = back;
             Settled::After
         }
-        Some(result) if result != EFAULT => {
+        Some(result) => {
             context.set_result(result as isize);
             Settled::After
         }
-        _ => {
+        None => {
             context.rewind(context.number());
             Settled::Before
         }

@@ -23,7 +23,7 @@
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
 use crate::user::read_memory;
-use crate::x86_64::frame::{CALL_BYTES, Context};
+use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::instructions::raw_syscall;
 use crate::x86_64::simple;
 use std::ops::Range;
@@ -60,6 +60,8 @@ static TABLE: [Site; SITES] = [const {
 }; SITES];
 /// A thread that changes sites holds it, with all signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
+/// Whether no site is to be replaced any more.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// Whether a site was replaced, ever.
 static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
@@ -89,7 +91,7 @@ pub(crate) fn count(back: usize) {
     let state = site.state.load(Relaxed);
     if state < CALLS {
         site.state.fetch_add(1, Relaxed);
-    } else if state == CALLS && !IS_HELD.swap(true, Acquire) {
+    } else if state == CALLS && !IS_OVER.load(Acquire) && !IS_HELD.swap(true, Acquire) {
         if patch(site).is_none() {
             site.state.store(LEFT, Release);
         }
@@ -110,7 +112,10 @@ fn patch(site: &Site) -> Option<()> {
     let by = i32::from_le_bytes([low, b, c, d]) as isize;
     let stub = (address + JUMP_BYTES).checked_add_signed(by)?;
     let range = stub..stub + STUB_BYTES;
-    let is_apart = patched().all(|other| stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES);
+    let is_apart = patched().all(|other| {
+        stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES
+            && address.abs_diff(other.address.load(Relaxed)) >= JUMP_BYTES
+    });
     if range.start < LOWEST || range.end > HIGHEST || !is_apart {
         return None;
     }
@@ -151,24 +156,38 @@ fn stub_code(site: usize) -> [u8; STUB_BYTES] {
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls it before it
-/// lets mappings there be changed.
-pub fn release(range: &Range<usize>) {
+/// lets mappings there be changed. Returns false if they could not be restored, and jumps would
+/// lead to other code: a stub lies there, or code is moved.
+pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(Acquire) {
-        return;
+        return true;
     }
     while IS_HELD.swap(true, Acquire) {
         // SAFETY: it touches no memory.
         unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
     }
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;
+    let mut is_done = true;
     for site in patched() {
         let (address, stub) = (site.address.load(Relaxed), site.stub.load(Relaxed));
-        if touches(address, JUMP_BYTES) || touches(stub, STUB_BYTES) {
-            site.state.store(LEFT, Release);
-            write(address, &SYSCALL[..1]);
+        let has_stub = touches(stub, STUB_BYTES);
+        if has_stub || touches(address, JUMP_BYTES) {
+            if write(address, &SYSCALL[..1]) {
+                site.state.store(LEFT, Release);
+            } else {
+                is_done &= !has_stub && !is_moved;
+            }
         }
     }
     IS_HELD.store(false, Release);
+    is_done
+}
+
+/// Restores all sites, and replaces none any more: the program is about to filter its system calls,
+/// and would not allow those that change code.
+pub fn release_all() {
+    IS_OVER.store(true, Release);
+    release(&(0..usize::MAX), false);
 }
 
 /// Begins in a child of `fork`.
@@ -177,14 +196,18 @@ pub(crate) fn begin_child() {
 }
 
 /// Makes a context that was interrupted in a stub that of its site. Returns whether it was in one.
-pub(crate) fn leave(context: &mut Context) -> bool {
+/// A stub whose site was restored since may be absent: then its address is that of the fault.
+pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
     }
     let at = context.instruction();
-    let is_here = |site: &&Site| match site.stub.load(Acquire) {
-        0 => false,
-        stub => (stub..stub + STUB_BYTES).contains(&at),
+    let is_fetch = info.signal == libc::SIGSEGV && info.call_address == at;
+    let is_here = |site: &&Site| {
+        let (stub, state) = (site.stub.load(Acquire), site.state.load(Acquire));
+        stub != 0
+            && (stub..stub + STUB_BYTES).contains(&at)
+            && (state == PATCHED || state == LEFT && is_fetch)
     };
     let site = TABLE.iter().find(is_here);
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()

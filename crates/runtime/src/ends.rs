@@ -51,6 +51,7 @@ impl Program {
             Ends::Once => self.arena.rest(),
             Ends::ForGood => {
                 self.is_confined.store(true, Relaxed);
+                dispatch::release_all_code();
                 self.arena.end_thread();
             }
         }

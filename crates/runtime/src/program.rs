@@ -23,6 +23,7 @@ use zmem::{Arena, SAFEPOINT};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
+const ENOMEM: isize = -(libc::ENOMEM as isize);
 
 /// A program whose memory is managed.
 #[derive(Debug)]
@@ -102,7 +103,9 @@ impl Program {
         match row.map_or(Special::Nothing, |row| row.special(&args)) {
             Special::Withheld => return Step::Answer(EPERM),
             Special::AddressSpace => {
-                mappings::release_code(number, &args);
+                if !mappings::release_code(number, &args) {
+                    return Step::Answer(ENOMEM);
+                }
                 if let Answer::Is(result) = self.answer(number, args) {
                     return Step::Answer(result);
                 }

@@ -58,7 +58,6 @@ fn class(number: i64) -> Class {
         | libc::SYS_gettid
         | libc::SYS_getuid
         | libc::SYS_geteuid
-        | libc::SYS_sched_yield
         | libc::SYS_clock_gettime
         | libc::SYS_gettimeofday
         | libc::SYS_times => Class::Direct,

@@ -174,10 +174,11 @@ impl BlockWord {
     /// Ends the caller's ownership: sets the state, and what else `change` changes, and wakes
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
-        let owned = self.load();
-        debug_assert!(owned.state() == State::Busy && state != State::Busy);
-        let next = change(Seen(owned.0 & !WAITED).with_state(state));
-        if self.0.swap(next.0, Ordering::AcqRel) & WAITED != 0 {
+        debug_assert!(self.load().state() == State::Busy && state != State::Busy);
+        // Pins of calls that end are removed beside the owner.
+        let next = |word: u32| Some(change(Seen(word & !WAITED).with_state(state)).0);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        if before.is_ok_and(|before| before & WAITED != 0) {
             wake(&self.0);
         }
     }

@@ -54,12 +54,17 @@ pub(super) const JOBS: [Job; 6] = [
 /// CPython with a heap.
 pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
-/// A million reads and writes of a byte.
-pub(super) const BYTES: Job = job("dd bs=1", "dd", "coreutils", 1.0, bytes);
+/// A million reads and writes of a byte, by programs of several C libraries and of none.
+pub(super) const BYTES: [Job; 4] = [
+    job("dd bs=1", "dd", "coreutils", 1.0, bytes),
+    job("busybox dd bs=1", "busybox", "busybox-static", 1.0, busybox_bytes),
+    job("bytes, musl", "musl-gcc", "musl-tools", 1.0, musl_bytes),
+    job("bytes, Go", "go", "golang-go", 1.0, go_bytes),
+];
 
 /// Names that a request may have.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    JOBS.iter().chain([&HEAP, &BYTES]).map(|job| job.name)
+    JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }
 
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
@@ -150,4 +155,28 @@ fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
 fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {
     let count = format!("count={}", place.scale.bytes(1_000_000));
     Ok(words(dd, &["if=/dev/zero", "of=/dev/null", "bs=1", &count, "status=none"]))
+}
+
+fn busybox_bytes(place: &Place, busybox: &str) -> Result<Vec<String>, Error> {
+    let mut command = bytes(place, busybox)?;
+    command.insert(1, "dd".to_owned());
+    // It knows no "none".
+    command.retain(|word| !word.starts_with("status="));
+    Ok(words("sh", &["-c", "exec \"$@\" 2> /dev/null", "sh"]).into_iter().chain(command).collect())
+}
+
+fn musl_bytes(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
+    let source = place.file("bytes.c", include_str!("bytes.c"))?;
+    compiled_bytes(place, words(compiler, &["-O1", "-static", "-o"]), &source)
+}
+
+fn go_bytes(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
+    let source = place.file("bytes.go", include_str!("bytes.go"))?;
+    compiled_bytes(place, words(compiler, &["build", "-o"]), &source)
+}
+
+/// Compiles a program. Returns its command.
+fn compiled_bytes(place: &Place, command: Vec<String>, source: &str) -> Result<Vec<String>, Error> {
+    let program = place.built(&command, source)?;
+    Ok(words(&program, &[&place.scale.bytes(1_000_000).to_string()]))
 }

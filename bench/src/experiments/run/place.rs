@@ -16,6 +16,7 @@ use crate::undo::{Undo, folder};
 const BUILD: &str = "build them with cargo build --release -p uzram-cli -p uzram-preload";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
 const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
+const COMPILER: Tool = Tool { name: "a compiler", package: "musl-tools", remedy: ROOM };
 const INPUTS: &str = include_str!("inputs.py");
 
 /// Gone with this, and when a signal ends the run.
@@ -34,7 +35,7 @@ impl Place {
         place.open_to_all(&place.path, 0o755)?;
         let program = env::current_exe().unwrap_or_default();
         let built = program.parent().unwrap_or(Path::new("."));
-        for name in ["uzram", "libuzram_preload.so"] {
+        for name in ["uzram", "libuzram_preload.so", "uzram-host"] {
             let (from, to) = (built.join(name), place.path.join(name));
             fs::copy(&from, &to).map_err(Error::file("copy", &from, BUILD))?;
             place.open_to_all(&to, 0o755)?;
@@ -60,6 +61,17 @@ impl Place {
         fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
         self.open_to_all(&path, 0o644)?;
         Ok(path.to_string_lossy().into_owned())
+    }
+
+    /// Compiles `source` by `command`, to which the output and the source are added. Returns the
+    /// program's path.
+    pub(super) fn built(&self, command: &[String], source: &str) -> Result<String, Error> {
+        let path = format!("{source}.program");
+        let mut compiler = Command::new(&command[0]);
+        compiler.args(&command[1..]).args([&path, source]).env("GOCACHE", self.path.join("go"));
+        COMPILER.run(&mut compiler)?;
+        self.open_to_all(Path::new(&path), 0o755)?;
+        Ok(path)
     }
 
     /// An input of so many bytes, made of the Python library's sources.

@@ -19,8 +19,8 @@ uzram_dispatch_copied:
     mov rax, rcx
     ret
 
-    # The call of a stub that the kernel is to dispatch. RETURN is the address behind the call. Code
-    # of ours that calls the C library may come here, too: its calls are let through.
+    # The call of a stub that the kernel is to dispatch. Code of ours that calls the C library may come
+    # here, too: its calls are let through.
     .hidden uzram_dispatch_slow
     .globl uzram_dispatch_slow
 uzram_dispatch_slow:
@@ -29,6 +29,7 @@ uzram_dispatch_slow:
     .globl uzram_dispatch_slow_end
 uzram_dispatch_slow_end:
     mov rcx, [rsp + RETURN]
+    lea rsp, [rsp + TAKEN]
     jmp rcx
 
     # As `syscall`, of the program: it is dispatched.

@@ -4,9 +4,8 @@
 //!   site: jmp -> stub: rcx = the address behind it -> `simple`: syscall -> site
 //!                                                         '- not simple: `slow` -> SIGSYS
 //! ```
-//! di-12: `simple` issues a call only if no byte that it names can be evicted during the call. Its
-//! bytes are not managed; or their blocks are resident, and the process has one thread, or the
-//! blocks are pinned. A call that fails with EFAULT has done nothing, and is dispatched.
+//! di-12: `simple` issues a call with a buffer only if no byte of that can be evicted during the
+//! call. Others are dispatched if they fail with EFAULT.
 //!
 //! # Safety
 //! The words of blocks outlive all threads.
@@ -18,6 +17,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 const CLASSES_MAX: usize = 512;
+/// The red zone, and the slots below it.
+pub(crate) const TAKEN: usize = 192;
 
 /// The bytes of a block's word.
 pub(crate) const WORD_BYTES: usize = size_of::<u32>();
@@ -90,16 +91,22 @@ unsafe extern "C" {
     #[link_name = "uzram_dispatch_state"]
     static STATE: State;
     static uzram_dispatch_simple: u8;
+    static uzram_dispatch_simple_begins: u8;
+    static uzram_dispatch_simple_returns: u8;
     static uzram_dispatch_simple_numbered: u8;
     static uzram_dispatch_simple_decides: u8;
+    static uzram_dispatch_simple_answered: u8;
     static uzram_dispatch_simple_pins: u8;
     static uzram_dispatch_simple_swapped: u8;
+    static uzram_dispatch_simple_pinned: u8;
     static uzram_dispatch_simple_pinned_call: u8;
     static uzram_dispatch_simple_pinned_done: u8;
     static uzram_dispatch_simple_unpins: u8;
     static uzram_dispatch_simple_unpin: u8;
     static uzram_dispatch_simple_unpinned: u8;
     static uzram_dispatch_simple_released: u8;
+    static uzram_dispatch_simple_exits: u8;
+    static uzram_dispatch_simple_leaves: u8;
     static uzram_dispatch_simple_undoes: u8;
     static uzram_dispatch_simple_undo: u8;
     static uzram_dispatch_simple_undone: u8;
@@ -163,14 +170,19 @@ pub(crate) enum Pinned {
 pub(crate) enum Result {
     /// There is none.
     None,
+    /// In rax, and EFAULT has the call dispatched.
+    Tried,
+    /// In rax.
     Register,
-    /// The slot `RESULT`.
+    /// In the slot `RESULT`.
     Slot,
 }
 
-/// A place in `simple` or `slow`.
+/// What a thread has done that was interrupted in `simple` or `slow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// The bytes by which its stack is longer than the program's.
+    pub(crate) taken: usize,
     /// Whether the slot `RETURN` has the return address; else rcx has it.
     pub(crate) has_return: bool,
     /// Whether the slot `NUMBER` has rax.
@@ -181,19 +193,21 @@ pub(crate) struct Place {
     pub(crate) result: Result,
 }
 
-/// Returns what a thread has done that was interrupted at `rip`, if that is in `simple` or `slow`.
-/// `is_zero` is the flag of the last comparison.
+/// Returns the place of `rip`, if it is in `simple` or `slow`. `is_zero` is the zero flag.
 pub(crate) fn place(rip: usize, is_zero: bool) -> Option<Place> {
     let is_slow = rip == at!(uzram_dispatch_slow);
     if !is_slow && !(at!(uzram_dispatch_simple)..at!(uzram_dispatch_simple_end)).contains(&rip) {
         return None;
     }
+    let is_left = rip == at!(uzram_dispatch_simple_leaves);
+    let is_behind = |label: usize| is_slow || !is_left && rip >= label;
     let (pinned, result) =
         if is_slow { (Pinned::Nothing, Result::None) } else { held(rip, is_zero) };
     Some(Place {
-        has_return: rip != at!(uzram_dispatch_simple),
-        has_number: is_slow || rip >= at!(uzram_dispatch_simple_numbered),
-        has_flags: is_slow || rip >= at!(uzram_dispatch_simple_decides),
+        taken: if is_behind(at!(uzram_dispatch_simple_begins)) { TAKEN } else { 0 },
+        has_return: is_behind(at!(uzram_dispatch_simple_returns)),
+        has_number: is_behind(at!(uzram_dispatch_simple_numbered)),
+        has_flags: is_behind(at!(uzram_dispatch_simple_decides)),
         pinned,
         result,
     })
@@ -201,9 +215,12 @@ pub(crate) fn place(rip: usize, is_zero: bool) -> Option<Place> {
 
 fn held(rip: usize, is_zero: bool) -> (Pinned, Result) {
     let is_within = |range: Range<usize>| range.contains(&rip);
-    if is_within(at!(uzram_dispatch_simple_pins)..at!(uzram_dispatch_simple_pinned_call)) {
+    if is_within(at!(uzram_dispatch_simple_answered)..at!(uzram_dispatch_simple_pins)) {
+        (Pinned::Nothing, Result::Register)
+    } else if is_within(at!(uzram_dispatch_simple_pins)..at!(uzram_dispatch_simple_pinned_call)) {
         let is_swapped = is_zero && rip == at!(uzram_dispatch_simple_swapped);
-        (Pinned::Before(if is_swapped { WORD_BYTES } else { 0 }), Result::None)
+        let is_more = is_swapped || rip == at!(uzram_dispatch_simple_pinned);
+        (Pinned::Before(if is_more { WORD_BYTES } else { 0 }), Result::None)
     } else if rip == at!(uzram_dispatch_simple_pinned_call) {
         (Pinned::All, Result::None)
     } else if rip == at!(uzram_dispatch_simple_pinned_done) {
@@ -213,13 +230,15 @@ fn held(rip: usize, is_zero: bool) -> (Pinned, Result) {
     } else if is_within(at!(uzram_dispatch_simple_unpin)..at!(uzram_dispatch_simple_released)) {
         let is_done = rip == at!(uzram_dispatch_simple_unpinned);
         (Pinned::From(if is_done { WORD_BYTES } else { 0 }), Result::Slot)
-    } else if is_within(at!(uzram_dispatch_simple_released)..at!(uzram_dispatch_simple_undoes)) {
+    } else if is_within(at!(uzram_dispatch_simple_released)..at!(uzram_dispatch_simple_exits)) {
         (Pinned::Nothing, Result::Slot)
+    } else if is_within(at!(uzram_dispatch_simple_exits)..at!(uzram_dispatch_simple_undoes)) {
+        (Pinned::Nothing, Result::Register)
     } else if is_within(at!(uzram_dispatch_simple_undoes)..at!(uzram_dispatch_simple_undone) + 1) {
         let is_left = rip == at!(uzram_dispatch_simple_undo);
         (Pinned::Before(if is_left { WORD_BYTES } else { 0 }), Result::None)
     } else if is_within(at!(uzram_dispatch_simple_done)..at!(uzram_dispatch_simple_retries)) {
-        (Pinned::Nothing, Result::Register)
+        (Pinned::Nothing, Result::Tried)
     } else {
         (Pinned::Nothing, Result::None)
     }

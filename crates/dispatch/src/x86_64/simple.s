@@ -1,12 +1,13 @@
 # Follows instructions.s, in the same section. See simple.rs for the rules.
 
-    # Words below the red zone of the program's stack.
-    .set RETURN, -136
-    .set NUMBER, -144
-    .set FLAGS_AT, -152
-    .set FIRST, -160
-    .set LAST, -168
-    .set RESULT, -176
+    # Bytes by which the stack is longer here: the red zone, and the slots below it.
+    .set TAKEN, 192
+    .set RETURN, 56
+    .set NUMBER, 48
+    .set FLAGS_AT, 40
+    .set FIRST, 32
+    .set LAST, 24
+    .set RESULT, 16
 
     # Offsets in the state, as simple.rs asserts.
     .set GATE, 0
@@ -62,9 +63,13 @@ uzram_dispatch_\name:
     # the hook; else makes the kernel dispatch it. Changes rcx and r11, as any call does.
     .balign 16
     label simple
+    lea rsp, [rsp - TAKEN]
+    label simple_begins
     mov [rsp + RETURN], rcx
+    label simple_returns
     mov [rsp + NUMBER], rax
     label simple_numbered
+    mov [rsp + RESULT], rax
     lahf
     seto al
     mov [rsp + FLAGS_AT], rax
@@ -110,9 +115,9 @@ uzram_dispatch_\name:
     cmp rax, rcx
     jbe 90f
     cmp rcx, [r11 + END]
-    jae 80f
+    jae 70f
     cmp rax, [r11 + START]
-    jbe 80f
+    jbe 70f
     sub rcx, [r11 + START]
     jb 90f
     cmp rax, [r11 + END]
@@ -145,7 +150,12 @@ uzram_dispatch_\name:
 12: add r11, 4
     cmp r11, [rsp + LAST]
     jbe 11b
-    jmp 80f
+
+    # No byte of the buffer can be evicted: the result is the kernel's, EFAULT too.
+70: restore_call
+    syscall
+    label simple_answered
+    jmp 83f
 
     # Pins the blocks: those from FIRST to r11 are pinned.
     label simple_pins
@@ -162,6 +172,7 @@ uzram_dispatch_\name:
     lock cmpxchg [r11], ecx
     label simple_swapped
     jne 13b
+    label simple_pinned
     add r11, 4
     cmp r11, [rsp + LAST]
     jbe 13b
@@ -183,7 +194,11 @@ uzram_dispatch_\name:
     add al, 127
     sahf
     mov rax, [rsp + RESULT]
-    jmp 81f
+    label simple_exits
+83: mov rcx, [rsp + RETURN]
+    lea rsp, [rsp + TAKEN]
+    label simple_leaves
+    jmp rcx
 
     # Unpins the blocks from FIRST to r11, as another is absent.
     label simple_undoes
@@ -199,10 +214,9 @@ uzram_dispatch_\name:
     label simple_call
     syscall
     label simple_done
-81: lea rcx, [rax - MINUS_EFAULT]
+    lea rcx, [rax - MINUS_EFAULT]
     jrcxz 82f
-    mov rcx, [rsp + RETURN]
-    jmp rcx
+    jmp 83b
     # The kernel has done nothing, as memory was absent or is no memory at all.
     label simple_retries
 82: mov rax, [rsp + NUMBER]

@@ -54,6 +54,11 @@ fn a_filter_refuses_at_the_site() {
 }
 
 #[test]
+fn sent_traps_and_bad_buffers_are_as_natively() {
+    run("sent");
+}
+
+#[test]
 fn a_stack_without_room_is_enough() {
     run("edge");
 }

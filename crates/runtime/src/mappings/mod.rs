@@ -78,17 +78,24 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Restores code of the program that a call may unmap, move, drop or make writable (di-14).
-pub(crate) fn release_code(number: usize, args: &[usize; 6]) {
-    let range = |start: usize, bytes: usize| start..start.saturating_add(bytes);
+/// Restores code of the program that a call may unmap, move, drop or make writable (di-14). Returns
+/// false if that failed, and the call must.
+pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
+    let release = |start: usize, bytes: usize, is_moved| {
+        dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
+    };
     let [start, bytes, more, flags, to, _] = *args;
-    let drops = number as i64 == libc::SYS_madvise
-        && matches!(more as i32, libc::MADV_DONTNEED | libc::MADV_FREE | MADV_DONTNEED_LOCKED);
-    if drops || changes(number as i64, args) {
-        dispatch::release_code(&range(start, bytes));
-    }
-    if number as i64 == libc::SYS_mremap && flags as i32 & libc::MREMAP_FIXED != 0 {
-        dispatch::release_code(&range(to, more));
+    let drops = [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED];
+    match number as i64 {
+        libc::SYS_madvise if drops.contains(&(more as i32)) => release(start, bytes, false),
+        libc::SYS_mremap => {
+            let is_fixed = flags as i32 & libc::MREMAP_FIXED != 0;
+            release(start, bytes, true) && (!is_fixed || release(to, more, false))
+        }
+        // The bytes are those of the segment.
+        libc::SYS_shmat if more as i32 & libc::SHM_REMAP != 0 => release(bytes, usize::MAX, false),
+        number if changes(number, args) => release(start, bytes, false),
+        _ => true,
     }
 }
 

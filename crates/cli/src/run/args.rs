@@ -17,9 +17,10 @@ const DEFAULT_PERCENT: u8 = 85;
 ///
 /// At the limit the memory that was not used for longest is compressed; it comes back when it is
 /// touched. The program needs no change, and has to be for x86-64. Programs that are linked to
-/// glibc load a library; all others (static ones, for musl, in Go or Java) are run by a host, in
-/// which each system call costs some microseconds. All programs that it executes are run so too,
-/// and all of these processes together keep the limit.
+/// glibc load a library; others (static ones, for musl, in Go or Java) are run by a host. Reads,
+/// writes and calls that only ask take about as long as natively; each other system call takes some
+/// microseconds more. All programs that it executes are run so too, and all of these processes
+/// together keep the limit.
 ///
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't

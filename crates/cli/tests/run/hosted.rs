@@ -240,8 +240,7 @@ fn sanitized_programs_get_a_host() {
     let programs = Programs::new();
     fs::write(programs.path().join("main.c"), LIMITED.replace("32 << 20", "60 << 20")).unwrap();
     let program = programs.compiled("address", &["-fsanitize=address"]);
-    // In the long form also with the search for leaks, for which a process that shares memory stops
-    // the program's threads. It waited for ever once: see past-bugs.md.
+    // The long form searches for leaks, too. That may wait for ever yet: see past-bugs.md.
     let leaks = format!("ASAN_OPTIONS=detect_leaks={}", scaled(0, 1));
     let (ended, evicted) = limited(&["--limit", "24M"], &["env", &leaks, &program]);
     assert_eq!(ended.out, "all of it\n", "{ended:?}");

@@ -36,15 +36,5 @@ uzram_dispatch_slow_end:
     .hidden uzram_dispatch_dispatched
     .globl uzram_dispatch_dispatched
 uzram_dispatch_dispatched:
-    .cfi_startproc
-    mov rax, rdi
-    mov rdi, rsi
-    mov rsi, rdx
-    mov rdx, rcx
-    mov r10, r8
-    mov r8, r9
-    mov r9, [rsp + 8]
-    syscall
-    ret
-    .cfi_endproc
+    call_by_arguments
     .popsection

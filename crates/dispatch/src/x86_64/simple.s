@@ -45,12 +45,12 @@ uzram_dispatch_state:
     .zero CLASSES + CLASSES_MAX
     .popsection
 
-    # Restores the flags and rax as the program had them.
-    .macro restore_call
+    # Restores the flags as the program had them, and rax from a slot.
+    .macro restore_with slot
     mov rax, [rsp + FLAGS_AT]
     add al, 127
     sahf
-    mov rax, [rsp + NUMBER]
+    mov rax, [rsp + \slot]
     .endm
 
     .macro label name
@@ -152,7 +152,7 @@ uzram_dispatch_\name:
     jbe 11b
 
     # No byte of the buffer can be evicted: the result is the kernel's, EFAULT too.
-70: restore_call
+70: restore_with NUMBER
     syscall
     label simple_answered
     jmp 83f
@@ -176,7 +176,7 @@ uzram_dispatch_\name:
     add r11, 4
     cmp r11, [rsp + LAST]
     jbe 13b
-    restore_call
+    restore_with NUMBER
     label simple_pinned_call
     syscall
     label simple_pinned_done
@@ -190,10 +190,7 @@ uzram_dispatch_\name:
     cmp rcx, [rsp + LAST]
     jbe uzram_dispatch_simple_unpin
     label simple_released
-    mov rax, [rsp + FLAGS_AT]
-    add al, 127
-    sahf
-    mov rax, [rsp + RESULT]
+    restore_with RESULT
     label simple_exits
 83: mov rcx, [rsp + RETURN]
     lea rsp, [rsp + TAKEN]
@@ -210,8 +207,7 @@ uzram_dispatch_\name:
     label simple_undone
     jmp 20b
 
-80: restore_call
-    label simple_call
+80: restore_with NUMBER
     syscall
     label simple_done
     lea rcx, [rax - MINUS_EFAULT]
@@ -221,7 +217,6 @@ uzram_dispatch_\name:
     label simple_retries
 82: mov rax, [rsp + NUMBER]
     jmp uzram_dispatch_slow
-    label simple_dispatches
-90: restore_call
+90: restore_with NUMBER
     jmp uzram_dispatch_slow
     label simple_end

@@ -30,7 +30,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-# Where it is installed. BUILT, if it is given, has the command, the library and libuzram, built already.
+# Where it is installed. BUILT, if it is given, is a folder with the command, the host and libuzram, built already.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 BINDIR = $(PREFIX)/bin
@@ -45,7 +45,7 @@ NUMBERS = $(subst ., ,$(VERSION))
 # As crates/capi/link.sh names it.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
-# Linked statically, it hosts programs on systems without glibc.
+# Linked statically, the host also runs programs on systems without glibc.
 STATIC_HOST = $(if $(filter x86_64,$(shell uname -m)),cargo rustc --release --locked -p uzram-cli --bin uzram-host -- \
   -C target-feature=+crt-static)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
@@ -107,13 +107,12 @@ models:
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install
 install:
-	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-preload -p uzram-capi)
+	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-capi)
 	$(if $(BUILT),,$(STATIC_HOST))
 	$(if $(BUILT),,$(LINK_LIBUZRAM))
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSCONFDIR)" \
 	  "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
 	$(INSTALL) -m 755 "$(FROM)/uzram" "$(DESTDIR)$(BINDIR)/uzram"
-	$(INSTALL) -m 644 "$(FROM)/libuzram_preload.so" "$(DESTDIR)$(LIBDIR)/uzram/libuzram_preload.so"
 	$(INSTALL) -m 755 "$(FROM)/uzram-host" "$(DESTDIR)$(LIBDIR)/uzram/uzram-host"
 	$(INSTALL) -m 644 "$(FROM)/libuzram/lib/libuzram.so.$(VERSION)" "$(FROM)/libuzram/lib/libuzram.a" "$(DESTDIR)$(LIBDIR)"
 	ln -sf libuzram.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/$(SONAME)"
@@ -242,7 +241,7 @@ figures:
 	python3 tools/figures
 
 experiments:
-	cargo build --release --locked -p uzram-cli -p uzram-preload
+	cargo build --release --locked -p uzram-cli
 	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:

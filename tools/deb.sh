@@ -13,11 +13,11 @@ interface=$(readlink "$root/usr/lib/libuzram.so") interface=${interface#libuzram
 
 # Lines of code that a backtrace would name are in what is built here, and in no package.
 strip=${STRIP:-strip}
-"$strip" --strip-unneeded "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root"/usr/lib/uzram/*.so
+"$strip" --strip-unneeded "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host"
 "$strip" --strip-debug --enable-deterministic-archives "$root/usr/lib/libuzram.a"
 
-# The oldest C library that has all the symbols that the programs ask for.
-libc=$(cat "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root"/usr/lib/uzram/*.so |
+# The oldest C library that has all the symbols that the programs ask for. A static host asks for none.
+libc=$(cat "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host" |
   grep -aoE 'GLIBC_2\.[0-9]+' | sort -u -V | tail -n 1)
 
 # Licences: one text, which names Debian's copy of the one and has the other in whole.

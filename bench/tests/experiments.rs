@@ -182,7 +182,7 @@ fn zmem() {
     assert!(signal("threads at once, over one thread's rate times processors") > 0.0);
 }
 
-/// Builds our command and its library beside this one, as this one was built.
+/// Builds our command and its host beside this program, as this one was built.
 #[cfg(target_arch = "x86_64")]
 fn build_the_command() {
     let dir = Path::new(env!("CARGO_BIN_EXE_bench")).parent().unwrap();
@@ -190,7 +190,7 @@ fn build_the_command() {
     let profile = if profile == "debug" { "test" } else { profile };
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--locked", "--profile", profile]);
-    cargo.args(["-p", "uzram-cli", "-p", "uzram-preload"]);
+    cargo.args(["-p", "uzram-cli"]);
     cargo.arg("--target-dir").arg(dir.parent().unwrap());
     assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
 }

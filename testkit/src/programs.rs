@@ -1,8 +1,7 @@
-//! Programs that run with a library preloaded, and without.
+//! Programs that tests run with the code under test in their process, and without.
 
 use crate::rights::NOBODY;
 use crate::{INCLUDED, scaled};
-use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -24,7 +23,7 @@ pub struct Shown {
     pub output: String,
 }
 
-/// A folder that any user can look into, with the library and what was compiled.
+/// A folder that any user can look into, with programs that were compiled.
 #[derive(Debug)]
 pub struct Place {
     dir: TempDir,
@@ -37,15 +36,21 @@ pub fn built() -> PathBuf {
     tests.parent().unwrap().parent().unwrap().to_path_buf()
 }
 
-impl Place {
-    /// Returns a place with a copy of a library.
-    pub fn new(library: &Path) -> Self {
+impl Default for Place {
+    fn default() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
-        let place = Place { dir, user: None };
-        fs::copy(library, place.library())
-            .unwrap_or_else(|error| panic!("{}: {error}: cargo test builds it", library.display()));
-        place
+        Place { dir, user: None }
+    }
+}
+
+impl Place {
+    /// Copies a file that cargo has built, so that any user can read it. Returns the copy's path.
+    pub fn copy(&self, built: &Path) -> PathBuf {
+        let copy = self.path().join(built.file_name().unwrap());
+        fs::copy(built, &copy)
+            .unwrap_or_else(|error| panic!("{}: {error}: cargo test builds it", built.display()));
+        copy
     }
 
     #[must_use]
@@ -56,10 +61,6 @@ impl Place {
 
     pub fn path(&self) -> &Path {
         self.dir.path()
-    }
-
-    fn library(&self) -> PathBuf {
-        self.path().join("preloaded.so")
     }
 
     /// Compiles a program, `NAME.c` of a folder.
@@ -81,20 +82,23 @@ impl Place {
         path
     }
 
-    /// Runs a program: with the library and a variable in its environment, if one is given.
-    pub fn run(&self, command: &[&str], preloaded: Option<(&str, &OsStr)>) -> Shown {
+    /// Runs a program as it is.
+    pub fn run(&self, command: &[&str]) -> Shown {
+        let mut it = Command::new(command[0]);
+        it.args(&command[1..]);
+        self.show(&mut it)
+    }
+
+    /// Runs a command here. Returns what it has shown.
+    pub fn show(&self, command: &mut Command) -> Shown {
         let seen = self.path().join("seen");
         let file = File::create(&seen).unwrap();
-        let mut it = Command::new(command[0]);
-        it.args(&command[1..]).current_dir(self.path()).env_remove("LD_PRELOAD");
-        it.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
-        if let Some((name, value)) = preloaded {
-            it.env("LD_PRELOAD", self.library()).env(name, value);
-        }
+        command.current_dir(self.path()).stdin(Stdio::null());
+        command.stdout(file.try_clone().unwrap()).stderr(file);
         if let Some(user) = self.user {
-            it.uid(user).gid(user);
+            command.uid(user).gid(user);
         }
-        let mut child = it.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let (begin, limit) = (Instant::now(), limit());
         let status = loop {
             match child.try_wait().unwrap() {

@@ -1,7 +1,7 @@
-//! `uzram run`: a program that has the library `preload` loaded into it, or a host.
+//! `uzram run`: a program that a host runs, with its memory compressed.
 //!
 //! ```text
-//!   search: PATH, interpreters -> executable, raised: library or host? -> environment, arguments
+//!   search: PATH, interpreters -> executable, raised: can a host run it? -> host SETTINGS FILE ...
 //!     no --stats: the program takes the place of this one
 //!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
 //! ```
@@ -9,7 +9,7 @@
 mod args;
 mod child;
 pub(crate) mod figures;
-mod library;
+mod host;
 pub(crate) mod live;
 mod raised;
 mod refusal;
@@ -34,9 +34,6 @@ use std::process::ExitCode;
 use tree::Tree;
 use zcomp::Params;
 
-/// The variable that the library reads: `NAME=VALUE` with commas between.
-const SETTINGS: &str = "UZRAM_RUN";
-
 /// Runs `uzram run`; the code to end with comes back, if this process goes on at all.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
     start(args).unwrap_or_else(Refusal::report)
@@ -51,24 +48,16 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         .into());
     }
     let limit = args.limit.unwrap_or_default().bytes(cgroup_limit())?;
-    let library = library::find(&library::PRELOADED)?;
+    let host = host::find()?;
     let (name, rest) = args.command.split_first().ok_or_else(|| failed("no program is named"))?;
     let program = search::find(name)?;
     let stats = StatsFile::of(args)?;
     let tree = Tree::new()?;
-    // Programs that are executed later may need the host, even if this one does not.
-    let host = match library::find(&library::HOST) {
-        Err(error) if program.has_host => return Err(error.into()),
-        found => found.ok(),
-    };
-    let path = stats.as_ref().map(StatsFile::path);
-    let mut settings = settings(args, limit, &tree, path)?;
-    if let Some(host) = &host {
-        settings.push(",host=");
-        settings.push(host);
-    }
-    let mut command = program.command(name, host.as_deref().map(|host| (host, &*settings)));
-    command.args(rest).env(library::VARIABLE, library::preloads(&library)).env(SETTINGS, settings);
+    let mut settings = settings(args, limit, &tree, stats.as_ref().map(StatsFile::path))?;
+    settings.push(",host=");
+    settings.push(&host);
+    let mut command = program.command(name, &host, &settings);
+    command.args(rest);
     keep_pipe_signal(&mut command);
     let Some(stats) = stats.filter(|_| args.stats) else {
         return Err(Refusal::of_start(Path::new(name), &command.exec()));
@@ -79,7 +68,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
     Ok(code)
 }
 
-/// Returns what the library is told.
+/// Returns the settings of the runtime: `NAME=VALUE` with commas between.
 fn settings(
     args: &RunArgs,
     limit: u64,

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::host::{Looped, Unmounted, has, run};
 use support::{Ended, Server, UZRAM, end, serve, text};
-use testkit::beside;
 
 const OLD: &[u8] = b"the only copy of this text";
 
@@ -53,7 +52,6 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        beside::library(Path::new(UZRAM));
         let place = Place { dir: tempfile::tempdir().unwrap(), server: Server::new(&[]) };
         fs::create_dir_all(place.path("man/man1")).unwrap();
         fs::create_dir(place.path("read")).unwrap();
@@ -74,7 +72,7 @@ impl Place {
 
     fn uzram(&self) -> Command {
         let mut command = Command::new(UZRAM);
-        command.current_dir(self.dir.path()).env_remove("LD_PRELOAD");
+        command.current_dir(self.dir.path());
         command
     }
 

@@ -1,7 +1,7 @@
 //! A library to be preloaded: it counts the calls that come, and lets them go on.
 //!
 //! A process writes to the file that `DISPATCH_COUNTS` names, at its end, or when it executes
-//! another program: calls that came by signal, calls by wrappers, those that were given up, threads
+//! another program: calls that came by signal, those that were given up, threads
 //! that began, forks, threads that ended, and pins that are left.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls.
@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use dispatch::simple::{Class, PIN, RESIDENT, Simple};
-use dispatch::{Call, Direct, Hook, Outcome, Step, arm, release_all_code, release_code};
+use dispatch::{Call, Hook, Outcome, Step, arm, release_all_code, release_code};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::io::{Cursor, Write};
@@ -21,7 +21,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
-static DIRECT: AtomicU64 = AtomicU64::new(0);
 static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -129,11 +128,10 @@ fn write_counts(end: &str) {
     let Some(path) = FILE.get() else { return };
     let mut line = [0u8; 200];
     let mut at = Cursor::new(&mut line[..]);
-    let counts =
-        [&CALLS, &DIRECT, &GIVEN_UP, &BEGUN, &FORKS, &ENDED].map(|count| count.load(Relaxed));
-    let [calls, direct, given_up, begun, forks, ended] = counts;
+    let counts = [&CALLS, &GIVEN_UP, &BEGUN, &FORKS, &ENDED].map(|count| count.load(Relaxed));
+    let [calls, given_up, begun, forks, ended] = counts;
     let pins: u32 = WORDS.iter().map(|word| word.load(Relaxed) / PIN).sum();
-    let _ = writeln!(at, "{calls} {direct} {given_up} {begun} {forks} {ended} {pins} {end}");
+    let _ = writeln!(at, "{calls} {given_up} {begun} {forks} {ended} {pins} {end}");
     let bytes = at.position() as usize;
     // SAFETY: the path ends with a zero, and the line is here.
     unsafe {
@@ -184,11 +182,6 @@ impl Hook for Counting {
         }
     }
 
-    fn direct(&self, _: usize, _: &[usize; 6]) -> Direct {
-        DIRECT.fetch_add(1, Relaxed);
-        if MEDDLES.load(Relaxed) { Direct::Dispatch } else { Direct::Issue }
-    }
-
     fn fault(&self, _: i32, info: *const libc::siginfo_t, _: *mut libc::ucontext_t) -> bool {
         // SAFETY: the kernel's, of a fault, which has an address.
         let address = unsafe { (*info).si_addr() }.addr();
@@ -222,8 +215,33 @@ impl Hook for Counting {
     }
 }
 
-dispatch::export_storage!();
-dispatch::export_wrappers!();
+// A table of each thread has the storage of libraries, and `__tls_get_addr` of the C library looks
+// there. Storage that this crate lays out has no entry, but lies at one distance from the thread's
+// pointer in all threads. So the library has a `__tls_get_addr` of its own.
+std::arch::global_asm!(
+    ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
+    ".balign 8",
+    ".hidden uzram_dispatch_anchor",
+    ".type uzram_dispatch_anchor, @tls_object",
+    "uzram_dispatch_anchor:",
+    ".zero 8",
+    ".size uzram_dispatch_anchor, 8",
+    ".popsection",
+    ".pushsection .text.uzram_dispatch, \"ax\", @progbits",
+    ".balign 16",
+    ".hidden __tls_get_addr",
+    ".globl __tls_get_addr",
+    ".type __tls_get_addr, @function",
+    // The argument is a module, which can only be this library, and an offset.
+    "__tls_get_addr:",
+    "mov rax, fs:[0]",
+    "add rax, [rip + uzram_dispatch_anchor@GOTTPOFF]",
+    "lea rcx, [uzram_dispatch_anchor@DTPOFF]",
+    "sub rax, rcx",
+    "add rax, [rdi + 8]",
+    "ret",
+    ".popsection",
+);
 
 #[used]
 // SAFETY: the section holds pointers to functions of no arguments that are needed, which the C

@@ -62,7 +62,8 @@ fn told(signal: i32, action: &Action) -> Action {
         return *action;
     }
     let passed = if is_owned(signal) { libc::SA_RESTART as usize } else { action.flags & PASSED };
-    let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize;
+    // Without SA_NODEFER: the kernel could fill the stack with frames of one signal (di-16).
+    let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK) as usize;
     let handler = ENTRY.load(Ordering::Acquire);
     Action { handler, flags: passed | own, restorer: restorer(), mask: BLOCK }
 }

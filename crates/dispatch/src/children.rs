@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use crate::call::Call;
-use crate::deliver;
+use crate::deliver::{self, set_mask};
 use crate::hook::hook;
 use crate::mask::BLOCK;
 use crate::signal_calls::EINVAL;
@@ -234,14 +234,4 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
         }
         raw_syscall(number, [code, 0, 0, 0, 0, 0])
     }
-}
-
-/// Sets this thread's mask.
-///
-/// # Safety
-/// While it has signals of ours the thread touches nothing that a hook would bring back.
-unsafe fn set_mask(mask: &u64) {
-    let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, size_of::<u64>(), 0, 0];
-    // SAFETY: the system reads the mask alone.
-    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
 }

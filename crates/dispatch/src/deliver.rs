@@ -10,7 +10,7 @@
 
 use crate::call::Call;
 use crate::hook::{Outcome, Step, hook};
-use crate::mask::{bit, is_owned};
+use crate::mask::{BLOCK, BYTES, bit, is_owned};
 use crate::signal_calls::MIN_STACK_BYTES;
 use crate::thread::Thread;
 use crate::user;
@@ -21,6 +21,23 @@ use crate::x86_64::instructions::{Stage, raw_syscall};
 use std::mem::{offset_of, take};
 
 const SYS_SECCOMP: i32 = 1;
+
+/// Sets this thread's mask.
+///
+/// # Safety
+/// If the mask blocks owned signals, the thread touches no memory of the program.
+pub(crate) unsafe fn set_mask(mask: &u64) {
+    let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, BYTES, 0, 0];
+    // SAFETY: the kernel reads the mask alone.
+    unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
+}
+
+/// Unblocks the signal that the kernel has blocked for its handler, before code that may touch
+/// memory of the program, or issue a call that a filter traps (di-16).
+pub(crate) fn unblock_owned() {
+    // SAFETY: the mask blocks no owned signals.
+    unsafe { set_mask(&BLOCK) };
+}
 
 /// Has the process end by a signal of ours, as if it had no handler.
 pub(crate) fn die(thread: &Thread, info: &Info) {

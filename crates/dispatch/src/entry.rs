@@ -8,23 +8,27 @@
 use crate::brief::is_brief;
 use crate::call::Call;
 use crate::children;
-use crate::deliver::{self, call_of, die, interrupt, park, resume, send};
+use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_owned};
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
 use crate::sites;
+use crate::stopped;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::instructions::{after_copy, stage};
 use crate::x86_64::keys;
 use crate::x86_64::simple;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What the kernel says of a call that it has dispatched, and of one that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
+/// Whether the program has filtered its calls, or has tried to: a call of ours may be trapped.
+static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
@@ -45,6 +49,9 @@ extern "C" fn uzram_dispatch_on_signal(
         if signal == libc::SIGSYS && (*info).code == SYS_USER_DISPATCH {
             settle::leave_stub(&mut *context);
             if (*info).is_of_this_arch() {
+                if IS_FILTERED.load(Relaxed) {
+                    unblock_owned();
+                }
                 dispatched(thread, context);
             } else {
                 (*context).set_result(ENOSYS);
@@ -64,6 +71,7 @@ fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
         return false;
     }
     while let Some(info) = thread.take_pending() {
+        unblock_owned();
         send(thread, context, &info, None);
     }
     context.stack = thread.stack();
@@ -100,6 +108,11 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     unsafe { (*call.frame()).set_result(result) };
 }
 
+/// Returns whether a call may make the kernel filter the program's calls.
+fn sets_filter(call: &Call) -> bool {
+    call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
+}
+
 /// Makes a call. Returns `None` if the program goes on elsewhere.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
@@ -119,6 +132,12 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
         }
         libc::SYS_exit | libc::SYS_exit_group => children::end(thread, call),
         libc::SYS_prctl if args[0] == PR_SET_SYSCALL_USER_DISPATCH => EINVAL,
+        libc::SYS_seccomp | libc::SYS_prctl if sets_filter(call) => {
+            IS_FILTERED.store(true, Relaxed);
+            unblock_owned();
+            // SAFETY: the program asks for this call, which waits for nothing.
+            unsafe { call.issue_with(None) }
+        }
         libc::SYS_arch_prctl if pointer::is_about(args[0]) => pointer::answer(thread, args),
         // SAFETY: what is asked for is the program's; the new one has the mask that this believed
         // to have.
@@ -144,6 +163,10 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             // SAFETY: what is asked for is the program's; nothing on this stack has to be undone.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
+            let is_trace = call.number() as i64 == libc::SYS_ptrace;
+            if is_trace && result == 0 && thread.kind.get() == Kind::Sharing {
+                stopped::settle(args);
+            }
             result
         }
     })
@@ -157,6 +180,9 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         return;
     }
     let is_here = thread.is_here(context.stack_pointer());
+    if !is_here {
+        unblock_owned();
+    }
     // Code of ours that calls the C library goes on where it was.
     let is_settled = !is_here
         && (settle::settle(context, info) == Settled::Before || sites::leave(context, info));
@@ -193,8 +219,11 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         // SAFETY: the register is the call's in all stages.
         let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });
         match open {
-            // SAFETY: it was interrupted there.
-            Some(stage) => base = unsafe { interrupt(context, stage, info) },
+            Some(stage) => {
+                unblock_owned();
+                // SAFETY: it was interrupted there.
+                base = unsafe { interrupt(context, stage, info) };
+            }
             // The hook's own call, which a filter refused: there is no answer.
             None if is_trap => return die(thread, info),
             None if is_owned(info.signal) => return thread.defer(info),

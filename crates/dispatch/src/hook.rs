@@ -1,4 +1,4 @@
-//! Who sees every system call first.
+//! The interface of the code that sees every system call first.
 
 use crate::Call;
 use std::ops::Range;
@@ -26,27 +26,13 @@ pub enum Outcome {
     GivenUp,
 }
 
-/// What a wrapper of the C library's function does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direct {
-    /// It issues the call: nothing is to be done for it, before or after.
-    Issue,
-    /// The same, and if it fails with EFAULT it goes the long way after: it has done nothing then.
-    Try,
-    /// As [`Try`](Self::Try), and it says by [`Hook::let_go`] that it has returned.
-    Held,
-    /// It goes the long way, by [`Hook::call`].
-    Dispatch,
-}
-
-/// Who sees every system call first.
+/// Sees every system call first.
 ///
-/// All but [`direct`](Self::direct) run on a stack of this crate's (200 KiB), with all signals
-/// blocked but SIGSEGV, SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`,
-/// with any lock held, on a thread that the C library knows nothing of, or that was cancelled. So
-/// they use no heap, no lock of the C library's and none of its points of cancellation, and no
-/// thread-local storage. Calls that they make themselves, by the C library's functions too, are not
-/// dispatched; they keep `errno` as it was.
+/// The functions run on a stack of this crate (200 KiB), with all signals blocked but SIGSEGV,
+/// SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`, with any lock held, on
+/// a thread that was cancelled, or that the C library did not make. So the functions use no heap,
+/// no lock of the program, none of its cancellation points, and none of its thread-local storage.
+/// System calls that they make are not dispatched; the functions keep `errno` as it was.
 ///
 /// A signal that interrupts a call which waits never returns to where it was issued. So there is
 /// nothing to be held over it on a stack: what has to be undone is written to [`Call::note`], and
@@ -69,17 +55,6 @@ pub trait Hook: Sync {
             Outcome::GivenUp => Step::Answer(0),
         }
     }
-
-    /// Says what a wrapper does. It runs on the program's stack, waits for nothing, may be
-    /// interrupted by signals, and never come back.
-    fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
-        let _ = (number, args);
-        Direct::Issue
-    }
-
-    /// Comes after a call that [`direct`](Self::direct) has held something for, on the same thread,
-    /// where that is cancelled too, unless a signal handler left the call for good.
-    fn let_go(&self) {}
 
     /// Sees SIGSEGV and SIGBUS of a touch before the program does, those within the hook's own code
     /// too; returns whether the touch may go on. `context` is what was interrupted.

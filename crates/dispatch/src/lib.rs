@@ -25,26 +25,23 @@ mod here {
     pub(crate) mod block;
     pub(crate) mod brief;
     pub(crate) mod call;
-    pub(crate) mod cancel;
     pub(crate) mod children;
     pub(crate) mod code;
     pub(crate) mod deliver;
     pub(crate) mod entry;
-    pub(crate) mod inner;
     pub(crate) mod mask;
     pub(crate) mod pointer;
     pub(crate) mod settle;
     pub(crate) mod signal_calls;
     pub(crate) mod sites;
+    pub(crate) mod stopped;
     pub(crate) mod storage;
     pub(crate) mod thread;
     pub(crate) mod user;
-    pub mod wrappers;
     pub(crate) mod x86_64;
 
     pub use arm::arm;
     pub use call::{Call, NOTE_WORDS};
-    pub use inner::begin_wrappers;
     pub use pointer::use_calls_for_pointers;
     pub use sites::{release as release_code, release_all as release_all_code};
     pub use storage::Storage;
@@ -58,4 +55,4 @@ pub use elsewhere::{Call, arm};
 pub use error::Error;
 #[cfg(target_arch = "x86_64")]
 pub use here::*;
-pub use hook::{Direct, Hook, Outcome, Step};
+pub use hook::{Hook, Outcome, Step};

@@ -16,42 +16,6 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// Defines how a preloaded library finds its thread-local storage: at one distance from each
-/// thread's pointer.
-///
-/// The C library's `__tls_get_addr`, which compilers call for the storage of a library, uses a
-/// table of each thread, and storage of ours has none. So the library that has this crate in it
-/// needs a `__tls_get_addr` of its own.
-#[macro_export]
-macro_rules! export_storage {
-    () => {
-        std::arch::global_asm!(
-            ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
-            ".balign 8",
-            ".hidden uzram_dispatch_anchor",
-            ".type uzram_dispatch_anchor, @tls_object",
-            "uzram_dispatch_anchor:",
-            ".zero 8",
-            ".size uzram_dispatch_anchor, 8",
-            ".popsection",
-            ".pushsection .text.uzram_dispatch, \"ax\", @progbits",
-            ".balign 16",
-            ".hidden __tls_get_addr",
-            ".globl __tls_get_addr",
-            ".type __tls_get_addr, @function",
-            // The argument is a module, which can only be this library, and an offset.
-            "__tls_get_addr:",
-            "mov rax, fs:[0]",
-            "add rax, [rip + uzram_dispatch_anchor@GOTTPOFF]",
-            "lea rcx, [uzram_dispatch_anchor@DTPOFF]",
-            "sub rax, rcx",
-            "add rax, [rdi + 8]",
-            "ret",
-            ".popsection",
-        );
-    };
-}
-
 /// Above a thread's pointer the C library has its descriptor, which is smaller.
 const DESCRIPTOR_BYTES: usize = 4096;
 /// More than storage takes that lies around a variable.

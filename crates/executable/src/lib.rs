@@ -1,8 +1,8 @@
-//! executable: reads how Linux executes a file, and how the runtime of uzram gets into the program.
+//! executable: reads how Linux executes a file, and whether a host of uzram can run the program.
 //!
 //! ```text
 //!   file -> #! -> Script: its interpreter, an argument
-//!        -> ELF -> Loading: Preload (linked to glibc), Host (anything else for x86-64), Foreign
+//!        -> ELF -> Loading: Program (for x86-64), NoLoader, Host, Foreign
 //!        -> Text: for the shell, if anything
 //! ```
 

@@ -7,13 +7,11 @@
 use crate::exec::Hosting;
 use crate::own_thread::{OWN_THREAD, OwnThread};
 use crate::program::Program;
-use crate::report::say;
-use crate::settings::{Settings, VARIABLE};
+use crate::settings::Settings;
 use crate::space::{Break, system};
 use crate::tree::TreeFile;
-use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 use zmem::{Arena, SAFEPOINT};
@@ -31,85 +29,17 @@ const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// Begins in a program that has this library preloaded, by the settings of its environment. The C
-/// library calls it before `main`. If the program has several threads already, a host takes its
-/// place; any other failure ends the process.
-pub extern "C" fn begin_preloaded(_: c_int, arguments: *const *const c_char) {
-    // SAFETY: the environment is not changed before `main`.
-    let text = unsafe { libc::getenv(VARIABLE.as_ptr()) };
-    if text.is_null() {
-        return;
-    }
-    // SAFETY: the C library's string, which is not changed before `main`.
-    let text = OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes());
-    let begun = Settings::parse(text)
-        .map_err(|error| format!("{}: {error}", VARIABLE.to_string_lossy()))
-        .and_then(|settings| match is_host(&settings) {
-            true => Ok(false),
-            false => begin(settings, text, arguments).map(|()| true),
-        });
-    match begun {
-        Ok(false) => {}
-        // SAFETY: the wrappers are the library's that calls this, and this thread runs alone.
-        Ok(true) => unsafe { dispatch::begin_wrappers() },
-        Err(error) => {
-            say(&error);
-            // SAFETY: it ends the process.
-            unsafe { libc::_exit(1) };
-        }
-    }
-}
-
-/// Begins, or has a host take the place of a program whose libraries have made threads.
-fn begin(settings: Settings, text: &OsStr, arguments: *const *const c_char) -> Result<(), String> {
-    let host = settings.host.clone();
-    start(settings, text, None).map_err(|error| {
-        if let (Some(dispatch::Error::Threads), Some(host)) = (error.downcast_ref(), host) {
-            enter_host(&host, text, arguments);
-        }
-        error.to_string()
-    })
-}
-
-/// Executes a host in place of this program, with its arguments. Returns if that can't be.
-fn enter_host(host: &CStr, text: &OsStr, arguments: *const *const c_char) {
-    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
-    let texts = [text.as_bytes(), program.as_os_str().as_bytes()].map(CString::new);
-    let [Ok(settings), Ok(program)] = texts else { return };
-    // SAFETY: the kernel's string, and the C library's list, which ends with null.
-    unsafe {
-        let executed = libc::getauxval(libc::AT_EXECFN) as *const c_char;
-        let mut list = vec![host.as_ptr(), settings.as_ptr(), program.as_ptr(), executed];
-        let mut at = arguments;
-        while !(*at).is_null() {
-            list.push(*at);
-            at = at.add(1);
-        }
-        list.push(std::ptr::null());
-        libc::execv(host.as_ptr(), list.as_ptr());
-    }
-}
-
-/// Returns whether this process is a host, in which the runtime begins by itself.
-fn is_host(settings: &Settings) -> bool {
-    // SAFETY: the kernel's string, of the path that was executed.
-    let executed = unsafe { libc::getauxval(libc::AT_EXECFN) as *const c_char };
-    // SAFETY: as above.
-    let executed = (!executed.is_null()).then(|| unsafe { CStr::from_ptr(executed) });
-    executed.is_some_and(|path| settings.host.as_deref() == Some(path))
-}
-
-/// Begins in a process that hosts `program`, by these settings. From now on calls of this thread
-/// are the program's.
+/// Begins in a process that hosts the program of the file `path`, by these settings. From now on
+/// system calls of this thread are the program's.
 ///
 /// # Errors
 /// The reason why it can't begin.
 ///
 /// # Safety
 /// This thread runs alone, and goes on in the program.
-pub unsafe fn begin_hosted(settings: &OsStr, program: &Path) -> Result<(), String> {
+pub unsafe fn begin(settings: &OsStr, path: &Path) -> Result<(), String> {
     let parsed = Settings::parse(settings)?;
-    start(parsed, settings, Some(program)).map_err(|error| error.to_string())
+    start(parsed, settings, path).map_err(|error| error.to_string())
 }
 
 /// Makes the arena, right above the program's break if there is room, so that it can serve that.
@@ -145,45 +75,14 @@ fn reserve(range: &Range<usize>) -> bool {
     range.is_empty() || system(libc::SYS_mmap, args) == Ok(range.start)
 }
 
-/// Takes this library out of the environment: programs that this one executes do not load it. It is
-/// the last of what is preloaded.
-fn leave_environment() {
-    let preloads = c"LD_PRELOAD".as_ptr();
-    // SAFETY: the names are strings, and so are values; the environment is this thread's alone
-    // before `main`, and `setenv` copies.
-    unsafe {
-        libc::unsetenv(VARIABLE.as_ptr());
-        let value = libc::getenv(preloads);
-        if value.is_null() {
-            return;
-        }
-        let value = CStr::from_ptr(value).to_bytes();
-        let end = value.iter().rposition(|byte| b": ".contains(byte));
-        match end.and_then(|end| CString::new(&value[..end]).ok()) {
-            Some(others) => libc::setenv(preloads, others.as_ptr(), 1),
-            None => libc::unsetenv(preloads),
-        };
-    }
-}
-
-/// Returns how programs are executed, if some get a host.
-fn hosting(settings: &Settings, text: &OsStr, program: Option<&Path>) -> Option<Hosting> {
-    let own = program.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
-    let host = settings.host.clone()?;
-    Some(Hosting::new(host, CString::new(text.as_bytes()).ok()?, own, !settings.is_first_only))
-}
-
-/// Makes the arena, and arms this thread; `program` is the path of a program that has a host.
+/// Makes the arena, and arms this thread.
 fn start(
     mut settings: Settings,
     text: &OsStr,
-    program: Option<&Path>,
+    path: &Path,
 ) -> Result<(), Box<dyn std::error::Error>> {
     page::fork::take_over();
-    if settings.is_first_only && program.is_none() {
-        leave_environment();
-    }
-    let hosting = hosting(&settings, text, program);
+    let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
     let (arena, brk) = arena(&settings)?;
@@ -208,6 +107,6 @@ fn start(
 /// Measures the cost of a dispatched call.
 fn measure_calls(program: &Program) {
     // SAFETY: the call returns a number.
-    let dispatched = || unsafe { _ = dispatch::wrappers::call(libc::SYS_getpgrp, [0; 6]) };
+    let dispatched = || unsafe { _ = libc::getpgrp() };
     program.cost.measure(dispatched, || _ = system(libc::SYS_getpgrp, [0; 6]));
 }

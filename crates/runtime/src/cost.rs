@@ -1,7 +1,7 @@
 //! How many system calls were dispatched, and what that cost.
 //!
 //! ```text
-//!   a call: | to the library | room for others | before | the call itself | after | and back |
+//!   a call: | to the runtime | room for others | before | the call itself | after | and back |
 //!           |   `signal`     |                 | timed  |                 | timed |  `signal`
 //!   signal: of any call, measured once, at the start; timed: of one call in 64
 //! ```
@@ -33,9 +33,9 @@ pub(crate) struct Costs {
     pub(crate) calls: u64,
     /// Calls that were measured.
     pub(crate) timed: u64,
-    /// Nanoseconds that the library took for these.
+    /// Nanoseconds that the runtime took for these.
     pub(crate) nanoseconds: u64,
-    /// Nanoseconds to the library and back.
+    /// Nanoseconds to the runtime and back.
     pub(crate) signal: u64,
 }
 
@@ -76,7 +76,7 @@ impl Cost {
     }
 
     /// Measures what each call costs: `dispatched` makes one that waits for nothing, and `direct`
-    /// makes it without the library. Then it counts from zero on.
+    /// makes it directly. Then it counts from zero on.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();
@@ -125,7 +125,7 @@ mod tests {
         cost.before(cost.count(), || ());
         assert_eq!((cost.costs().timed, cost.costs().signal), (1, 0));
         cost.measure(|| cost.before(cost.count(), || sleep(Duration::from_millis(1))), || ());
-        // What is within the library is not to the library and back.
+        // What is within the runtime is not to the runtime and back.
         let costs = cost.costs();
         assert!((1..500_000).contains(&costs.signal), "{costs:?}");
         assert_eq!((costs.calls, costs.timed, costs.nanoseconds), (0, 0, 0));

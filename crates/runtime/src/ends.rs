@@ -1,4 +1,4 @@
-//! The system calls before which the library's own thread is ended (pl-13), and those that end a
+//! The system calls before which the runtime's own thread is ended (pl-13), and those that end a
 //! thread, a process or its program.
 
 use crate::program::Program;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Of `close_range`.
 const CLOSE_RANGE_UNSHARE: usize = 2;
 
-/// When the library's own thread is ended for a call.
+/// When the runtime's own thread is ended for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     No,
@@ -21,7 +21,7 @@ enum Ends {
     ForGood,
 }
 
-/// Returns whether the library's own thread is ended before a call.
+/// Returns whether the runtime's own thread is ended before a call.
 fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
         libc::SYS_seccomp => Ends::ForGood,
@@ -31,6 +31,10 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
             libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
             _ => Ends::No,
         },
+        // A tracer that shares memory may stop all threads.
+        libc::SYS_ptrace if matches!(args[0] as u32, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => {
+            Ends::Once
+        }
         libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
         // What it has locked in memory that another process shares would stay so.
         libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
@@ -44,7 +48,7 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 }
 
 impl Program {
-    /// Ends the library's own thread, if a call asks for that: after all that may evict.
+    /// Ends the runtime's own thread, if a call asks for that: after all that may evict.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
         match ends_for(number, args) {
             Ends::No => {}

@@ -1,11 +1,11 @@
-//! Programs that the program executes. The loader of glibc loads the library into those that are
-//! linked to it, if the environment says so; a host runs the others (pl-17).
+//! Programs that the program executes: a host runs them (pl-17).
 //!
 //! ```text
 //!   execve(PATH, ARGV, ENV) -> execve(HOST, [HOST, SETTINGS, FILE, PATH, ARGV ...], ENV)
 //! ```
 
 use crate::executed::{ExecutedFile, is_executable};
+use crate::settings::Settings;
 use dispatch::{Call, read_memory, write_memory};
 use executable::{DEPTH, Kind, Loading};
 use std::ffi::{CString, OsStr};
@@ -17,13 +17,8 @@ const SELF: &[u8] = b"/proc/self/exe";
 const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
-/// The variables without which a program that could load the library does not, and what they have.
-const PREPARED: [(&[u8], &[u8]); 2] =
-    [(b"UZRAM_RUN=", b"limit="), (b"LD_PRELOAD=", b"libuzram_preload.so")];
 /// Files that the host could not open by their paths: descriptors, which `execve` may close.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
-/// Strings of the environment that are looked at.
-const STRINGS_MAX: usize = 1 << 16;
 
 /// How programs are executed.
 #[derive(Debug)]
@@ -32,29 +27,30 @@ pub(crate) struct Hosting {
     host: CString,
     /// The settings that the host gets.
     settings: CString,
-    /// The path of this process's program, if a host has mapped it.
-    program: Option<CString>,
-    /// Whether the limit is that of programs that are executed, too.
+    /// The path of this process's program.
+    program: CString,
+    /// Whether programs that are executed have the limit, too.
     goes_on: bool,
 }
 
 impl Hosting {
-    pub(crate) fn new(
-        host: CString,
-        settings: CString,
-        program: Option<CString>,
-        goes_on: bool,
-    ) -> Self {
-        Hosting { host, settings, program, goes_on }
+    /// Returns how programs are executed by these settings, which have the text `text`, in a
+    /// process that hosts the program of the file `path`. Returns `None` if no host is named.
+    pub(crate) fn new(settings: &Settings, text: &OsStr, path: &Path) -> Option<Self> {
+        Some(Hosting {
+            host: settings.host.clone()?,
+            settings: CString::new(text.as_bytes()).ok()?,
+            program: CString::new(path.as_os_str().as_bytes()).ok()?,
+            goes_on: !settings.is_first_only,
+        })
     }
 
     /// Returns the program's path if the string at `address` is the kernel's name for it, which
     /// means the host.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let mut path = [0; SELF.len() + 1];
-        let program = self.program.as_ref()?;
         let is_self = read_memory(address, &mut path) && path.strip_suffix(b"\0") == Some(SELF);
-        is_self.then_some(program)
+        is_self.then_some(&self.program)
     }
 
     /// Puts the program's path in place of the kernel's name for it in a call that looks at the
@@ -86,7 +82,7 @@ impl Hosting {
         None
     }
 
-    /// Makes a host run the program that `call` executes, if that would not load the library.
+    /// Makes a host run the program that `call` executes, if a host can.
     pub(crate) fn redirect(&self, call: &mut Call) {
         let args = call.args();
         let (path_at, list, environment) = match call.number() as i64 {
@@ -104,7 +100,7 @@ impl Hosting {
         let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| path.starts_with(dir));
         let is_candidate = self.goes_on && !is_of_folder && !is_descriptor;
         let path = Path::new(OsStr::from_bytes(&path));
-        let is_hosted = is_candidate && is_hosted(path, || is_prepared(environment));
+        let is_hosted = is_candidate && is_hosted(path);
         if !is_hosted {
             if let Some(own) = own {
                 call.set_args([own.as_ptr().addr(), list, environment, 0, 0, 0]);
@@ -178,25 +174,8 @@ fn text(address: usize) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns whether an environment makes the loader load the library.
-fn is_prepared(environment: usize) -> bool {
-    let mut has = [false; PREPARED.len()];
-    for nth in 0..STRINGS_MAX {
-        let Some(at) = word(environment + nth * WORD).filter(|at| *at != 0) else { break };
-        for (has, (name, part)) in has.iter_mut().zip(PREPARED) {
-            let mut start = [0; 16];
-            let start = &mut start[..name.len()];
-            if read_memory(at, start) && start == name {
-                let value = text(at + name.len()).unwrap_or_default();
-                *has = value.windows(part.len()).any(|found| found == part);
-            }
-        }
-    }
-    has == [true; PREPARED.len()]
-}
-
 /// Returns whether a host runs the program of a file.
-fn is_hosted(path: &Path, is_prepared: impl Fn() -> bool) -> bool {
+fn is_hosted(path: &Path) -> bool {
     let mut path = PathBuf::from(path);
     for _ in 0..=DEPTH {
         let Some(file) = ExecutedFile::open(&path).filter(|_| is_executable(&path)) else {
@@ -207,11 +186,8 @@ fn is_hosted(path: &Path, is_prepared: impl Fn() -> bool) -> bool {
         }
         match Kind::of(file) {
             Ok(Kind::Elf(file)) => {
-                return match Loading::of(file, |loader| ExecutedFile::open(loader).is_some()) {
-                    Ok(Loading::Host | Loading::Java) => true,
-                    Ok(Loading::Preload) => !is_prepared(),
-                    _ => false,
-                };
+                let is_there = |loader: &Path| ExecutedFile::open(loader).is_some();
+                return matches!(Loading::of(file, is_there), Ok(Loading::Program));
             }
             Ok(Kind::Script(script)) => path = script.interpreter,
             _ => return false,

@@ -1,5 +1,5 @@
-//! A file that is executed, as the runtime looks at it: by system calls alone, because functions of
-//! the C library may be the program's.
+//! A file that is executed, as the runtime looks at it: by system calls that are not
+//! dispatched.
 
 use crate::space::system;
 use crate::tree::stat;

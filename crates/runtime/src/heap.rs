@@ -1,4 +1,4 @@
-//! The library's own heap, in mappings of its own: the program may be interrupted within its
+//! The runtime's own heap, in mappings of its own: the program may be interrupted within its
 //! allocator.
 //!
 //! What is large has a mapping for itself, of which only what is written takes memory: contexts of
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The heap is mapped in pieces of so many bytes at least.
 const GRAIN: usize = 1 << 20;
 
-/// The heap of this library.
+/// The heap of the runtime.
 pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 
 #[cfg_attr(not(test), global_allocator)]

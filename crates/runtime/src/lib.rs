@@ -13,17 +13,16 @@
 
 mod begin;
 mod cost;
-mod direct;
 mod ends;
 mod exec;
 mod executed;
 mod heap;
-mod held;
 mod left_out;
 mod mappings;
 mod own_thread;
 mod pieces;
 mod pins;
+mod placing;
 mod program;
 mod report;
 mod robust;
@@ -33,4 +32,4 @@ mod space;
 mod tree;
 mod waits;
 
-pub use begin::{begin_hosted, begin_preloaded};
+pub use begin::begin;

@@ -6,7 +6,7 @@
 //!   room:  | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
 //! ```
 //! pl-12: the thread calls nothing of the C library's that needs more of its storage than zeros:
-//! this library's own storage lies there as in any thread (pl-10), begun with what its file has.
+//! the host's own storage lies there as in any thread (pl-10), begun with what its file has.
 //! System calls of the thread go to the system directly, as it is not armed; it touches nothing of
 //! the program's. pl-13: there is one at a time: the next one begins when the system has said that
 //! the last one uses the room no more.

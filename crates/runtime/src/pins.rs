@@ -2,7 +2,7 @@
 //! time.
 //!
 //! ```text
-//!   note:  | list, or 0 | how many ranges, RETRIED | start, end | start, end | start, end |
+//!   note:  | list, or 0 | how many ranges, flags | start, end | start, end | start, end |
 //! ```
 //! pl-2: what is pinned for a call is noted with it, and unpinned once when the call has ended.
 //! More ranges than fit are a list on this library's heap.
@@ -19,7 +19,10 @@ use zmem::Arena;
 
 /// Ranges that fit in a note.
 const INLINE: usize = (NOTE_WORDS - 2) / 2;
+/// The call was made twice.
 const RETRIED: u64 = 1 << 32;
+/// The call names memory of the arena.
+const IN_ARENA: u64 = 1 << 33;
 /// What may lie behind an address of which nothing is known.
 const UNKNOWN_BYTES: usize = 64 << 10;
 
@@ -60,6 +63,7 @@ pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasti
     if part.is_empty() {
         return true;
     }
+    note[1] |= IN_ARENA;
     let blocks = Space::around(arena, &part);
     let is_pinned = arena.pin(blocks.clone()).is_ok();
     if is_pinned && !is_lasting {
@@ -85,15 +89,16 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
         list.into_iter().for_each(unpin);
     }
     note[0] = 0;
-    note[1] &= RETRIED;
+    note[1] &= RETRIED | IN_ARENA;
     bytes
 }
 
-/// Returns whether a call is made once more; says so from then on.
+/// Returns whether a call that failed with EFAULT is made once more. Without memory of the arena it
+/// fails again, after the kernel has dropped another datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
-    let was_retried = note[1] & RETRIED != 0;
+    let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;
-    !was_retried
+    is_first
 }
 
 /// Notes a range.

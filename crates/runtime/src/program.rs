@@ -9,13 +9,13 @@ use crate::exec::Hosting;
 use crate::heap::HEAP;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
+use crate::pins;
 use crate::settings::Settings;
 use crate::space::{Break, Space};
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{held, pins};
 use calls::Special;
-use dispatch::{Call, Direct, Hook, Outcome, Step};
+use dispatch::{Call, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -167,14 +167,6 @@ impl Hook for Program {
         self.cost.after(|| self.after(call, outcome))
     }
 
-    fn direct(&self, number: usize, args: &[usize; 6]) -> Direct {
-        self.way_of(number, args)
-    }
-
-    fn let_go(&self) {
-        held::let_go(&self.arena);
-    }
-
     fn fault(
         &self,
         signal: i32,
@@ -241,7 +233,7 @@ impl Hook for Program {
 
     fn thread_ends(&self) {
         if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // Else the process would go on as long as the library's own thread does.
+            // Else the process would go on as long as the runtime's own thread does.
             self.arena.rest();
         }
         SAFEPOINT.enter();

@@ -1,11 +1,8 @@
-//! What `uzram run` tells the library, by an environment variable.
+//! The settings that `uzram run` passes to the runtime.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
-
-/// The variable: `NAME=VALUE` with commas between.
-pub(crate) const VARIABLE: &CStr = c"UZRAM_RUN";
 
 /// What may answer touches in an arena.
 const BACKENDS: [(&str, BackendKind); 4] = [
@@ -15,7 +12,7 @@ const BACKENDS: [(&str, BackendKind); 4] = [
     ("signal-remap", BackendKind::SignalRemap),
 ];
 
-/// See [`VARIABLE`].
+/// Settings: `NAME=VALUE`, with commas between.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,

@@ -50,7 +50,11 @@ fn class(number: i64) -> Class {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => Class::Buffer,
         libc::SYS_recvfrom | libc::SYS_sendto => Class::Receive,
         libc::SYS_close => Class::Close,
-        libc::SYS_access | libc::SYS_stat | libc::SYS_lstat | libc::SYS_readlink => Class::Path,
+        libc::SYS_open
+        | libc::SYS_access
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_readlink => Class::Path,
         libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_faccessat => Class::PathAt,
         libc::SYS_lseek
         | libc::SYS_fstat

@@ -1,5 +1,5 @@
-//! The arena as the program sees it: what it has mapped there, by pages, and what that makes of the
-//! arena's blocks.
+//! The arena as the program sees it: the mappings that it has made there, by pages, and the use of
+//! the blocks that follows.
 //!
 //! ```text
 //!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
@@ -17,8 +17,6 @@ use dispatch::raw_syscall;
 use std::ops::Range;
 use zmem::{Arena, Use};
 
-/// Larger mappings begin at a multiple of it, so that whole chunks of the arena come and go.
-const CHUNK: usize = 2 << 20;
 const NO_FILE: usize = usize::MAX;
 
 /// See the head of this file.
@@ -228,15 +226,5 @@ impl Space {
         let inner = range.start.max(of.start)..range.end.min(of.end);
         self.pieces.for_parts(inner, |_, kind| is_sealed |= kind == Some(Kind::Sealed));
         is_sealed
-    }
-
-    /// Finds room for so many bytes, which are whole pages.
-    pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
-        let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
-        let of = arena.addresses();
-        // Not at once above the break.
-        let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
-        let within = least.min(of.end)..of.end;
-        self.pieces.find(within, bytes, align.max(arena.block()))
     }
 }

@@ -75,7 +75,7 @@ figures! {
     compressed_max: u64::max,
     /// Bytes of the device's pool.
     pool: own,
-    /// Bytes of the library's own heap.
+    /// Bytes of the runtime's own heap.
     heap: own,
     /// Blocks that were touched for the first time.
     first_touches: u64::saturating_add,
@@ -85,7 +85,7 @@ figures! {
     filled: u64::saturating_add,
     /// Blocks that were evicted.
     evicted: u64::saturating_add,
-    /// Of those, the blocks that a thread of the library's own stored.
+    /// Of those, the blocks that a thread of the runtime's own stored.
     aside: u64::saturating_add,
     /// Blocks that could not be.
     refused: u64::saturating_add,
@@ -93,9 +93,9 @@ figures! {
     calls: u64::saturating_add,
     /// Those of them whose cost was measured.
     calls_timed: u64::saturating_add,
-    /// The nanoseconds that the library took for these.
+    /// The nanoseconds that the runtime took for these.
     calls_timed_ns: u64::saturating_add,
-    /// Nanoseconds to the library and back, which each call takes besides.
+    /// Nanoseconds to the runtime and back, which each call takes besides.
     signal_ns: own,
     /// The backend, as the number of its description.
     backend: own,

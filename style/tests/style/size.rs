@@ -17,12 +17,13 @@ const PAGER: [&str; 1] = ["crates/zmem"];
 const CALLS: &str = "crates/calls";
 /// What brings every system call of a program to a function: beside the ladder's product as well.
 const DISPATCH: &str = "crates/dispatch";
-const PRELOAD: [&str; 2] = ["crates/preload", "crates/runtime"];
-/// The host of programs that load no library, and the code that recognises them.
+/// The code that answers the system calls and faults of a program.
+const RUNTIME: &str = "crates/runtime";
+/// The host that runs programs, and the code that reads which files it can run.
 const HOST: [&str; 2] = ["crates/cli/src/host", "crates/executable"];
 /// What passes the product on to programs, in Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
-/// What starts programs with the library `preload`.
+/// The command that starts programs by the host.
 const RUN: &str = "crates/cli/src/run";
 
 /// What those use who administer a machine: configuration, passed sockets, metrics, man pages.
@@ -56,7 +57,7 @@ fn lines(tree: &Tree) -> Counts {
 }
 
 /// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `preload`, `uzram run` and its host, the
+/// them: the pager, the table of system calls, `dispatch`, `runtime`, `uzram run` and its host, the
 /// interfaces, administration and analysis, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
@@ -66,7 +67,7 @@ fn counts(tree: &Tree) -> Counts {
             dir if PAGER.contains(&dir) => "pager",
             CALLS => "calls",
             DISPATCH => "dispatch",
-            dir if PRELOAD.contains(&dir) => "preload",
+            RUNTIME => "runtime",
             RUN => "run",
             dir if HOST.contains(&dir) => "host",
             dir if INTERFACES.contains(&dir) => "interfaces",

@@ -1,4 +1,4 @@
-//! A folder that any user can use, with our command, its library, and what jobs are given.
+//! A folder that any user can use, with our command, its host, and the inputs of jobs.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::tool::Tool;
 use crate::undo::{Undo, folder};
 
-const BUILD: &str = "build them with cargo build --release -p uzram-cli -p uzram-preload";
+const BUILD: &str = "build them with cargo build --release -p uzram-cli";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
 const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 const COMPILER: Tool = Tool { name: "a compiler", package: "musl-tools", remedy: ROOM };
@@ -28,14 +28,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A place with our command and the library in it, as they were built beside this program.
+    /// A place with our command and its host in it, as they were built beside this program.
     pub(super) fn new(scale: Scale) -> Result<Place, Error> {
         let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
         place.open_to_all(&place.path, 0o755)?;
         let program = env::current_exe().unwrap_or_default();
         let built = program.parent().unwrap_or(Path::new("."));
-        for name in ["uzram", "libuzram_preload.so", "uzram-host"] {
+        for name in ["uzram", "uzram-host"] {
             let (from, to) = (built.join(name), place.path.join(name));
             fs::copy(&from, &to).map_err(Error::file("copy", &from, BUILD))?;
             place.open_to_all(&to, 0o755)?;

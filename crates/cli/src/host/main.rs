@@ -1,6 +1,6 @@
 //! `uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]`: runs the program of a file, which was
-//! executed as PATH and loads no library, with its memory compressed. `uzram run` starts it, and so
-//! does the runtime in place of such a program.
+//! executed as PATH, with its memory compressed. `uzram run` starts a host, and so does the runtime
+//! in place of each program that a program executes.
 //!
 //! ```text
 //!   kernel: execve(uzram-host) -> start: FILE -> #! -> the runtime begins

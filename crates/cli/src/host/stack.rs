@@ -19,10 +19,6 @@ use std::path::Path;
 /// More than calls take from where the stack is made to where the program is entered.
 const BELOW: usize = 64 << 10;
 const WORD: usize = size_of::<usize>();
-/// What `uzram run` has in the environment.
-const SETTINGS: &[u8] = b"UZRAM_RUN=";
-const PRELOADS: &[u8] = b"LD_PRELOAD=";
-const LIBRARY: &[u8] = b"/libuzram_preload.so";
 const RSEQ_UNREGISTER: usize = 1;
 const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_BYTES: usize = 32;
@@ -49,23 +45,6 @@ pub(crate) struct Stack {
     arguments: Range<usize>,
     environment: Range<usize>,
     auxiliary: Range<usize>,
-}
-
-/// Returns the string of a variable as the program gets it: the loader of the program is not to
-/// load the library, because the runtime is here.
-fn without_runtime(variable: &'static [u8]) -> Option<&'static [u8]> {
-    if variable.starts_with(SETTINGS) {
-        return None;
-    }
-    let Some(list) = variable.strip_prefix(PRELOADS) else { return Some(variable) };
-    let is_separator = |byte: &u8| b": ".contains(byte);
-    let mut others = list.split(is_separator).filter(|path| !path.ends_with(LIBRARY)).peekable();
-    if list.split(is_separator).count() == others.clone().count() {
-        return Some(variable);
-    }
-    others.peek()?;
-    let kept = others.collect::<Vec<_>>().join(&b':');
-    Some([PRELOADS, &kept].concat().leak())
 }
 
 /// Returns the environment's strings, and the auxiliary vector behind them.
@@ -96,7 +75,6 @@ impl Stack {
     /// Makes the stack of a program.
     pub(crate) fn new(arguments: &Arguments<'_>, image: &Image, loader: Option<&Image>) -> Self {
         let (environment, auxiliary) = inherited(arguments.environment);
-        let environment: Vec<&[u8]> = environment.into_iter().filter_map(without_runtime).collect();
         let text = |bytes: &[u8]| [bytes, b"\0"].concat();
         let mut strings: Vec<u8> = Vec::new();
         let mut places = Vec::new();

@@ -97,7 +97,7 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     let memory = MemoryMap::of_process();
     // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
     // calls of the program.
-    unsafe { runtime::begin_hosted(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
+    unsafe { runtime::begin(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
     // The runtime has begun, so memory that is mapped for the program is managed.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {

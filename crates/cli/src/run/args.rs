@@ -16,11 +16,11 @@ const DEFAULT_PERCENT: u8 = 85;
 /// Run a program whose heap and anonymous memory compress themselves
 ///
 /// At the limit the memory that was not used for longest is compressed; it comes back when it is
-/// touched. The program needs no change, and has to be for x86-64. Programs that are linked to
-/// glibc load a library; others (static ones, for musl, in Go or Java) are run by a host. Reads,
-/// writes and calls that only ask take about as long as natively; each other system call takes some
-/// microseconds more. All programs that it executes are run so too, and all of these processes
-/// together keep the limit.
+/// touched. The program needs no change, and has to be for x86-64. A host, uzram-host, runs it,
+/// whether it is linked to glibc, to musl or statically, and in whatever language it is written.
+/// Its environment does not change. Reads, writes and calls that only ask take about as long as
+/// natively; each other system call takes some microseconds more. A host also runs each program
+/// that it executes, and all of these processes together keep the limit.
 ///
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't
@@ -43,8 +43,8 @@ const DEFAULT_PERCENT: u8 = 85;
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
 
-The library, libuzram_preload.so, and the host, uzram-host, are looked for beside this command, \
-then in ../lib/uzram and ../lib from there; UZRAM_PRELOAD and UZRAM_HOST name others.
+The host, uzram-host, is looked for beside this command, then in ../lib/uzram from there; the \
+variable UZRAM_HOST names another.
 
 Exit codes:
   N      the program's own; 128 + N if signal N ended it

@@ -1,5 +1,4 @@
-//! Programs that run with more rights than who starts them: the system's loader takes no libraries
-//! from the environment for these.
+//! Programs that run with more rights than the user that executes them, which no host can give.
 
 use measure::process_status::process_status;
 use rustix::fs::{Mode, StatVfsMountFlags, fstat, fstatvfs};

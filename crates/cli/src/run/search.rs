@@ -1,5 +1,4 @@
-//! From a name to the program that the system would execute, as `execvp` finds it, and how the
-//! runtime gets into that.
+//! From a name to the program that the kernel would execute, as `execvp` finds it.
 
 use super::raised;
 use super::refusal::Refusal;
@@ -11,7 +10,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,28 +23,17 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
-    /// Whether a host runs it: it loads no library.
-    pub(super) has_host: bool,
 }
 
 impl Program {
-    /// Returns the command that starts it, which sees itself as `name`; a host gets `settings`.
-    pub(super) fn command(&self, name: &OsStr, host: Option<(&Path, &OsStr)>) -> Command {
+    /// Returns the command by which `host` runs the program, with the argument 0 `name`.
+    pub(super) fn command(&self, name: &OsStr, host: &Path, settings: &OsStr) -> Command {
         let (file, name) = match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL)),
             false => (self.file.as_path(), name),
         };
-        let mut command = match host.filter(|_| self.has_host) {
-            Some((host, settings)) => {
-                let mut command = Command::new(host);
-                command.arg(settings).arg(file).arg(file).arg(name);
-                command
-            }
-            None => Command::new(file),
-        };
-        if !self.has_host {
-            command.arg0(name);
-        }
+        let mut command = Command::new(host);
+        command.arg(settings).arg(file).arg(file).arg(name);
         if self.is_for_shell {
             command.arg(&self.file);
         }
@@ -60,8 +47,8 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
     let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
-    let has_host = has_host(&file, if is_for_shell { shell() } else { kind })?;
-    Ok(Program { file, is_for_shell, has_host })
+    check(&file, if is_for_shell { shell() } else { kind })?;
+    Ok(Program { file, is_for_shell })
 }
 
 /// Returns the file that a name stands for.
@@ -109,12 +96,12 @@ fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     })
 }
 
-/// Returns whether a host runs a program, or the interpreter of a script.
-fn has_host(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
+/// Checks that a host can run a program, or the interpreter of a script.
+fn check(program: &Path, mut kind: Kind<File>) -> Result<(), Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
         match kind {
-            Kind::Elf(file) => return is_hosted(program, &path, file),
+            Kind::Elf(file) => return check_elf(program, &path, file),
             Kind::Script(Script { interpreter: runs_it, .. }) => {
                 executable(&runs_it)
                     .map_err(|error| Refusal::of_interpreter(program, &runs_it, &error))?;
@@ -127,21 +114,20 @@ fn has_host(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Returns whether a host runs the program of a file.
-fn is_hosted(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
+/// Checks that a host can run the program of a file.
+fn check_elf(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
     let is_itself = program == path;
     let what = if is_itself { String::new() } else { format!("(of '{}')", program.display()) };
     let what = format!("{what} can't be run with its memory compressed");
     let what = what.trim_start();
     if let Some(why) = raised::by(&file) {
-        let why = format!("{why}, and the system lets nobody load libraries into it");
+        let why = format!("{why}, and a host can't give it these rights");
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
     }
     match Loading::of(file, Path::is_file) {
-        Ok(Loading::Preload) => Ok(false),
         // The host reports the loader that is missing.
-        Ok(Loading::Host | Loading::Java | Loading::NoLoader) => Ok(true),
-        Ok(Loading::Foreign | Loading::Runtime) => {
+        Ok(Loading::Program | Loading::NoLoader) => Ok(()),
+        Ok(Loading::Foreign | Loading::Host) => {
             let why = "it is not for 64-bit x86-64";
             Err(Error::of_file(path, what, why, "give a program that is").into())
         }

@@ -88,7 +88,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "give --stats-file another path")
 }
 
-/// There is a comma in the path, which the library would take for its end.
+/// There is a comma in the path, which the runtime would take for its end.
 pub(super) fn comma(path: &Path) -> Error {
     Error::Usage(format!(
         "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",

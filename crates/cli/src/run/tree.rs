@@ -1,6 +1,6 @@
 //! The file by which the processes of a program keep one limit together.
 //!
-//! It has no name, and each program inherits its descriptor. What lies in it is the library's
+//! It has no name, and each program inherits its descriptor. Its contents are the runtime's
 //! (`zmem::Tree`); here it is made, as zeros, and read.
 
 use crate::error::{Error, failed};
@@ -29,7 +29,7 @@ const LAST: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Tree {
     file: OwnedFd,
-    /// What the library is told of it.
+    /// The part of the settings that names it.
     pub(super) setting: String,
 }
 

@@ -1,10 +1,10 @@
-//! `uzram run`: how programs are started, and how it ends; the library is the real one.
+//! `uzram run`: how programs are started, and how they end.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
 
 mod figures;
-mod hosted;
+mod linkages;
 mod live;
 mod programs;
 mod refusals;
@@ -16,24 +16,14 @@ mod tree;
 
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use support::{Ended, UZRAM, end};
-use testkit::beside;
 use testkit::cgroup::Group;
-
-/// The library, beside the command.
-fn library() -> &'static Path {
-    static BESIDE: OnceLock<PathBuf> = OnceLock::new();
-    BESIDE.get_or_init(|| beside::library(Path::new(UZRAM)))
-}
 
 /// `uzram run` with these options.
 fn run(options: &[&str]) -> Command {
-    library();
     let mut command = Command::new(UZRAM);
-    command.arg("run").args(options).stdin(Stdio::null()).env_remove("LD_PRELOAD");
+    command.arg("run").args(options).stdin(Stdio::null());
     command
 }
 
@@ -78,27 +68,21 @@ fn arguments_reach_the_program_as_they_are() {
     assert_eq!(ended.out, "is there\n", "{ended:?}");
 }
 
+/// Neither a library nor settings are added, to this program or to those that it executes.
 #[test]
-fn the_library_and_its_settings_are_in_the_environment() {
-    let show = ["sh", "-c", "echo \"$LD_PRELOAD $UZRAM_RUN\"; grep -c uzram_preload /proc/$$/maps"];
+fn the_environment_stays_as_it_was() {
+    let line = "env | grep -v ^_= | sort; env -i env; sh -c 'env | grep -v ^_= | sort'";
+    let shown = |command: &mut Command| end(command.args(["sh", "-c", line]).env("ONE", "1")).out;
+    let expected = shown(&mut Command::new("env"));
+    assert!(expected.contains("ONE=1"), "{expected}");
     for way in WAYS {
-        let ended = end(run(way).env("LD_PRELOAD", "libm.so.6").args(show));
-        let expected = format!("libm.so.6:{} limit=33554432,block=4096,", library().display());
-        assert!(ended.out.starts_with(&expected), "{ended:?}");
-        assert!(ended.out.contains("algorithm=lz4"), "{ended:?}");
-        assert!(ended.out.lines().nth(1).unwrap().parse::<u32>().unwrap() > 0, "{ended:?}");
+        assert_eq!(shown(&mut run(way)), expected);
     }
-    let options = ["--limit", "1G", "--block", "16K", "--algorithm", "zstd", "--"];
-    let ended = end_of(&options, &show);
-    assert!(
-        ended.out.contains(" limit=1073741824,block=16384,algorithm=zstd,backend=best,tree="),
-        "{ended:?}"
-    );
 }
 
-/// As fakeroot's: the library is behind them, whatever functions it stands in for itself.
+/// As fakeroot's: libraries that stand in for functions of the C library go on doing so.
 #[test]
-fn what_other_libraries_stand_in_for_stays_theirs() {
+fn libraries_that_the_environment_names_are_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let (source, other) = (dir.path().join("other.c"), dir.path().join("other.so"));
     let text = "#include <dlfcn.h>\n#include <sys/types.h>\n\
@@ -123,20 +107,16 @@ fn what_other_libraries_stand_in_for_stays_theirs() {
 
 #[test]
 fn programs_that_are_executed_can_be_left_as_they_are() {
-    let inner = "echo \"<$LD_PRELOAD,$UZRAM_RUN>\"; grep -c uzram_preload /proc/$$/maps";
-    let show = format!("grep -c uzram_preload /proc/$$/maps; sh -c '{inner}'");
-    for (preload, left) in [("", ""), ("libm.so.6", "libm.so.6"), ("a b", "a b")] {
-        let options = ["--limit", "32M", "--first-only", "--stats", "--json"];
-        let mut command = run(&options);
-        command.env("LD_PRELOAD", preload).args(["--", "sh", "-c", &show]);
-        let ended = end(&mut command);
-        let lines: Vec<&str> = ended.out.lines().collect();
-        assert!(lines[0].parse::<u32>().unwrap() > 0, "{ended:?}");
-        assert_eq!(lines[1..], [&format!("<{left},>"), "0"], "{ended:?}");
-        let from = ended.err.find('{').unwrap();
-        let told: serde_json::Value = serde_json::from_str(&ended.err[from..]).unwrap();
-        assert_eq!(told["processes"].as_array().unwrap().len(), 1, "{told}");
-    }
+    let hosts = "grep -c uzram-host /proc/$$/maps";
+    let show = format!("{hosts}; sh -c '{hosts}'; env -i sh -c '{hosts}'");
+    let options = ["--limit", "32M", "--first-only", "--stats", "--json", "--"];
+    let ended = end_of(&options, &["sh", "-c", &show]);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    assert!(lines[0].parse::<u32>().unwrap() > 0, "{ended:?}");
+    assert_eq!(lines[1..], ["0", "0"], "{ended:?}");
+    let from = ended.err.find('{').unwrap();
+    let told: serde_json::Value = serde_json::from_str(&ended.err[from..]).unwrap();
+    assert_eq!(told["processes"].as_array().unwrap().len(), 1, "{told}");
 }
 
 #[test]
@@ -144,11 +124,10 @@ fn ignored_signals_stay_so() {
     let show = "grep SigIgn /proc/$$/status";
     for ignored in ["", "trap '' PIPE;", "trap '' HUP INT TERM;"] {
         let of = |way: &[&str]| {
-            library();
             let line = format!("{ignored} exec \"$@\"");
             let mut command = Command::new("sh");
             command.args(["-c", &line, "sh"]).args(way).args(["sh", "-c", show]);
-            end(command.env_remove("LD_PRELOAD")).out
+            end(&mut command).out
         };
         let expected = of(&[]);
         assert!(expected.contains("SigIgn"));
@@ -164,13 +143,13 @@ fn a_percentage_is_one_of_the_cgroups_limit() {
         eprintln!("left out, as no memory cgroup may be made here");
         return;
     };
-    library();
     for (limit, bytes) in
         [(&[][..], (200 << 20) / 100 * 85), (&["--limit", "50%"], (200 << 20) / 100 * 50)]
     {
         let mut command = Command::new("sh");
         command.args(["-c", &group.enter(), "sh", UZRAM, "run"]).args(limit);
-        let ended = end(command.args(["--", "sh", "-c", "echo $UZRAM_RUN"]));
-        assert!(ended.out.starts_with(&format!("limit={bytes},")), "{ended:?}");
+        let stat = format!("{UZRAM} stat --json $$");
+        let ended = end(command.args(["--", "sh", "-c", &stat]));
+        assert!(ended.out.contains(&format!("\"limit\": {bytes},")), "{ended:?}");
     }
 }

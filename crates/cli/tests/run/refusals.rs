@@ -1,8 +1,8 @@
 //! What is not run, with which exit code, and what is said of it.
 
 use crate::programs::Programs;
-use crate::support::{Ended, UZRAM, end};
-use crate::{WAYS, end_of, library, run};
+use crate::support::{Ended, HOST, UZRAM, end};
+use crate::{WAYS, end_of, run};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
@@ -82,9 +82,9 @@ fn programs_for_other_processors_are_named() {
     }
     let script = programs.file("script", format!("#!{}\n", cases[0].0).as_bytes(), 0o755);
     assert_refused(&end_of(WAYS[0], &[&script]), 1, &[&script, &cases[0].0, "x86-64"]);
-    // A host runs a program for Go, though it names the loader of glibc.
-    let program_of_go = programs.with_section("go", ".note.go.buildid");
-    assert_eq!(end_of(WAYS[0], &[&program_of_go]).code, Some(5));
+    // A host does not run a host.
+    let host = programs.with_section("host", ".uzram_host");
+    assert_refused(&end_of(WAYS[0], &[&host]), 1, &[&host, "x86-64"]);
 }
 
 #[test]
@@ -110,28 +110,28 @@ fn programs_with_rights_of_their_own_are_refused() {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_told_with_its_places() {
+fn a_host_that_is_not_there_is_told_with_its_places() {
     let dir = tempfile::tempdir().unwrap();
-    let ended = end(run(WAYS[0]).arg("true").env("UZRAM_PRELOAD", "no/library.so"));
-    assert_refused(&ended, 1, &["/no/library.so'", "UZRAM_PRELOAD", "cargo build"]);
+    let ended = end(run(WAYS[0]).arg("true").env("UZRAM_HOST", "no/host"));
+    assert_refused(&ended, 1, &["/no/host'", "UZRAM_HOST", "cargo build"]);
     let (bin, lib) = (dir.path().join("bin"), dir.path().join("lib/uzram"));
     fs::create_dir_all(&bin).and_then(|()| fs::create_dir_all(&lib)).unwrap();
     let command = bin.join("uzram");
     fs::copy(UZRAM, &command).unwrap();
     let installed = || {
         let mut command = Command::new(&command);
-        end(command.args(["run", "--limit", "32M", "sh", "-c", "echo $LD_PRELOAD"]))
+        end(command.args(["run", "--limit", "32M", "cat", "/proc/self/maps"]))
     };
-    let places =
-        ["bin/lib", "lib/uzram/lib", "lib/lib"].map(|at| format!("/{at}uzram_preload.so'"));
-    assert_refused(&installed(), 1, &places.each_ref().map(String::as_str));
-    fs::copy(library(), lib.join("libuzram_preload.so")).unwrap();
+    let places = ["/bin/uzram-host'", "/lib/uzram/uzram-host'"];
+    assert_refused(&installed(), 1, &places);
+    let host = lib.join("uzram-host");
+    fs::copy(HOST, &host).unwrap();
     let ended = installed();
-    assert!(ended.out.ends_with("/lib/uzram/libuzram_preload.so\n"), "{ended:?}");
-    let spaced = dir.path().join("a b.so");
-    fs::copy(library(), &spaced).unwrap();
-    let ended = end(run(WAYS[0]).arg("true").env("UZRAM_PRELOAD", spaced));
-    assert_refused(&ended, 1, &["a b.so", "a space"]);
+    assert!(ended.out.contains(host.to_str().unwrap()), "{ended:?}");
+    let with_comma = dir.path().join("a,b");
+    fs::copy(HOST, &with_comma).unwrap();
+    let ended = end(run(WAYS[0]).arg("true").env("UZRAM_HOST", with_comma));
+    assert_refused(&ended, 1, &["a,b", "a comma"]);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn wrong_use_is_refused() {
     for (args, parts) in cases {
         assert_refused(&end_of(args, &[]), 2, parts);
     }
-    // What the library itself refuses: too little.
+    // The runtime refuses a limit that is too low.
     let ended = end_of(&["--limit", "1", "--"], &["true"]);
     assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
 }

@@ -1,7 +1,7 @@
 //! Programs' own tests end under `uzram run` as they do without. `tools/suites.sh` fetches them,
 //! for `make long`.
 
-use super::{UZRAM, library};
+use super::UZRAM;
 use crate::programs::Programs;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -74,7 +74,6 @@ fn suite(name: &str) -> Option<PathBuf> {
         eprintln!("LEFT OUT: {name}'s own tests, which `make long` runs");
         return None;
     }
-    library();
     Some(path.canonicalize().unwrap())
 }
 

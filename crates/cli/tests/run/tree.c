@@ -59,9 +59,15 @@ static void hold(const char *mib, int rounds) {
 
 // The number of the descriptor that the processes share.
 static int shared(void) {
-	const char *at = strstr(getenv("UZRAM_RUN"), "tree=");
-	CHECK(at);
-	return atoi(at + 5);
+	const char *name = "/memfd:uzram-run";
+	for (int number = 0; number < 1024; number++) {
+		char link[32], to[64] = "";
+		snprintf(link, sizeof link, "/proc/self/fd/%d", number);
+		if (readlink(link, to, sizeof to - 1) > 0 && strncmp(to, name, strlen(name)) == 0)
+			return number;
+	}
+	CHECK(0);
+	return -1;
 }
 
 // How many processes the tree knows.

@@ -113,7 +113,7 @@ impl Drop for Ends {
 /// that is looked at later.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
-    own.arg(UZRAM).args(command.get_args()).env_remove("LD_PRELOAD");
+    own.arg(UZRAM).args(command.get_args());
     let mut child = Ends(own.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let (mut most, mut before, session) = (0, 0, Pid::from_child(&child.0));
     loop {

@@ -15,6 +15,8 @@ pub use testkit::wait::until;
 
 /// The binary under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
+/// The host of programs, beside it.
+pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
 /// A server ends in this time, whatever clients do: those that it would wait for have longer.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);

@@ -27,38 +27,12 @@ unsafe extern "C" {
     static uzram_dispatch_region_end: u8;
     static uzram_dispatch_copying: u8;
     static uzram_dispatch_copied: u8;
+    #[link_name = "uzram_dispatch_syscall"]
+    fn call_allowed(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize;
     fn uzram_dispatch_issue(issue: *mut Issue);
     fn uzram_dispatch_clone(n: usize, args: *const usize, frame: usize, begins: Begins) -> isize;
     fn uzram_dispatch_leave(start: usize, bytes: usize, number: usize, code: usize) -> !;
     fn uzram_dispatch_copy(to: usize, from: usize, bytes: usize) -> usize;
-}
-
-/// What makes a call: its number, its arguments.
-pub(crate) type Instructions =
-    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
-
-// SAFETY: as above; a thread may be cancelled there.
-unsafe extern "C-unwind" {
-    #[link_name = "uzram_dispatch_syscall"]
-    pub(crate) fn call_allowed(
-        n: usize,
-        a: usize,
-        b: usize,
-        c: usize,
-        d: usize,
-        e: usize,
-        f: usize,
-    ) -> isize;
-    #[link_name = "uzram_dispatch_dispatched"]
-    pub(crate) fn call_dispatched(
-        n: usize,
-        a: usize,
-        b: usize,
-        c: usize,
-        d: usize,
-        e: usize,
-        f: usize,
-    ) -> isize;
 }
 
 /// What a child calls first, with its frame.
@@ -146,16 +120,6 @@ pub unsafe fn raw_syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
     // SAFETY: the caller vouches for the call.
     unsafe { call_allowed(number, a, b, c, d, e, f) }
-}
-
-/// Makes a system call as the program does.
-///
-/// # Safety
-/// As the call itself; it does not return twice.
-pub(crate) unsafe fn dispatched_syscall(number: usize, args: [usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = args;
-    // SAFETY: the caller vouches for the call.
-    unsafe { call_dispatched(number, a, b, c, d, e, f) }
 }
 
 /// Issues a call.

@@ -7,21 +7,6 @@
     # The offset of the interrupted stack pointer in a context.
     .set STACK_POINTER, 160
 
-    # Makes the call that the arguments say, the number first.
-    .macro call_by_arguments
-    .cfi_startproc
-    mov rax, rdi
-    mov rdi, rsi
-    mov rsi, rdx
-    mov rdx, rcx
-    mov r10, r8
-    mov r8, r9
-    mov r9, [rsp + 8]
-    syscall
-    ret
-    .cfi_endproc
-    .endm
-
     # Returns the thread pointer in r12; changes rax, rcx, rdi, rsi, r11. The slow way uses 8 bytes
     # below the stack.
     .macro get_pointer
@@ -118,7 +103,15 @@ uzram_dispatch_entry:
     .hidden uzram_dispatch_syscall
     .globl uzram_dispatch_syscall
 uzram_dispatch_syscall:
-    call_by_arguments
+    mov rax, rdi
+    mov rdi, rsi
+    mov rsi, rdx
+    mov rdx, rcx
+    mov r10, r8
+    mov r8, r9
+    mov r9, [rsp + 8]
+    syscall
+    ret
 
     # (call): issues it; with a mask in it, signals may come in the region.
     .hidden uzram_dispatch_issue

@@ -31,10 +31,4 @@ uzram_dispatch_slow_end:
     mov rcx, [rsp + RETURN]
     lea rsp, [rsp + TAKEN]
     jmp rcx
-
-    # As `syscall`, of the program: it is dispatched.
-    .hidden uzram_dispatch_dispatched
-    .globl uzram_dispatch_dispatched
-uzram_dispatch_dispatched:
-    call_by_arguments
     .popsection

@@ -143,10 +143,9 @@ fn the_program_has_no_dispatch_of_its_own() {
 fn a_hook_answers_changes_and_brings() {
     let place = Place::new();
     let program = place.compile("children");
-    let (shown, counts) =
+    let (shown, _) =
         place.preloaded(&["env", "DISPATCH_MEDDLES=1", program.to_str().unwrap(), "meddled"]);
     let user = fs::metadata("/proc/self").unwrap().uid();
     let expected = format!("4242 1\n{}\nmask:\nend of meddled\n", 4242 + user);
     assert_eq!(shown.output, expected);
-    assert!(counts.direct > 0, "{counts:?}");
 }

@@ -35,7 +35,7 @@ fn shells_and_pipes() {
          (kill -SEGV $BASHPID; sh -c 'kill -SEGV $$'); echo $?; sh -c 'kill -SYS $$'; echo $?; \
          nothing-of-that-name 2>/dev/null; echo $?",
     );
-    assert!(counts.forks > 10 && counts.direct > 0, "{counts:?}");
+    assert!(counts.forks > 10, "{counts:?}");
 }
 
 #[test]

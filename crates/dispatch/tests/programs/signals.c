@@ -197,14 +197,17 @@ static volatile int storm_ends;
 static pthread_t stormed;
 
 static void *storms(void *unused) {
-    while (!storm_ends) pthread_kill(stormed, SIGBUS);
+    for (unsigned nth = 0; !storm_ends; nth++)
+        pthread_kill(stormed, nth / 999 % 2 ? SIGBUS : SIGSEGV);
     return NULL;
 }
 
-// Signals of ours that come as we return: no call is let through after them.
+// Signals of ours that come as we return: no call is let through after them. However many come, the
+// stack has room for their frames.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);
+    on(SIGSEGV, counts, 0);
     stormed = pthread_self();
     CHECK(pthread_create(&thread, NULL, storms, NULL) == 0);
     for (int i = 0; i < STORM_CALLS || count == 0; i++) CHECK(syscall(SYS_getppid) > 0);

@@ -37,6 +37,13 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
             _ => Answer::Issue,
         };
     }
+    if is_library(flags)
+        && let Ok(of_file) = pages(0, bytes)
+        && let Some(found) = space.find_for_library(arena, of_file.len())
+    {
+        return map_at(space, arena, found..found + of_file.len(), None, args_at(found, args))
+            .into();
+    }
     let hint = start / page * page;
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let Some((kind, wanted)) = kind.filter(|_| space.is_serving).zip(wanted) else {
@@ -57,6 +64,16 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         }
         Err(_) => Answer::Issue,
     }
+}
+
+/// Returns whether a mapping has the flags with which the loader of glibc maps a library.
+fn is_library(flags: i32) -> bool {
+    flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
+}
+
+/// Returns the arguments of a mapping at an address.
+fn args_at(start: usize, [_, bytes, prot, flags, file, offset]: [usize; 6]) -> [usize; 6] {
+    [start, bytes, prot, flags, file, offset]
 }
 
 /// Maps at an address, over what is there unless the program asks for free addresses.

@@ -1,4 +1,4 @@
-//! Where the library's own thread has its stack and its thread-local storage.
+//! Where the runtime's own thread has its stack and its thread-local storage.
 //!
 //! # Safety
 //! The room stays mapped, and its storage is laid out by the thread that has it.

@@ -23,9 +23,9 @@ const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("refused_blocks", "Blocks that could not be stored.", "refused", 1.0),
     ("first_touches", "Blocks that were touched for the first time.", "first_touches", 1.0),
     ("kept_blocks", "Blocks that were touched before they were stored.", "kept", 1.0),
-    ("faults", "Touches that the library answered.", "faults", 1.0),
-    ("fault_seconds", "The time that took.", "faults_us", 1e6),
-    ("system_calls", "System calls that the library passed on.", "calls", 1.0),
+    ("faults", "Touches that the runtime answered.", "faults", 1.0),
+    ("fault_seconds", "The time that these took.", "faults_us", 1e6),
+    ("system_calls", "System calls that the runtime passed on.", "calls", 1.0),
     ("system_call_seconds", "The time that took, beside the calls.", "calls_us", 1e6),
 ];
 
@@ -62,7 +62,7 @@ fn of(program: u64, figures: &Figures) -> String {
 
 /// Adds what one process holds, and has done.
 fn add(metrics: &Metrics, process: &Line, options: impl Fn(&str, &str) -> Opts) {
-    let backend = options("backend_info", "How touches come to the library.");
+    let backend = options("backend_info", "How touches come to the runtime.");
     metrics.gauge(backend.const_label("backend", word(process, "backend")), 1.0);
     for [name, help, figure] in SIZES {
         metrics.gauge(options(name, help), number(process, figure) as f64);

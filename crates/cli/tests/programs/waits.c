@@ -1,7 +1,7 @@
-// Threads wait in system calls while others have memory come and go: each finds its own as it was,
-// and what the call has brought. Signals come to those that wait, and their handlers touch memory.
+// Threads wait in system calls while others evict and fill memory: each finds its own memory as it
+// was, and the data of the call. Threads that wait get signals, whose handlers touch memory.
 //
-//   waits ROUNDS THREADS: threads that wait, and are sent signals; children begin and end meanwhile
+//   waits ROUNDS THREADS: threads that wait, and are sent signals; children begin and end beside
 //   waits ROUNDS 0        a thread that does nothing but sleep, once it has run beside faults
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ static void on_signal(int signal) {
 	errno = saved;
 }
 
-// Calls that no wrapper makes, so that the thread waits in them where it can be seen.
+// Reads by `syscall`, not by the C library's `read`. Tries again if a signal interrupts the call.
 static long wait_to_read(int from, uint8_t *to, size_t bytes) {
 	long got;
 	do
@@ -88,7 +88,7 @@ static void wait_for(struct waiting *this, unsigned how, uint8_t *page) {
 	}
 }
 
-// Sends back what comes, by way of its own memory.
+// Sends received data back, by way of its own memory.
 static void *wait_and_answer(void *argument) {
 	self = argument;
 	self->own = calloc(OWN_PAGES, PAGE);
@@ -138,7 +138,7 @@ static void end(size_t nth) {
 	CHECK(pthread_join(threads[nth].thread, NULL) == 0);
 }
 
-// Has each page be what the round says, or looks whether it is.
+// Writes the contents of the round to each page, or checks them.
 static void go_through(uint64_t round, int writes) {
 	for (uint64_t page = 0; page < COLD_PAGES; page++) {
 		uint64_t *at = cold + page * PAGE / 8;
@@ -151,7 +151,7 @@ static void go_through(uint64_t round, int writes) {
 	}
 }
 
-// So pages are touched soon after they were, or not for long.
+// Touches pages at random: the time between two touches of a page varies.
 static void touch_here_and_there(uint64_t round) {
 	uint64_t place = round;
 	for (int touches = 0; touches < 2 * COLD_PAGES; touches++) {
@@ -180,7 +180,7 @@ static void run_another(void) {
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	child = vfork();
 	if (child == 0) {
-		// What it touches is its parent's, which waits.
+		// The child touches memory of its parent, which waits.
 		cold[5] ^= 1;
 		cold[5] ^= 1;
 		_exit(0);
@@ -194,7 +194,7 @@ static int touch_some(void *argument) {
 	return 0;
 }
 
-// A thread, and a process, that share this memory, and for whose end their maker waits.
+// Starts a thread and a process that share this memory, and waits for their ends.
 static void run_beside(void) {
 	static uint64_t stack[8192];
 	int thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;

@@ -1,5 +1,5 @@
-// A program of one thread, which evicts much, does what a process of several may not: it goes to
-// another space of names, counts its threads as it forks, and ends by its only thread's end.
+// A program of one thread, which evicts much, makes a call that is refused to processes of several
+// threads (`unshare`). Its children count their threads. It may end by the end of its only thread.
 //
 //   single namespaces|exits
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@ enum { WORDS = 40 << 17 };
 
 static uint64_t *memory;
 
-// Goes over all memory, so that much of it goes and comes.
+// Goes over all memory, so that much of it is evicted and filled.
 static void go_over(uint64_t round) {
 	for (size_t at = 0; at < WORDS; at++) {
 		if (round > 0)
@@ -28,7 +28,7 @@ static void go_over(uint64_t round) {
 	}
 }
 
-// Threads as a program finds them.
+// Returns the number of threads that a program finds.
 static int threads(void) {
 	DIR *tasks = opendir("/proc/self/task");
 	CHECK(tasks);
@@ -56,7 +56,7 @@ int main(int count, char **args) {
 		}
 		int status;
 		CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
-		// What is refused where there are several: it changes nothing.
+		// The kernel refuses this to a process of several threads. It changes nothing.
 		CHECK(unshare(CLONE_THREAD) == 0);
 		CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	}

@@ -1,5 +1,5 @@
 // The C library's streams, which call `read` and `write` within that library: their data are whole,
-// also where buffers have gone, and who waits in one can be cancelled.
+// also if buffers were evicted, and a thread that waits in a stream can be cancelled.
 //
 //   streams ROUNDS THREADS
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// What is written by one stream is read by another, by way of a file or of a pipe.
+// One stream reads the data that another writes, by way of a file or of a pipe.
 static void copy(FILE *to, FILE *from, int is_file) {
 	char *buffers = mapped(2 * PAGE);
 	CHECK(setvbuf(to, buffers, _IOFBF, PAGE) == 0);
@@ -136,7 +136,7 @@ static void cancel_all(void) {
 	CHECK(putc('x', to) == 'x' && fflush(to) == 0);
 	cancel(gets_nothing, from);
 	cancel(fills, to);
-	// Else what is left in the other would wait for room as the program ends.
+	// Otherwise the data left in the other stream would wait for room when the program ends.
 	CHECK(fclose(from) == 0);
 	cancel(adds, &counter);
 	FILE *nothing = fopen("/dev/null", "w");
@@ -158,7 +158,7 @@ static void confine(void) {
 	struct sock_fprog filter = {sizeof allowed / sizeof *allowed, allowed};
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-	// Each call costs a signal by now.
+	// From here on each call takes a signal.
 	rounds = 20;
 	by_pipe();
 }

@@ -1,5 +1,6 @@
-// Threads whose own memory goes while they wait: the table that the C library finds thread-local
-// storage by, which it allocates, and a stack that the program gave, with that storage at its end.
+// The own memory of threads is evicted while they wait: the table by which the C library finds
+// thread-local storage, and a stack of the program with that storage at its end. The table lies in
+// the heap.
 //
 //   locals
 #define _GNU_SOURCE
@@ -20,7 +21,7 @@
 static int go[2];
 static uint8_t *memory;
 static __thread int own = 7;
-// It puts that of libraries onto other pages than the thread's descriptor.
+// It moves the storage of libraries to other pages than the thread's descriptor.
 static __thread volatile char much[3 * PAGE];
 
 static void *map(size_t bytes) {
@@ -43,8 +44,8 @@ static void *wait_and_touch(void *argument) {
 	return (void *)(size_t)own;
 }
 
-// The heap's start is the system's, up to 2 MiB; what lies beside a piece of memory that is as large
-// as this nobody touches.
+// The kernel has the start of the heap, up to 2 MiB. No thread touches the memory beside a block of
+// this size.
 static void *apart(void) {
 	return malloc(300 << 10);
 }

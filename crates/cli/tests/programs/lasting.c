@@ -1,5 +1,5 @@
-// What the system may touch after a call has returned does not go: a pipe's pages, a transfer that
-// goes on by itself, what the network sends without a copy.
+// Memory that the kernel may touch after a call has returned is not evicted: the pages of a pipe,
+// of an asynchronous transfer, and of a message that the network sends without a copy.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { PAGE = 4096, PAGES = 8, BYTES = PAGES * PAGE };
 
-// Pages that had gone before; without the library they are there.
+// Returns pages that the runtime has evicted. Natively they are resident if there is no swap.
 static char *gone(int byte) {
 	char *at = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(at != MAP_FAILED);
@@ -25,7 +25,7 @@ static char *gone(int byte) {
 	return at;
 }
 
-// Whether it stays, though it is to go.
+// Checks that the pages stay resident, although the program asks to evict them.
 static void stays(char *at) {
 	unsigned char pages[PAGES];
 	CHECK(madvise(at, BYTES, MADV_PAGEOUT) == 0);

@@ -1,25 +1,25 @@
-//! Each system call of the table with its memory evicted before: it answers as without the library.
+//! Each system call of the table, with its memory evicted before: it returns the same as natively.
 //!
 //! The cases are those of `testkit::calls`. They are issued by the two tests below that are
-//! ignored, which run as programs of their own: without the library, with it, and without it again.
-//! What is the same in the first and the last has to be the same with the library.
-#![cfg(target_arch = "x86_64")]
-#![allow(unsafe_code, clippy::unwrap_used)]
+//! ignored, which run as programs of their own: natively, with a host, and natively again. The
+//! answers that are the same in the first and the last must be the same with a host.
+#![allow(unsafe_code)]
 
+use crate::support::Place;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use testkit::calls::kernel::raw;
 use testkit::calls::trial::{Case, FILLER, Object, PAGE, Spoil, Trial};
 use testkit::calls::{all, row_of};
 use testkit::child::Child;
-use testkit::programs::{Place, built};
 
-/// Objects that are evicted before their call, at least.
+/// The least number of objects that are evicted before their call.
 const OBJECTS_LEAST: usize = 250;
-/// Calls that must not come to the kernel: see `docs/design.md`.
+/// Calls that the runtime refuses: see `docs/design.md`.
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
-/// What tells of a moment, or of a process and what that has done; one that is traced stops at each
-/// of its calls, by the signal that tells the library of it. Of these the answer is compared alone.
+/// Calls that report a moment, or a process and its work. A traced process also stops at each of
+/// its calls, by the signal that dispatches the call. For these calls only the results are
+/// compared, not the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",
@@ -35,13 +35,13 @@ const VARYING: &[&str] = &[
     "waitid",
 ];
 
-/// Cases that tell of all processes' queues, semaphores and segments.
+/// Cases that report the queues, semaphores and segments of all processes.
 const OF_ALL: &str = "_INFO";
 
-/// What a case has shown: the call's answer, and its objects in words.
+/// For each case the call's result, and its objects in words.
 type Seen = BTreeMap<String, Vec<String>>;
 
-/// Has memory go, where a library manages it. Returns whether it has gone.
+/// Evicts memory, if the runtime manages it. Returns whether it is evicted.
 fn evict(object: &Object) -> bool {
     let bytes = object.pages.end - object.pages.start;
     let start = object.pages.start as *mut libc::c_void;
@@ -56,7 +56,7 @@ fn evict(object: &Object) -> bool {
     pages.iter().all(|page| page & 1 == 0)
 }
 
-/// Returns an object's bytes, and asserts that those before it are what they were.
+/// Returns an object's bytes, and asserts that the bytes before it did not change.
 fn contents(object: &Object) -> Vec<u8> {
     let bytes = object.pages.end - object.pages.start;
     // SAFETY: the pages are the trial's, which has no other reference to them.
@@ -66,7 +66,7 @@ fn contents(object: &Object) -> Vec<u8> {
     it.to_vec()
 }
 
-/// Issues a case's call, its objects evicted. Returns what is seen of it as a line.
+/// Issues a case's call with its objects evicted. Returns a line with the result and the objects.
 fn issue(case: &Case) -> String {
     let Some((mut trial, given)) = Trial::prepare(case, Spoil::Nothing) else {
         return format!("case {}: left out\n", case.0);
@@ -119,12 +119,16 @@ fn cases_are_issued_beside_a_thread() {
     issue_all(false);
 }
 
-/// Runs a test of those above. Returns what cases have shown, how many objects there were and how
-/// many of them had gone.
+/// Runs one of the tests above. Returns what the cases have shown, the number of objects, and the
+/// number of those that were evicted.
 fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize) {
     let program = std::env::current_exe().unwrap();
-    let command = [program.to_str().unwrap(), test, "--exact", "--ignored", "--nocapture"];
-    let shown = place.run(&command, settings.map(|text| ("UZRAM_RUN", text.as_ref())));
+    let test = format!("calls::{test}");
+    let command = [program.to_str().unwrap(), &test, "--exact", "--ignored", "--nocapture"];
+    let shown = match settings {
+        Some(settings) => place.hosted(settings, &command).0,
+        None => place.run(&command),
+    };
     let (mut seen, mut objects, mut gone) = (Seen::new(), 0, 0);
     for line in shown.output.lines().filter_map(|line| line.strip_prefix("case ")) {
         let (name, rest) = line.split_once(": ").unwrap();
@@ -141,7 +145,7 @@ fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize
     (seen, objects, gone)
 }
 
-/// What a case shows with the library that it does not without it.
+/// Returns the difference between a case with a host and natively.
 fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<String> {
     let is_refused = REFUSED.iter().any(|call| name.starts_with(call));
     let varies = VARYING.iter().any(|call| name.starts_with(call));
@@ -149,11 +153,11 @@ fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<St
     let mut each = (0..words).map(|nth| [before, with, after].map(|seen| seen.get(nth)));
     let is_other = each.any(|[before, with, after]| before == after && with != before);
     (is_other && !is_refused && !name.ends_with(OF_ALL))
-        .then(|| format!("{name}:\n  {before:?}\n  {with:?} with the library\n  {after:?}"))
+        .then(|| format!("{name}:\n  {before:?}\n  {with:?} with a host\n  {after:?}"))
 }
 
 fn answers_are_the_same(test: &str) {
-    let place = Place::new(&built().join("deps/libuzram_preload.so"));
+    let place = Place::new();
     let (before, _, gone_without) = run(&place, test, None);
     let (with, objects, gone) = run(&place, test, Some("block=4096"));
     let (after, ..) = run(&place, test, None);
@@ -167,7 +171,7 @@ fn answers_are_the_same(test: &str) {
 }
 
 #[test]
-fn calls_on_evicted_memory_answer_as_without_the_library() {
+fn calls_on_evicted_memory_answer_as_natively() {
     answers_are_the_same("cases_are_issued_alone");
 }
 

@@ -1,6 +1,6 @@
-// The C library's functions that are stood in for are points of cancellation, as without us: for
-// one who waits, for one who never has to, and for one who was cancelled before. What they were
-// given goes on being compressed after.
+// Functions of the C library are cancellation points, as natively: for a thread that waits, for one
+// that never has to wait, and for one that was cancelled before. The memory of their calls can be
+// evicted again after.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +20,13 @@
 
 enum { PAGE = 4096, LARGE = 64 << 10, COLD = 8 << 20, ROUNDS = 200 };
 
-// What is empty, what is full, what is always ready, and a FIFO that nobody opens.
+// An empty pipe, a full pipe, sockets that are both, files that are always ready, and a FIFO that
+// nobody opens.
 static int empty[2], full[2], pair[2], null, file;
 static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
 
-// Each of the functions, of memory at `at`; `waits` has it find nothing to do.
+// A function on memory at `at`. If `waits` is set, it finds nothing to do, and waits.
 typedef ssize_t Function(char *at, int waits);
 
 static ssize_t reads(char *at, int waits) {
@@ -105,7 +106,7 @@ static ssize_t reads_much(char *at, int waits) {
 	return read(empty[0], at, LARGE);
 }
 
-// Those behind may wait.
+// The functions from NEVER_WAIT on may wait.
 static Function *const functions[] = {
 	preads, preads64, pwrites, pwrites64, closes,
 	reads, writes, reads_parts, writes_parts, receives, receives_from, sends, sends_to, polls,
@@ -123,7 +124,7 @@ struct Task {
 static void clean(void *task) {
 	struct Task *of = task;
 	CHECK(!of->forbids);
-	// Memory that the call was given can be given to another.
+	// Memory of the call can be passed to another call.
 	CHECK(write(null, of->at, LARGE) == LARGE && pread(file, of->at, PAGE, 0) >= 0);
 	were_cleaned++;
 }
@@ -134,7 +135,7 @@ static int is_deferred(void) {
 	return type == PTHREAD_CANCEL_DEFERRED;
 }
 
-// Calls so many times, or for ever.
+// Calls the function `times` times, or without end if that is 0.
 static void *calls(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -147,7 +148,7 @@ static void *calls(void *task) {
 	return NULL;
 }
 
-// Is cancelled before its first call, which is none.
+// Cancels itself before its first call, which is never issued.
 static void *calls_too_late(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_cancel(pthread_self()) == 0);
@@ -156,7 +157,7 @@ static void *calls_too_late(void *task) {
 	return of;
 }
 
-// No call is cut short, until it may be.
+// No call is cut short until cancellation is enabled again.
 static void *calls_unless_disabled(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
@@ -195,8 +196,8 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// Was cancelled, and comes to no point of cancellation: its memory goes and comes, in its children
-// too.
+// Was cancelled, and comes to no cancellation point: its memory is evicted and filled, in its
+// children, too.
 static void *goes_on(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -221,7 +222,7 @@ static void *goes_on(void *task) {
 	return NULL;
 }
 
-// A thread ends by being cancelled, and has cleaned up.
+// Checks that a thread ends when it is cancelled, and that it cleans up.
 static void cancel(void *(*made)(void *), struct Task *task, int is_sent) {
 	pthread_t thread;
 	void *result;
@@ -280,7 +281,7 @@ static void alone(void) {
 	}
 }
 
-// What a call held when it was cancelled has to go again: it would be more than the limit.
+// The memory that a cancelled call had pinned can be evicted again. All of it would pass the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};

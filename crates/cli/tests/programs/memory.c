@@ -124,7 +124,7 @@ static void unmap(struct state *state, struct region *region) {
 	uint8_t *gone = region->start + keep * PAGE;
 	CHECK(munmap(gone, (region->pages - keep) * PAGE) == 0);
 	errno = 0;
-	// Another thread may have mapped there by now.
+	// Another thread may have mapped memory there since.
 	CHECK(threads > 1 || (write(state->pair[0], gone, 1) == -1 && errno == EFAULT));
 	region->pages = keep;
 	if (keep == 0)
@@ -238,7 +238,7 @@ static void map_over(struct state *state, struct region *region) {
 	memset(region->is_left_out + from, 0, count);
 }
 
-// In a child: it has all of the regions but what is left out, where something else may be by now.
+// In a child: it has all of the regions except the pages left out. Other memory may lie there.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {
@@ -280,7 +280,7 @@ static void forks(struct state *state, struct region *region) {
 			pid_t grandchild = fork();
 			CHECK(grandchild >= 0);
 			if (grandchild == 0) {
-				// What its parent has nothing of, it has nothing of.
+				// It lacks the pages that its parent lacks.
 				verify_child(state);
 				_exit(0);
 			}
@@ -358,7 +358,7 @@ static void *run(void *nth) {
 	return NULL;
 }
 
-// The break: what is given up and taken again is zeros.
+// The break: memory that is given up and taken again is zeros.
 static void breaks(void) {
 	for (int round = 0; round < 20; round++) {
 		size_t bytes = (size_t)(round % 5 + 1) * 700001;

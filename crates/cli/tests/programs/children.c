@@ -1,4 +1,4 @@
-// Children of a program that has evicted much: each does little, and tells what it did at its end.
+// Children of a program that has evicted much: each does little, and reports that at its end.
 //
 //   children MIB
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-// A thread ends with mutexes locked, and whoever locks them next is told: also of those that lie in
-// memory which has gone since, and so has what leads to the next one.
+// A thread ends with mutexes locked, and the next thread that locks one gets EOWNERDEAD. That holds
+// also for mutexes in memory that was evicted with the pointers to the next ones.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static pthread_mutex_t *mutex_of(int nth) {
 	return (pthread_mutex_t *)(pages + nth * 3 * PAGE + 64);
 }
 
-// All else goes meanwhile.
+// Touches cold memory until all other memory is evicted.
 static void use_cold(void) {
 	for (int page = 0; page < COLD_PAGES; page++)
 		for (int nth = 0; nth < PAGE / 8; nth += 8)
@@ -62,7 +62,7 @@ int main(void) {
 		CHECK(pthread_join(thread, NULL) == 0);
 		are_told();
 	}
-	// A process that ends, of which another one shares the last mutex.
+	// A process ends that shares its last mutex with another process.
 	pthread_mutex_t *shared =
 		mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);

@@ -1,5 +1,5 @@
-// The C library's functions that the library stands in for, on memory that was evicted before, and
-// that another thread has go meanwhile: they answer as the system calls do.
+// Functions of the C library on memory that was evicted before, and that another thread evicts
+// during the calls: they return the same as natively.
 //
 //   wrapped ROUNDS
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ enum { PAGE = 4096, COLD = 8 << 20 };
 static volatile int is_over, has_gone_over;
 static char *memory;
 
-// Has the pages go in which paths and answers lie.
+// Evicts the pages that hold paths and results.
 static void evict(void) {
 	CHECK(madvise(memory, 4 * PAGE, MADV_PAGEOUT) == 0);
 }
@@ -42,7 +42,7 @@ static void *press(void *argument) {
 }
 
 static char *path_of(const char *text) {
-	// Over the end of a page.
+	// The path crosses the end of a page.
 	char *path = memory + PAGE - 3;
 	strcpy(path, text);
 	return path;
@@ -89,7 +89,7 @@ static void look(void) {
 	CHECK(stat(path, facts) == -1 && errno == ENOENT && access(path, F_OK) == -1);
 	CHECK(fstat(-1, facts) == -1 && errno == EBADF && close(-1) == -1 && errno == EBADF);
 	CHECK(lseek(0, 0, 99) == -1 && (errno == EINVAL || errno == ESPIPE));
-	// What is no memory at all is told as ever.
+	// Addresses without memory are EFAULT.
 	CHECK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT);
 	CHECK(stat("/", (struct stat *)1) == -1 && errno == EFAULT);
 }
@@ -112,7 +112,7 @@ static void receive(const int *ends) {
 	CHECK(send(ends[1], "third", 5, 0) == 5);
 	evict();
 	CHECK(recv(ends[0], to, 9, 0) == 5 && memcmp(to, "first", 5) == 0);
-	// The system drops a datagram that it can't copy: one, as it is asked once.
+	// The kernel drops a datagram that it can't copy: only one, because the call is issued once.
 	CHECK(recv(ends[0], (char *)1, 9, 0) == -1 && errno == EFAULT);
 	evict();
 	CHECK(recv(ends[0], to, 9, MSG_DONTWAIT) == 5 && memcmp(to, "third", 5) == 0);
@@ -138,7 +138,7 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// However little that thread ran: all that is cold has come and gone once.
+	// The other thread has gone over all cold memory once, even if it ran little.
 	while (!has_gone_over)
 		usleep(1000);
 	is_over = 1;

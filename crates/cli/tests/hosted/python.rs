@@ -1,17 +1,15 @@
-//! CPython's own tests end with the library as they do without.
-#![cfg(target_arch = "x86_64")]
-#![allow(clippy::unwrap_used)]
+//! CPython's own tests end with a host as they do natively.
 
-use serde_json::Value;
+use crate::support::{Place, Stats};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use testkit::is_long;
-use testkit::programs::{Place, Shown, built};
+use testkit::programs::Shown;
 
-/// Modules, the limit in hundredths of what they hold without one, and the block.
+/// Modules, the limit in hundredths of the memory that they hold without one, and the block.
 type Modules = [(&'static str, u64, usize)];
 const SHORT: &Modules = &[
     ("test.test_dict", 80, 4096),
@@ -58,29 +56,11 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// What a test may show that the library is there. See `docs/design.md`.
+/// Tests that may end otherwise with a host. See `docs/design.md`.
 const SHOWN: &[&str] = &[
-    // It has a descriptor of its own.
+    // The runtime has a descriptor of its own.
     "test_pass_fds_redirected",
 ];
-
-/// What processes of a program have said at their end.
-struct Stats(Vec<Value>);
-
-impl Stats {
-    fn of(file: &Path) -> Self {
-        let lines = fs::read_to_string(file).unwrap();
-        Stats(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
-    }
-
-    fn sum(&self, name: &str) -> u64 {
-        self.0.iter().map(|line| line[name].as_u64().unwrap()).sum()
-    }
-
-    fn max(&self, name: &str) -> u64 {
-        self.0.iter().map(|line| line[name].as_u64().unwrap()).max().unwrap()
-    }
-}
 
 /// Returns the interpreter, if it has its tests.
 fn python() -> Option<String> {
@@ -97,11 +77,11 @@ fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
     lines.lines().filter_map(of).collect()
 }
 
-/// Runs a module without the library, with it, and with a limit of so many hundredths of what it
-/// held at most. Returns what differs, and how many blocks went and came back: how many do at a
-/// share of a moment's peak differs from run to run.
+/// Runs a module natively, with a host, and with a limit of `share` hundredths of the most that it
+/// held. Returns the differences, and how many blocks were evicted and filled again. That number
+/// differs from run to run, because the peak that the limit is a share of is short.
 fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<String>, u64) {
-    let place = Place::new(&built().join("deps/libuzram_preload.so"));
+    let place = Place::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     fs::copy(sources.join("modules.py"), place.path().join("modules.py")).unwrap();
     for way in ["fork", "spawn"] {
@@ -113,11 +93,12 @@ fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<Str
     }
     let run = |name: &str, settings: Option<&str>| {
         let results = place.path().join(name);
-        let stats = place.empty_file("stats");
-        let settings = settings.map(|text| format!("{text},stats={}", stats.display()));
-        let variable = settings.as_ref().map(|text| ("UZRAM_RUN", text.as_ref()));
-        let shown = place.run(&[python, "modules.py", results.to_str().unwrap(), module], variable);
-        (ends(&results, &shown), Stats::of(&stats))
+        let command = [python, "modules.py", results.to_str().unwrap(), module];
+        let (shown, stats) = match settings {
+            Some(settings) => place.hosted(settings, &command),
+            None => (place.run(&command), Stats(Vec::new())),
+        };
+        (ends(&results, &shown), stats)
     };
     let (without, _) = run("without", None);
     assert!(!without.is_empty(), "{module} has no tests");
@@ -139,7 +120,7 @@ fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<Str
 }
 
 #[test]
-fn tests_of_pythons_end_as_without_the_library() {
+fn tests_of_pythons_end_as_natively() {
     let Some(python) = python() else {
         eprintln!("LEFT OUT: python3 has no tests of its own here");
         return;

@@ -1,4 +1,4 @@
-// Mappings that the library leaves to the system grow, also the one behind which there is nothing.
+// Mappings that the runtime leaves to the kernel grow, also the one at the end of the arena.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -15,7 +15,7 @@ int main(void) {
 		each[nth][3 * PAGE] = (unsigned char)(nth + 1);
 		CHECK(mprotect(each[nth], 4 * PAGE, PROT_READ) == 0);
 	}
-	// From 4 pages to 40, 60 and 2; then all of it goes.
+	// From 4 pages to 40, 60 and 2. Then the mapping is removed.
 	for (int nth = 0; nth < COUNT; nth++) {
 		size_t now = 4;
 		for (size_t next = 40; next <= 60; next += 20) {

@@ -1,5 +1,5 @@
-// Threads read and write buffers that others of them have go, while signals come: no call is cut
-// short. Then a handler leaves a call for good, and the thread's calls go on.
+// Threads read and write buffers that other threads evict, while signals arrive: no call is cut
+// short. Then a handler leaves a call for good, and the thread's next calls succeed.
 //
 //   held ROUNDS
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ static void on_leave(int signal) {
 	siglongjmp(jump, 1);
 }
 
-// Has other memory come and go.
+// Evicts and fills other memory.
 static void *press(void *argument) {
 	uint64_t *cold = malloc(COLD);
 	CHECK(cold);
@@ -51,7 +51,7 @@ static size_t length_of(size_t nth) {
 	return nth % 3 == 0 ? LARGE : nth % 3 == 1 ? PAGE : 40;
 }
 
-// Sends each buffer through a pipe, and looks at what came.
+// Sends each buffer through a pipe, and checks the copy.
 static void *send_round(void *argument) {
 	int pipes[2];
 	CHECK(pipe(pipes) == 0);

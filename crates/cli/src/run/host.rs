@@ -1,0 +1,54 @@
+//! Where the host lies that runs programs.
+
+use crate::error::{Error, failed};
+use measure::text::escaped;
+use std::env;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf, absolute};
+
+const NAME: &str = "uzram-host";
+/// The variable that names its path.
+const VARIABLE: &str = "UZRAM_HOST";
+
+/// Returns the path of the host.
+pub(super) fn find() -> Result<PathBuf, Error> {
+    let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+        Some(path) => absolute(path).into_iter().collect(),
+        None => env::current_exe().map(|command| beside(&command)).unwrap_or_default(),
+    };
+    let Some(found) = places.iter().find(|path| path.is_file()) else {
+        let places: Vec<_> = places.iter().map(|path| format!("'{}'", escaped(path))).collect();
+        return Err(failed(format!(
+            "the host of programs was not found: it is not at {}; build it with 'cargo build \
+             --release -p uzram-cli', or name it by the variable {VARIABLE}",
+            places.join(" nor at ")
+        )));
+    };
+    // The path is a part of the settings, which commas separate.
+    if found.as_os_str().as_bytes().contains(&b',') {
+        return Err(failed(format!(
+            "'{}' can't be used as the host of programs: a comma is in its path; copy it \
+             elsewhere, and name that by the variable {VARIABLE}",
+            escaped(found)
+        )));
+    }
+    Ok(found.clone())
+}
+
+/// Returns where the host is looked for, in this order.
+fn beside(command: &Path) -> Vec<PathBuf> {
+    let dir = command.parent().unwrap_or(Path::new("/"));
+    let installed = dir.parent().unwrap_or(dir).join("lib/uzram");
+    [dir.to_owned(), installed].map(|dir| dir.join(NAME)).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_looked_for_in_two_places() {
+        let places = beside(Path::new("/usr/bin/uzram"));
+        assert_eq!(places, ["/usr/bin/uzram-host", "/usr/lib/uzram/uzram-host"].map(PathBuf::from));
+    }
+}

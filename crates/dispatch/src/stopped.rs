@@ -1,0 +1,86 @@
+//! Threads that a process stops by ptrace while it shares their memory, as sanitizers do to search
+//! for leaks.
+//!
+//! ```text
+//!   PTRACE_ATTACH -> the thread has stopped -> during code of ours? -- no --> the call returns
+//!                        ^                          '-- yes -> it goes on, and stops again
+//! ```
+//! di-15: when the call returns, the thread has stopped, and holds nothing of the hook: it is in
+//! code of the program, or in a call that was issued. So the process can touch all memory. The
+//! program's `wait4` finds the stop, because it was left waitable.
+//!
+//! # Safety
+//! The calls are those that the program could make: its process traces the thread.
+#![allow(unsafe_code)]
+
+use crate::thread::BLOCK_BYTES;
+use crate::x86_64::instructions::{raw_syscall, stage};
+
+/// The most times that a thread goes on, and how long each time.
+const TRIES: usize = 10_000;
+static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+/// The signal of a stop that a tracer has asked for, with the event that tells of it.
+const ATTACHED: i32 = libc::SIGSTOP;
+const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
+
+/// Makes a call for this process. Returns its result, or an error's number below 0.
+fn ask(number: i64, args: [usize; 5]) -> isize {
+    let [a, b, c, d, e] = args;
+    // SAFETY: see the head of this file; the memory that the kernel writes to is the caller's.
+    unsafe { raw_syscall(number as usize, [a, b, c, d, e, 0]) }
+}
+
+fn trace(request: u32, thread: usize, data: usize) -> isize {
+    ask(libc::SYS_ptrace, [request as usize, thread, 0, data, 0])
+}
+
+/// Returns whether a thread has stopped during code of ours: on its block, with the thread pointer
+/// of that code, and in no call that was issued.
+fn is_in_runtime(thread: usize) -> bool {
+    // SAFETY: zeros are a value of the structure.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    let asked = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
+    let block = |address: u64| address as usize / BLOCK_BYTES;
+    let is_ours = block(registers.rsp - 1) == block(registers.fs_base);
+    asked == 0 && is_ours && stage(registers.rip as usize).is_none()
+}
+
+/// Waits until a thread stops. The stop stays waitable. Returns the signal and the event, or `None`
+/// if the thread has ended.
+fn wait(thread: usize) -> Option<i32> {
+    // SAFETY: zeros are a value of the structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::WNOWAIT;
+    let at = (&raw mut info).addr();
+    let waited = ask(libc::SYS_waitid, [libc::P_PID as usize, thread, at, options as usize, 0]);
+    // SAFETY: the kernel has filled it in, of a child.
+    (waited == 0 && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
+}
+
+/// Completes a call by which this process stops a thread, which has returned.
+pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
+    let stop = match request as u32 {
+        libc::PTRACE_ATTACH => ATTACHED,
+        libc::PTRACE_INTERRUPT => INTERRUPTED,
+        _ => return,
+    };
+    for _ in 0..TRIES {
+        match wait(thread) {
+            Some(seen) if seen == stop => {
+                if !is_in_runtime(thread) {
+                    return;
+                }
+                trace(libc::PTRACE_CONT, thread, 0);
+                ask(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0]);
+                if stop == INTERRUPTED {
+                    trace(libc::PTRACE_INTERRUPT, thread, 0);
+                } else {
+                    ask(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0]);
+                }
+            }
+            // A signal comes to the thread first.
+            Some(signal) => _ = trace(libc::PTRACE_CONT, thread, signal as usize & 0x7f),
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The addresses at which new mappings come to lie in the arena.
+//!
+//! ```text
+//!   | break ... --> |            <-- ... data | library | free | library | free: 24 MiB |
+//!                                             |<----------- an eighth of it ----------->|
+//! ```
+//! pl-3: data lie below libraries until the arena is full.
+
+use crate::space::Space;
+use std::ops::Range;
+use zmem::Arena;
+
+/// Larger mappings begin at a multiple of it, so that whole chunks of the arena come and go.
+const CHUNK: usize = 2 << 20;
+/// The part of the arena, at its end, in which libraries lie.
+const LIBRARIES_SHARE: usize = 8;
+/// Addresses that stay free above a library. The instructions behind a `syscall` of glibc make the
+/// distances of its stubs 4 and 20 MiB (di-13).
+const ABOVE_LIBRARY: usize = 24 << 20;
+
+/// Returns the part of an arena's addresses in which libraries lie.
+fn libraries(arena: &Range<usize>) -> Range<usize> {
+    let bytes = arena.len() / LIBRARIES_SHARE / CHUNK * CHUNK;
+    arena.end - bytes..arena.end
+}
+
+impl Space {
+    /// Returns the start of `bytes` free bytes. `bytes` is a number of whole pages.
+    pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
+        let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
+        let of = arena.addresses();
+        // The break has room to grow.
+        let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
+        let find = |end| self.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
+        find(libraries(&of).start).or_else(|| find(of.end))
+    }
+
+    /// Returns the start of `bytes` free bytes for a library, with free addresses above for stubs.
+    pub(crate) fn find_for_library(&self, arena: &Arena, bytes: usize) -> Option<usize> {
+        let bytes = bytes.checked_add(ABOVE_LIBRARY)?;
+        self.pieces.find(libraries(&arena.addresses()), bytes, arena.block())
+    }
+}

@@ -5,29 +5,43 @@
 //!           |   `signal`     |                 | timed  |                 | timed |  `signal`
 //!   signal: of any call, measured once, at the start; timed: of one call in 64
 //! ```
-//! The time in which room is made for other processes is not a call's: it is seldom, and long.
+//! The time in which room is made for other processes is not a call's: it is seldom, and long. So
+//! is a part during which the thread was preempted: it counts for itself alone, not for 64 calls.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// So often it is tried what a call costs in any case.
+/// The number of measurements of the cost that each call has.
 const TRIES: usize = 4;
 /// A call in 2^6 is measured. Multiples of this number are spread evenly over all numbers, so it is
 /// no matter in which order a program makes its calls.
-const SHIFT: u32 = u64::BITS - 6;
+const SHARE: u32 = 6;
+const SHIFT: u32 = u64::BITS - SHARE;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Parts of calls are counted by powers of two, in nanoseconds: up to two seconds, and longer.
+const BUCKETS: usize = 32;
+/// Fewer parts that took 2^4 times the median, or longer, are outliers.
+const OUTLIERS: u64 = 8;
+const FAR: usize = 4;
+
+/// Parts of calls that took about the same time.
+#[derive(Debug, Default)]
+struct Bucket {
+    parts: AtomicU64,
+    nanoseconds: AtomicU64,
+}
 
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
     calls: AtomicU64,
     timed: AtomicU64,
-    nanoseconds: AtomicU64,
+    buckets: [Bucket; BUCKETS],
     /// 0: it was not measured yet, so each call is.
     signal: AtomicU64,
 }
 
-/// What calls have cost so far.
+/// The cost of the calls by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     pub(crate) calls: u64,
@@ -37,6 +51,22 @@ pub(crate) struct Costs {
     pub(crate) nanoseconds: u64,
     /// Nanoseconds to the runtime and back.
     pub(crate) signal: u64,
+}
+
+/// Returns the nanoseconds of `buckets`, which have parts and nanoseconds. Of outliers it returns
+/// the share that they have in all calls.
+fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
+    let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
+    let mut below = 0;
+    let median = buckets.iter().position(|(parts, _)| {
+        below += parts;
+        2 * below >= all
+    });
+    let far = (median.unwrap_or(0) + FAR).min(buckets.len());
+    let sum = |of: &[(u64, u64)]| of.iter().map(|(_, nanoseconds)| nanoseconds).sum::<u64>();
+    let are_outliers = buckets[far..].iter().map(|(parts, _)| parts).sum::<u64>() < OUTLIERS;
+    let weight = if are_outliers { SHARE } else { 0 };
+    sum(&buckets[..far]) + (sum(&buckets[far..]) >> weight)
 }
 
 impl Cost {
@@ -71,7 +101,10 @@ impl Cost {
     fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
-        self.nanoseconds.fetch_add(nanoseconds(began.elapsed()), Relaxed);
+        let took = nanoseconds(began.elapsed());
+        let bucket = &self.buckets[(took.max(1).ilog2() as usize).min(BUCKETS - 1)];
+        bucket.parts.fetch_add(1, Relaxed);
+        bucket.nanoseconds.fetch_add(took, Relaxed);
         done
     }
 
@@ -84,9 +117,10 @@ impl Cost {
             nanoseconds(began.elapsed())
         };
         let signal = |_| {
-            self.nanoseconds.store(0, Relaxed);
+            self.begin_child();
             let all = took(&dispatched);
-            all.saturating_sub(took(&direct)).saturating_sub(self.nanoseconds.load(Relaxed))
+            let inside = self.buckets.iter().map(|bucket| bucket.nanoseconds.load(Relaxed)).sum();
+            all.saturating_sub(took(&direct)).saturating_sub(inside)
         };
         let least = (0..TRIES).map(signal).min().unwrap_or(0);
         self.signal.store(least.max(1), Relaxed);
@@ -95,16 +129,18 @@ impl Cost {
 
     /// Counts from zero on.
     pub(crate) fn begin_child(&self) {
-        let counts = [&self.calls, &self.timed, &self.nanoseconds];
-        counts.iter().for_each(|count| count.store(0, Relaxed));
+        let counts = [&self.calls, &self.timed].into_iter();
+        let buckets = self.buckets.iter().flat_map(|it| [&it.parts, &it.nanoseconds]);
+        counts.chain(buckets).for_each(|count| count.store(0, Relaxed));
     }
 
     pub(crate) fn costs(&self) -> Costs {
         let get = |word: &AtomicU64| word.load(Relaxed);
+        let of = |bucket: &Bucket| (get(&bucket.parts), get(&bucket.nanoseconds));
         Costs {
             calls: get(&self.calls),
             timed: get(&self.timed),
-            nanoseconds: get(&self.nanoseconds),
+            nanoseconds: without_outliers(&self.buckets.each_ref().map(of)),
             signal: get(&self.signal),
         }
     }
@@ -156,5 +192,18 @@ mod tests {
         cost.before(cost.count(), wait);
         cost.after(wait);
         assert_eq!((cost.costs().timed, cost.costs().nanoseconds), (1, both.nanoseconds));
+    }
+
+    #[test]
+    fn a_preempted_call_counts_once() {
+        let mut buckets = [(0, 0); BUCKETS];
+        buckets[10] = (100, 150_000);
+        assert_eq!(without_outliers(&buckets), 150_000);
+        buckets[26] = (1, 100_000_000);
+        assert_eq!(without_outliers(&buckets), 150_000 + 100_000_000 / 64);
+        // Calls that are long at times are no outliers.
+        buckets[26] = (8, 800_000_000);
+        assert_eq!(without_outliers(&buckets), 800_150_000);
+        assert_eq!(without_outliers(&[(0, 0); BUCKETS]), 0);
     }
 }

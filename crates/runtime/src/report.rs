@@ -2,11 +2,14 @@
 //! and what is wrong.
 
 use crate::cost::Costs;
+use crate::executed::ExecutedFile;
 use crate::heap;
 use crate::program::Program;
 use crate::space::system;
 use crate::tree::stat;
 use std::fmt::Display;
+use std::io::Read;
+use std::path::Path;
 use zmem::Figures;
 
 impl Program {
@@ -52,7 +55,8 @@ impl Program {
         if let Some(path) = &self.settings.stats
             && !self.arena.is_lent()
         {
-            write(path, &self.figures().json());
+            let figures = self.figures().json();
+            write(path, &format!("{{\"name\":\"{}\",{}", name(), &figures[1..]));
         }
     }
 
@@ -67,6 +71,20 @@ impl Program {
             self.show();
         }
     }
+}
+
+/// Returns the name of this process, as /proc tells it, for a string of JSON.
+fn name() -> String {
+    let mut name = Vec::new();
+    let file = ExecutedFile::open(Path::new("/proc/self/comm"));
+    let _unnamed = file.map(|mut file| file.read_to_end(&mut name));
+    let name = String::from_utf8_lossy(&name);
+    let escape = |letter: char| match letter {
+        '"' | '\\' => format!("\\{letter}"),
+        letter if letter.is_control() => format!("\\u{:04x}", u32::from(letter)),
+        letter => letter.to_string(),
+    };
+    name.trim_end_matches('\n').chars().map(escape).collect()
 }
 
 /// Writes a line to the program's standard error.

@@ -46,29 +46,58 @@ enum When {
 type Column = (&'static str, When, fn(&Line) -> String);
 
 const COLUMNS: [Column; 20] = [
-    ("process", When::Ever, |line| line.get("process").map_or("all".to_owned(), Value::to_string)),
-    ("name", When::Live, |line| text(line, "name")),
+    ("process", When::Ever, |line| match line.get("process") {
+        Some(Value::String(text)) => text.clone(),
+        process => process.map_or("all".to_owned(), Value::to_string),
+    }),
+    ("name", When::Ever, |line| text(line, "name")),
     ("held", When::Live, |line| human(number(line, "tree_held"))),
     ("peak held", When::Ever, |line| human(number(line, "held_max"))),
     ("resident", When::Live, |line| human(number(line, "resident"))),
-    ("peak resident", When::Ended, |line| human(number(line, "resident_max"))),
     ("stored", When::Live, |line| human(number(line, "stored"))),
     ("compressed", When::Live, |line| human(number(line, "compressed"))),
+    ("peak stored", When::Ended, |line| human(number(line, "stored_max"))),
     ("peak compressed", When::Ended, |line| human(number(line, "compressed_max"))),
-    ("ratio", When::Ever, |line| {
+    ("ratio", When::Live, |line| {
         line.get("ratio").and_then(Value::as_f64).map_or("-".to_owned(), |of| format!("{of:.2}"))
     }),
     ("evictions", When::Ever, |line| number(line, "evicted").to_string()),
-    ("refused", When::Ever, |line| number(line, "refused").to_string()),
+    ("refused", When::Live, |line| number(line, "refused").to_string()),
     ("faults", When::Ever, |line| number(line, "faults").to_string()),
-    ("median", When::Ever, |line| format!("{} us", number(line, "fault_us_median"))),
-    ("99%", When::Ever, |line| format!("{} us", number(line, "fault_us_99"))),
+    ("median", When::Live, |line| format!("{} us", number(line, "fault_us_median"))),
+    ("99%", When::Live, |line| format!("{} us", number(line, "fault_us_99"))),
     ("in faults", When::Ever, |line| seconds(number(line, "faults_us"))),
     ("calls", When::Ever, |line| number(line, "calls").to_string()),
-    ("each", When::Ever, |line| format!("{:.1} us", number(line, "call_ns") as f64 / 1e3)),
+    ("each", When::Live, |line| format!("{:.1} us", number(line, "call_ns") as f64 / 1e3)),
     ("for calls", When::Ever, |line| seconds(number(line, "calls_us"))),
-    ("backend", When::Ever, |line| text(line, "backend")),
+    ("backend", When::Live, |line| text(line, "backend")),
 ];
+
+/// Processes that held less than this share of the most memory are one line, if they are several.
+const SHARE: u64 = 100;
+
+/// Returns the sum of processes' figures, with the cost of a call and the ratio of all.
+fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
+    let mut sum = Line::new();
+    for (name, value) in processes.into_iter().flatten() {
+        if ["process", "name"].contains(&&**name) {
+            continue;
+        }
+        let before = number(&sum, name);
+        let both = value.as_u64().map(|value| match LARGEST.contains(&name.as_str()) {
+            true => max(before, value),
+            false => before.saturating_add(value),
+        });
+        sum.insert(name.clone(), both.map_or_else(|| value.clone(), Value::from));
+    }
+    let of = |name: &str| number(&sum, name) as f64;
+    let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
+    // Without stored data the ratio is null.
+    let ratio = (of("stored_max") / of("compressed_max") * 100.0).round() / 100.0;
+    sum.insert("call_ns".to_owned(), per_call.into());
+    sum.insert("ratio".to_owned(), ratio.into());
+    sum
+}
 
 impl Figures {
     /// Returns the figures of what processes wrote when they ended.
@@ -80,27 +109,10 @@ impl Figures {
 
     /// Returns the figures of processes.
     pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
-        let mut sum = Line::new();
-        for (name, value) in processes.iter().flatten() {
-            if ["process", "name"].contains(&&**name) {
-                continue;
-            }
-            let before = number(&sum, name);
-            let both = value.as_u64().map(|value| match LARGEST.contains(&name.as_str()) {
-                true => max(before, value),
-                false => before.saturating_add(value),
-            });
-            sum.insert(name.clone(), both.map_or_else(|| value.clone(), Value::from));
-        }
-        let of = |name: &str| number(&sum, name) as f64;
-        let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
-        let ratio = of("stored_max") / of("compressed_max");
-        let ratio = (ratio.is_finite()).then(|| Value::from((ratio * 100.0).round() / 100.0));
+        let sum = sum_of(&processes);
         // Others may not have looked at the moment when one of them held most.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
-        sum.insert("call_ns".to_owned(), per_call.into());
-        sum.insert("ratio".to_owned(), ratio.unwrap_or_default());
         Figures { processes, sum, tree_held_max, is_short }
     }
 
@@ -132,7 +144,29 @@ impl Figures {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// Returns a line for each process, and one for all.
+    /// Returns the lines of the table: the processes with most memory first, ended ones with little
+    /// as one, and their sum.
+    fn lines(&self) -> Vec<Line> {
+        let has_ended = self.is_short.is_none();
+        let weight = if has_ended { "held_max" } else { "tree_held" };
+        let mut lines = self.processes.clone();
+        lines.sort_by_key(|line| std::cmp::Reverse(number(line, weight)));
+        let least = self.tree_held_max / SHARE;
+        let large = lines.partition_point(|line| number(line, weight) >= least);
+        if has_ended && lines.len() - large > 1 {
+            let mut small = sum_of(&lines[large..]);
+            let others = format!("{} others", lines.len() - large);
+            small.insert("process".to_owned(), others.into());
+            lines.truncate(large);
+            lines.push(small);
+        }
+        if self.processes.len() > 1 {
+            lines.push(self.sum.clone());
+        }
+        lines
+    }
+
+    /// Returns the processes as a table, and sentences about them together.
     pub(crate) fn table(&self) -> String {
         if self.processes.is_empty() {
             return match self.is_short {
@@ -143,24 +177,24 @@ impl Figures {
         }
         let hidden = if self.is_short.is_some() { When::Ended } else { When::Live };
         let columns: Vec<_> = COLUMNS.iter().filter(|(_, when, _)| *when != hidden).collect();
-        let all = Some(&self.sum).filter(|_| self.processes.len() > 1);
-        let lines = self.processes.iter().chain(all);
         let mut rows: Vec<Vec<String>> =
             vec![columns.iter().map(|(head, ..)| (*head).to_owned()).collect()];
-        rows.extend(lines.map(|line| columns.iter().map(|(.., cell)| cell(line)).collect()));
+        let lines = self.lines();
+        rows.extend(lines.iter().map(|line| columns.iter().map(|(.., cell)| cell(line)).collect()));
         let mut widths = vec![0; columns.len()];
         for row in &rows {
             row.iter().zip(&mut widths).for_each(|(cell, width)| *width = max(*width, cell.len()));
         }
-        // Numbers stand to the right; the last column is text.
-        widths[columns.len() - 1] = 0;
         let mut text = String::new();
         for row in &rows {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
-        text + &self.reasons() + &self.together()
+        text + &match self.is_short {
+            Some(is_short) => self.reasons() + &self.together(is_short),
+            None => self.sentences(),
+        }
     }
 
     /// Returns a line for each backend, which says why it was chosen.
@@ -170,14 +204,29 @@ impl Figures {
         self.processes.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    fn together(&self) -> String {
+    /// Returns how much processes that run hold.
+    fn together(&self, is_short: bool) -> String {
         let most = human(self.tree_held_max);
-        let Some(is_short) = self.is_short else {
-            return format!("together at most {most}\n");
-        };
-        let [held, limit] = ["tree_held", "limit"].map(|name| human(number(&self.sum, name)));
+        let [held, limit] = ["tree_held", "limit"].map(|name| human(self.sum(name)));
         let short = if is_short { "; short of room" } else { "" };
         format!("together {held} of {limit}, at most {most}{short}\n")
+    }
+
+    /// Returns three sentences: the most memory, the memory saved, the time taken.
+    fn sentences(&self) -> String {
+        let [stored, compressed] = ["stored_max", "compressed_max"].map(|name| self.sum(name));
+        let [faults, calls] = ["faults_us", "calls_us"].map(|name| seconds(self.sum(name)));
+        let saved = human(stored.saturating_sub(compressed));
+        let [most, limit, stored, compressed] =
+            [self.tree_held_max, self.sum("limit"), stored, compressed].map(human);
+        let saved = match self.sum("evicted") {
+            0 => "Nothing was compressed, because there was room.".to_owned(),
+            _ => format!("Compression saved at most {saved}: {stored} took {compressed}."),
+        };
+        format!(
+            "All processes together held at most {most}, of a limit of {limit}.\n{saved}\n\
+             This took {faults} for page faults and {calls} for system calls, in all threads.\n"
+        )
     }
 }
 
@@ -201,7 +250,7 @@ mod tests {
     use super::*;
 
     const LINES: &str = "\
-        {\"process\":7,\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
+        {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"ratio\":3.00,\"fault_us_99\":5,\"evicted\":1,\"calls\":10,\
         \"call_ns\":1000,\"calls_us\":10,\"backend\":\"signal\",\"backend_reason\":\"why\"}\n\
         {\"process\":8,\"limit\":9,\"held_max\":8192,\"stored_max\":0,\"compressed_max\":0,\
@@ -227,21 +276,45 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_and_one_for_all() {
-        let table = Figures::parse(LINES, 10 << 20).table();
+        let table = Figures::parse(LINES, 10_000).table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             (lines.len(), lines[4], lines[5]),
-            (6, "signal: why", "together at most 10.0 MiB"),
+            (
+                7,
+                "All processes together held at most 9.8 KiB, of a limit of 9 B.",
+                "Compression saved at most 2.0 KiB: 2.9 KiB took 1000 B."
+            ),
             "{table}"
         );
-        assert!(lines[0].trim_start().starts_with("process  peak held"), "{table}");
-        assert!(lines[1].contains("4.0 KiB") && lines[1].contains("3.00"), "{table}");
-        assert!(lines[2].contains(" - ") && lines[2].ends_with("signal"), "{table}");
+        assert!(lines[0].trim_start().starts_with("process  name  peak held"), "{table}");
+        // The one with most memory is first.
+        assert!(lines[1].trim_start().starts_with('8') && lines[1].contains("8.0 KiB"), "{table}");
+        assert!(lines[2].trim_start().starts_with('7') && lines[2].contains("sort"), "{table}");
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
+        assert!(lines[6].contains("0.00 s for page faults"), "{table}");
         let one = Figures::parse(LINES.lines().next().unwrap(), 0).table();
-        assert!(one.lines().count() == 4 && !one.contains("all "), "{one}");
-        assert!(one.ends_with("together at most 4.0 KiB\n"), "no less than one of them: {one}");
+        assert_eq!(one.lines().count(), 5, "{one}");
+        assert!(one.contains("at most 4.0 KiB"), "no less than one of them: {one}");
         assert!(Figures::parse("", 0).table().contains("no process"));
+    }
+
+    #[test]
+    fn processes_with_little_memory_are_one_line() {
+        let line = |process: u64, held: u64| {
+            format!("{{\"process\":{process},\"held_max\":{held},\"evicted\":2}}\n")
+        };
+        let of = |helds: &[u64]| {
+            let lines = helds.iter().enumerate().map(|(nth, held)| line(nth as u64, *held));
+            Figures::parse(&lines.collect::<String>(), 100 << 10).table()
+        };
+        let table = of(&[1000, 50 << 10, 1023, 1024, 1]);
+        let firsts: Vec<_> = table.lines().take(5).map(|line| line.trim_start()).collect();
+        let begin = ["process", "1 ", "3 ", "3 others", "all"];
+        assert!(begin.iter().zip(&firsts).all(|(it, line)| line.starts_with(it)), "{table}");
+        assert!(firsts[3].contains(" 2.0 KiB "), "their sum: {table}");
+        // One of them is itself.
+        assert!(!of(&[1000, 50 << 10]).contains("others"));
     }
 
     #[test]

@@ -116,10 +116,8 @@ fn check(program: &Path, mut kind: Kind<File>) -> Result<(), Refusal> {
 
 /// Checks that a host can run the program of a file.
 fn check_elf(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
-    let is_itself = program == path;
-    let what = if is_itself { String::new() } else { format!("(of '{}')", program.display()) };
-    let what = format!("{what} can't be run with its memory compressed");
-    let what = what.trim_start();
+    let of = if program == path { String::new() } else { format!("(of '{}') ", program.display()) };
+    let what = &format!("{of}can't be run with its memory compressed");
     if let Some(why) = raised::by(&file) {
         let why = format!("{why}, and a host can't give it these rights");
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());

@@ -118,14 +118,15 @@ fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
     let lines: Vec<&str> = ended.err.lines().collect();
-    assert_eq!(lines.len(), 6, "{ended:?}");
-    for heading in
-        ["process", "peak held", "peak compressed", "ratio", "evictions", "faults", "calls", "each"]
-    {
-        assert!(lines[0].contains(heading), "{ended:?}");
-    }
+    assert_eq!(lines.len(), 7, "{ended:?}");
+    let headings = ["process", "name", "peak held", "peak stored", "evictions", "faults", "calls"];
+    assert!(headings.iter().all(|heading| lines[0].contains(heading)), "{ended:?}");
+    let names = [" sh ", " true "];
+    assert!(names.iter().all(|name| lines[1..3].iter().any(|line| line.contains(name))));
     assert!(lines[3].trim_start().starts_with("all "), "{ended:?}");
-    assert!(lines[4].starts_with("signal"), "{ended:?}");
+    assert!(lines[4].contains("of a limit of 32.0 MiB."), "{ended:?}");
+    assert!(lines[5].starts_with("Nothing was compressed"), "{ended:?}");
+    assert!(lines[6].contains("for page faults"), "{ended:?}");
 }
 
 #[test]

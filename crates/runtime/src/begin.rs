@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 use crate::exec::Hosting;
+use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
 use crate::program::Program;
 use crate::settings::Settings;
-use crate::space::{Break, system};
+use crate::space::Break;
+use crate::system::system;
 use crate::tree::TreeFile;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -85,12 +87,14 @@ fn start(
     let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
+    // First, as the kernel would count the arena.
+    let limits = Limits::take_over();
     let (arena, brk) = arena(&settings)?;
     let end = arena.addresses().end;
     // Else what ends there, and is the system's, could grow out of the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
-    let program = Program::new(arena, brk, settings, (tree, hosting));
+    let program = Program::new(arena, brk, settings, limits, (tree, hosting));
     let program = PROGRAM.get_or_init(|| program);
     if OwnThread::is_useful() {
         program.arena.store_aside(&OWN_THREAD);

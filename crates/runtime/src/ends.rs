@@ -75,6 +75,7 @@ impl Program {
                 // The program may close its standard error before its end, as many do.
                 self.say_if_lost();
                 self.arena.hush(&self.figures());
+                self.space.lock().limits.apply();
             }
             _ => return,
         }

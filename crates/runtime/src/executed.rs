@@ -1,7 +1,7 @@
 //! A file that is executed, as the runtime looks at it: by system calls that are not
 //! dispatched.
 
-use crate::space::system;
+use crate::system::system;
 use crate::tree::stat;
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -3,7 +3,8 @@
 //! arena, for it to place mappings in.
 
 use crate::pieces::Kind;
-use crate::space::{Space, system};
+use crate::space::Space;
+use crate::system::system;
 use libc::{MADV_DOFORK, SYS_madvise};
 use std::ops::Range;
 use zmem::Arena;

@@ -18,6 +18,7 @@ mod exec;
 mod executed;
 mod heap;
 mod left_out;
+mod limits;
 mod mappings;
 mod own_thread;
 mod pieces;
@@ -29,6 +30,7 @@ mod robust;
 mod settings;
 mod simple;
 mod space;
+mod system;
 mod tree;
 mod waits;
 

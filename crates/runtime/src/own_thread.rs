@@ -18,7 +18,7 @@
 
 mod room;
 
-use crate::space::system;
+use crate::system::system;
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
 use room::{Room, map_room};

@@ -7,6 +7,7 @@
 use crate::cost::Cost;
 use crate::exec::Hosting;
 use crate::heap::HEAP;
+use crate::limits::Limits;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
 use crate::pins;
@@ -30,7 +31,7 @@ const ENOMEM: isize = -(libc::ENOMEM as isize);
 pub(crate) struct Program {
     pub(crate) arena: Arena,
     pub(crate) settings: Settings,
-    space: Mutex<Space>,
+    pub(crate) space: Mutex<Space>,
     /// Threads of this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
@@ -52,11 +53,11 @@ impl Program {
         arena: Arena,
         brk: Option<Break>,
         settings: Settings,
+        limits: Limits,
         (tree, hosting): (Option<TreeFile>, Option<Hosting>),
     ) -> Self {
-        let (space, threads) = (Mutex::new(Space::new(brk)), AtomicUsize::new(1));
-        let is_confined = AtomicBool::new(false);
-        let cost = Cost::default();
+        let (space, threads) = (Mutex::new(Space::new(brk, limits)), AtomicUsize::new(1));
+        let (is_confined, cost) = (AtomicBool::new(false), Cost::default());
         Program { arena, settings, space, threads, cost, tree, hosting, is_confined }
     }
 
@@ -99,6 +100,11 @@ impl Program {
         if let Some(result) = self.answer_of_tree(number, &args) {
             return Step::Answer(result);
         }
+        if Limits::are_about(number)
+            && let Some(result) = self.space.lock().limits.answer(number, &args)
+        {
+            return Step::Answer(result);
+        }
         let row = calls::row(number);
         match row.map_or(Special::Nothing, |row| row.special(&args)) {
             Special::Withheld => return Step::Answer(EPERM),
@@ -135,7 +141,10 @@ impl Program {
     /// Does what is to be done when it has returned, or was given up.
     fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         match call.number() as i64 {
-            libc::SYS_execve | libc::SYS_execveat => self.arena.unhush(),
+            libc::SYS_execve | libc::SYS_execveat => {
+                self.arena.unhush();
+                self.space.lock().limits.lift();
+            }
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
             _ => {}
         }

@@ -5,7 +5,7 @@ use crate::cost::Costs;
 use crate::executed::ExecutedFile;
 use crate::heap;
 use crate::program::Program;
-use crate::space::system;
+use crate::system::system;
 use crate::tree::stat;
 use std::fmt::Display;
 use std::io::Read;

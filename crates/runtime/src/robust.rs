@@ -7,7 +7,7 @@
 //! ```
 
 use crate::pins::{Note, hold};
-use crate::space::system;
+use crate::system::system;
 use std::iter::successors;
 use zmem::Arena;
 

@@ -2,7 +2,7 @@
 
 use crate::mappings::Answer;
 use crate::program::Program;
-use crate::space::system;
+use crate::system::system;
 use crate::tree::TreeFile;
 use dispatch::simple::{self, Class, Simple};
 use std::ops::Range;

@@ -12,8 +12,9 @@
 //! The program has asked for what each function does to its memory.
 #![allow(unsafe_code)]
 
+use crate::limits::Limits;
 use crate::pieces::{Kind, Pieces};
-use dispatch::raw_syscall;
+use crate::system::{Failed, system};
 use std::ops::Range;
 use zmem::{Arena, Use};
 
@@ -25,6 +26,7 @@ pub(crate) struct Space {
     pub(crate) pieces: Pieces,
     /// See `left_out`.
     pub(crate) left_out: Pieces<()>,
+    pub(crate) limits: Limits,
     /// The program's break; `None` if the system moves it.
     pub(crate) brk: Option<Break>,
     /// Whether new mappings are served: not once the program has locked all that comes.
@@ -37,19 +39,6 @@ pub(crate) struct Break {
     /// Where it was at first; it is not below.
     pub(crate) first: usize,
     pub(crate) now: usize,
-}
-
-/// A failed system call's error, below 0.
-pub(crate) type Failed = isize;
-
-/// Makes a system call.
-///
-/// # Errors
-/// The error's number below 0.
-pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Failed> {
-    // SAFETY: see the head of this file.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    if (-4095..0).contains(&result) { Err(result) } else { Ok(result as usize) }
 }
 
 /// Maps private anonymous memory over a range.
@@ -73,8 +62,9 @@ fn refused<E>(_: E) -> Failed {
 }
 
 impl Space {
-    pub(crate) fn new(brk: Option<Break>) -> Self {
-        Space { pieces: Pieces::default(), left_out: Pieces::default(), brk, is_serving: true }
+    pub(crate) fn new(brk: Option<Break>, limits: Limits) -> Self {
+        let (pieces, left_out) = (Pieces::default(), Pieces::default());
+        Space { pieces, left_out, limits, brk, is_serving: true }
     }
 
     /// Returns the blocks that a range touches, as addresses.
@@ -226,5 +216,18 @@ impl Space {
         let inner = range.start.max(of.start)..range.end.min(of.end);
         self.pieces.for_parts(inner, |_, kind| is_sealed |= kind == Some(Kind::Sealed));
         is_sealed
+    }
+
+    /// Returns whether the program's limits refuse `bytes` more bytes, which are data or not.
+    pub(crate) fn is_over_limit(&self, arena: &Arena, bytes: usize, is_data: bool) -> bool {
+        if self.limits.is_infinite() || bytes == 0 {
+            return false;
+        }
+        let (mut mapped, mut data) = (bytes as u64, bytes as u64);
+        self.pieces.for_parts(arena.addresses(), |part, kind| {
+            mapped += if kind.is_some() { part.len() as u64 } else { 0 };
+            data += if kind == Some(Kind::Data) { part.len() as u64 } else { 0 };
+        });
+        self.limits.refuses(mapped, if is_data { data } else { 0 })
     }
 }

@@ -126,6 +126,14 @@ fn who_is_cancelled_ends_and_lets_go() {
     }
 }
 
+#[test]
+fn limits_of_memory_are_kept_and_inherited() {
+    let place = Place::new();
+    let program = place.compile("limits");
+    let stats = place.same("limit=40000000,block=4096", &[program.to_str().unwrap()]);
+    assert!(stats.sum("evicted") > 10_000, "{}", stats.sum("evicted"));
+}
+
 /// A process that shares memory finds it while all threads are stopped (di-15).
 #[test]
 fn memory_of_stopped_threads_is_found() {

@@ -7,7 +7,8 @@
 
 use super::Answer;
 use crate::pieces::Kind;
-use crate::space::{Break, Failed, Space, map_over, protect};
+use crate::space::{Break, Space, map_over, protect};
+use crate::system::Failed;
 use std::ops::Range;
 use zmem::Arena;
 
@@ -15,7 +16,9 @@ use zmem::Arena;
 /// can't move.
 pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let Some(Break { first, now }) = space.brk else { return Answer::Issue };
-    let may_move = first <= wanted && wanted <= arena.addresses().end;
+    let may_move = first <= wanted
+        && wanted <= arena.addresses().end
+        && !space.is_over_limit(arena, wanted.saturating_sub(now), true);
     if may_move && (move_to(space, arena, now, wanted)).is_ok() {
         space.brk = Some(Break { first, now: wanted });
         return Answer::Is(wanted as isize);

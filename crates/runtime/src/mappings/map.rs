@@ -2,7 +2,8 @@
 
 use super::{Answer, cut, error, outside, pages, touches};
 use crate::pieces::Kind;
-use crate::space::{Failed, Space, system};
+use crate::space::Space;
+use crate::system::{Failed, system};
 use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
@@ -22,6 +23,11 @@ fn kind_of(prot: i32, flags: i32) -> Option<Kind> {
         PROT_NONE if is_anonymous => Some(Kind::Reserved),
         _ => None,
     }
+}
+
+/// Returns whether a mapping is data: private and writable.
+pub(super) fn is_data(prot: i32, flags: i32) -> bool {
+    prot & PROT_WRITE != 0 && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
 }
 
 pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {

@@ -7,7 +7,8 @@ mod map;
 mod protect;
 mod remap;
 
-use crate::space::{Failed, Space, system};
+use crate::space::Space;
+use crate::system::{Failed, system};
 use std::ops::Range;
 use zmem::Arena;
 
@@ -107,7 +108,12 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     {
         return Answer::Is(error(libc::EPERM));
     }
+    let grown = if number as i64 == libc::SYS_mremap { third.saturating_sub(bytes) } else { bytes };
+    let is_data = number as i64 == libc::SYS_mremap || map::is_data(third as i32, args[3] as i32);
     match number as i64 {
+        libc::SYS_mmap | libc::SYS_mremap if space.is_over_limit(arena, grown, is_data) => {
+            Answer::Is(error(libc::ENOMEM))
+        }
         libc::SYS_mmap => map::map(space, arena, args),
         libc::SYS_brk => brk::brk(space, arena, start),
         libc::SYS_mremap => remap::remap(space, arena, args),

@@ -2,7 +2,8 @@
 
 use super::{Answer, cut, error, outside};
 use crate::pieces::Kind;
-use crate::space::{Failed, Space, protect as protect_pages, system};
+use crate::space::{Space, protect as protect_pages};
+use crate::system::{Failed, system};
 use libc::{ENOMEM, PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ops::Range;
 use zmem::Arena;

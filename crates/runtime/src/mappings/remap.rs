@@ -6,7 +6,8 @@
 
 use super::{Answer, error, map, pages, touches};
 use crate::pieces::Kind;
-use crate::space::{Failed, Space, system};
+use crate::space::Space;
+use crate::system::{Failed, system};
 use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
 use libc::{SYS_madvise, SYS_mremap};
 use std::ops::Range;

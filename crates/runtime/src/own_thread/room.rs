@@ -4,7 +4,7 @@
 //! The room stays mapped, and its storage is laid out by the thread that has it.
 #![allow(unsafe_code)]
 
-use crate::space::system;
+use crate::system::system;
 use dispatch::Storage;
 
 const PAGE: usize = 4096;

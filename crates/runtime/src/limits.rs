@@ -1,0 +1,127 @@
+//! The program's limits of address space and data (`RLIMIT_AS`, `RLIMIT_DATA`), which the runtime
+//! keeps in place of the kernel (pl-19): the kernel would count the arena and refuse the runtime's
+//! own mappings. Mappings outside of the arena (files, stacks, shared memory) are not counted.
+//!
+//! ```text
+//!   begin:      the kernel's soft limit -> here; the kernel's becomes its hard limit
+//!   setrlimit:  -> here                      mmap, brk, mremap: ENOMEM above it
+//!   execve:     -> the kernel, so that the next host finds it; lifted again if the call fails
+//! ```
+
+use crate::system::system;
+use dispatch::{read_memory, write_memory};
+
+const EFAULT: isize = -(libc::EFAULT as isize);
+const EINVAL: isize = -(libc::EINVAL as isize);
+const EPERM: isize = -(libc::EPERM as isize);
+const WORD: usize = size_of::<u64>();
+const INFINITE: u64 = u64::MAX;
+
+/// A soft limit and a hard one, in bytes.
+type Limit = [u64; 2];
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    space: Limit,
+    data: Limit,
+}
+
+/// Asks the kernel for a limit of this process, or sets it.
+fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
+    let new = new.map_or(0, |new| new.as_ptr().addr());
+    let old = old.map_or(0, |old| old.as_mut_ptr().addr());
+    system(libc::SYS_prlimit64, [0, resource as usize, new, old, 0, 0]).is_ok()
+}
+
+impl Limits {
+    /// Takes the limits over from the kernel.
+    pub(crate) fn take_over() -> Self {
+        let [space, data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
+            let mut found = [INFINITE; 2];
+            kernel(resource, None, Some(&mut found));
+            found
+        });
+        let limits = Limits { space, data };
+        limits.lift();
+        limits
+    }
+
+    /// Makes the kernel's soft limits its hard ones.
+    pub(crate) fn lift(&self) {
+        self.set(|_, hard| hard);
+    }
+
+    /// Makes the kernel's soft limits the program's, for a program that is executed.
+    pub(crate) fn apply(&self) {
+        self.set(u64::min);
+    }
+
+    /// Sets the kernel's soft limits, by those here and its hard ones. Infinite ones stay.
+    fn set(&self, of: fn(u64, u64) -> u64) {
+        let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
+        for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
+            let mut now = [INFINITE; 2];
+            if kernel(resource, None, Some(&mut now)) {
+                kernel(resource, Some(&[of(soft, now[1]), now[1]]), None);
+            }
+        }
+    }
+
+    /// Returns whether there are no limits.
+    pub(crate) fn is_infinite(&self) -> bool {
+        (self.space[0], self.data[0]) == (INFINITE, INFINITE)
+    }
+
+    /// Returns whether `mapped` bytes of address space, or `data` bytes of data, pass a limit.
+    pub(crate) fn refuses(&self, mapped: u64, data: u64) -> bool {
+        mapped > self.space[0] || data > self.data[0]
+    }
+
+    /// Returns whether a call asks for limits, or sets them.
+    pub(crate) fn are_about(number: usize) -> bool {
+        matches!(number as i64, libc::SYS_getrlimit | libc::SYS_setrlimit | libc::SYS_prlimit64)
+    }
+
+    fn of(&mut self, resource: usize) -> Option<&mut Limit> {
+        match resource as u32 {
+            libc::RLIMIT_AS => Some(&mut self.space),
+            libc::RLIMIT_DATA => Some(&mut self.data),
+            _ => None,
+        }
+    }
+
+    /// Answers `getrlimit`, `setrlimit` and `prlimit64` of this process.
+    pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
+        let (resource, new, old) = match number as i64 {
+            libc::SYS_getrlimit => (args[0], 0, args[1]),
+            libc::SYS_setrlimit => (args[0], args[1], 0),
+            libc::SYS_prlimit64
+                if args[0] == 0 || system(libc::SYS_getpid, [0; 6]) == Ok(args[0]) =>
+            {
+                (args[1], args[2], args[3])
+            }
+            _ => return None,
+        };
+        let limit = self.of(resource)?;
+        let before = *limit;
+        if new != 0 {
+            let mut bytes = [0; 2 * WORD];
+            if !read_memory(new, &mut bytes) {
+                return Some(EFAULT);
+            }
+            let (soft, hard) = bytes.split_at(WORD);
+            let wanted =
+                [soft, hard].map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+            if wanted[0] > wanted[1] {
+                return Some(EINVAL);
+            }
+            if wanted[1] > before[1] && system(libc::SYS_geteuid, [0; 6]) != Ok(0) {
+                return Some(EPERM);
+            }
+            *limit = wanted;
+        }
+        let bytes: Vec<u8> = before.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Some(if old != 0 && !write_memory(old, &bytes) { EFAULT } else { 0 })
+    }
+}

@@ -1,3 +1,4 @@
+# make build            the command and the host of programs, in target/release
 # make run              build, and run the main job on real files (INPUT="PATH ..." for others)
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram
 # make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
@@ -50,10 +51,13 @@ STATIC_HOST = $(if $(filter x86_64,$(shell uname -m)),cargo rustc --release --lo
   -C target-feature=+crt-static)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
-.PHONY: install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: build install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
 
-run:
+build:
 	cargo build --release --locked -p uzram-cli
+	$(STATIC_HOST)
+
+run: build
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
 
 libuzram:
@@ -241,7 +245,7 @@ figures:
 	python3 tools/figures
 
 experiments:
-	cargo build --release --locked -p uzram-cli
+	$(MAKE) build
 	cargo run --release --locked -p bench -- experiments $(ARGS)
 
 bench:

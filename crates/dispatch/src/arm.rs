@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::actions::{self, Actions};
+use crate::entry::IS_FILTERED;
 use crate::error::Error;
 use crate::hook::{self, Hook};
 use crate::mask::{BYTES, OWNED, of_system};
@@ -13,9 +14,11 @@ use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{NO_STACK, Stack};
 use crate::x86_64::instructions::{entry, raw_syscall};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 
 static ACTIONS: Actions = Actions::new();
 
+const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
 /// Makes a call whose errors are numbers.
@@ -110,6 +113,9 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
             return Err(Error::Unsupported { errno: -armed as i32 });
         }
     }
+    // SAFETY: the call only asks.
+    let filter = unsafe { raw_syscall(libc::SYS_prctl as usize, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) };
+    IS_FILTERED.store(filter > 0, Relaxed);
     thread.altstack.set(if stack.flags & libc::SS_DISABLE == 0 { stack } else { NO_STACK });
     hook::set(hook);
     actions::set_entry(entry());

@@ -28,7 +28,7 @@ const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
 /// Whether the program has filtered its calls, or has tried to: a call of ours may be trapped.
-static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 

@@ -41,7 +41,7 @@ fn is_in_runtime(thread: usize) -> bool {
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let asked = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
     let block = |address: u64| address as usize / BLOCK_BYTES;
-    let is_ours = block(registers.rsp - 1) == block(registers.fs_base);
+    let is_ours = block(registers.rsp.wrapping_sub(1)) == block(registers.fs_base);
     asked == 0 && is_ours && stage(registers.rip as usize).is_none()
 }
 

@@ -50,6 +50,10 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 impl Program {
     /// Ends the runtime's own thread, if a call asks for that: after all that may evict.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
+        if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
+            // Last: the kernel would refuse mappings of the runtime.
+            self.space.lock().limits.apply();
+        }
         match ends_for(number, args) {
             Ends::No => {}
             Ends::Once => self.arena.rest(),
@@ -75,7 +79,6 @@ impl Program {
                 // The program may close its standard error before its end, as many do.
                 self.say_if_lost();
                 self.arena.hush(&self.figures());
-                self.space.lock().limits.apply();
             }
             _ => return,
         }

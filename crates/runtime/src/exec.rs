@@ -6,14 +6,16 @@
 
 use crate::executed::{ExecutedFile, is_executable};
 use crate::settings::Settings;
+use crate::system::system;
 use dispatch::{Call, read_memory, write_memory};
 use executable::{DEPTH, Kind, Loading};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The kernel's name for the program of a process.
-const SELF: &[u8] = b"/proc/self/exe";
+/// The kernel's names for the program of a process, with that by its number.
+const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
+const PROC: &[u8; 6] = b"/proc/";
 const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
@@ -48,8 +50,13 @@ impl Hosting {
     /// Returns the program's path if the string at `address` is the kernel's name for it, which
     /// means the host.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
-        let mut path = [0; SELF.len() + 1];
-        let is_self = read_memory(address, &mut path) && path.strip_suffix(b"\0") == Some(SELF);
+        let mut start = [0; PROC.len()];
+        if !read_memory(address, &mut start) || start != *PROC {
+            return None;
+        }
+        let path = text(address)?;
+        let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+        let is_self = SELF.contains(&&*path) || path == format!("/proc/{process}/exe").as_bytes();
         is_self.then_some(&self.program)
     }
 

@@ -49,21 +49,22 @@ impl Limits {
 
     /// Makes the kernel's soft limits its hard ones.
     pub(crate) fn lift(&self) {
-        self.set(|_, hard| hard);
+        self.set(|_, [_, hard]| hard);
     }
 
-    /// Makes the kernel's soft limits the program's, for a program that is executed.
+    /// Makes the kernel's soft limits the program's, for a program that is executed. A child of
+    /// `vfork` may have lower ones in the kernel.
     pub(crate) fn apply(&self) {
-        self.set(u64::min);
+        self.set(|soft, [now, _]| soft.min(now));
     }
 
-    /// Sets the kernel's soft limits, by those here and its hard ones. Infinite ones stay.
-    fn set(&self, of: fn(u64, u64) -> u64) {
+    /// Sets the kernel's soft limits, by those here and its own. Infinite ones stay.
+    fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
         for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
             let mut now = [INFINITE; 2];
             if kernel(resource, None, Some(&mut now)) {
-                kernel(resource, Some(&[of(soft, now[1]), now[1]]), None);
+                kernel(resource, Some(&[of(soft, now), now[1]]), None);
             }
         }
     }
@@ -94,8 +95,9 @@ impl Limits {
     /// Answers `getrlimit`, `setrlimit` and `prlimit64` of this process.
     pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
         let (resource, new, old) = match number as i64 {
-            libc::SYS_getrlimit => (args[0], 0, args[1]),
-            libc::SYS_setrlimit => (args[0], args[1], 0),
+            // Without an address the kernel answers.
+            libc::SYS_getrlimit if args[1] != 0 => (args[0], 0, args[1]),
+            libc::SYS_setrlimit if args[1] != 0 => (args[0], args[1], 0),
             libc::SYS_prlimit64
                 if args[0] == 0 || system(libc::SYS_getpid, [0; 6]) == Ok(args[0]) =>
             {

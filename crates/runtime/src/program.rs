@@ -97,12 +97,10 @@ impl Program {
             }
         }
         let (number, args) = (call.number(), call.args());
-        if let Some(result) = self.answer_of_tree(number, &args) {
-            return Step::Answer(result);
-        }
-        if Limits::are_about(number)
-            && let Some(result) = self.space.lock().limits.answer(number, &args)
-        {
+        // Limits of a child of `vfork` are the kernel's, as its parent has others.
+        let has_limits = Limits::are_about(number) && !self.arena.is_lent();
+        let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
+        if let Some(result) = self.answer_of_tree(number, &args).or_else(of_limits) {
             return Step::Answer(result);
         }
         let row = calls::row(number);

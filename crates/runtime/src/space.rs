@@ -218,16 +218,29 @@ impl Space {
         is_sealed
     }
 
-    /// Returns whether the program's limits refuse `bytes` more bytes, which are data or not.
-    pub(crate) fn is_over_limit(&self, arena: &Arena, bytes: usize, is_data: bool) -> bool {
+    /// Returns whether the program's limits refuse `bytes` more bytes, which are data or not, in
+    /// place of what `over` has.
+    pub(crate) fn is_over_limit(
+        &self,
+        arena: &Arena,
+        bytes: usize,
+        is_data: bool,
+        over: Range<usize>,
+    ) -> bool {
         if self.limits.is_infinite() || bytes == 0 {
             return false;
         }
-        let (mut mapped, mut data) = (bytes as u64, bytes as u64);
-        self.pieces.for_parts(arena.addresses(), |part, kind| {
-            mapped += if kind.is_some() { part.len() as u64 } else { 0 };
-            data += if kind == Some(Kind::Data) { part.len() as u64 } else { 0 };
-        });
-        self.limits.refuses(mapped, if is_data { data } else { 0 })
+        let count = |within: Range<usize>| {
+            let (mut mapped, mut data) = (0, 0);
+            self.pieces.for_parts(within, |part, kind| {
+                mapped += if kind.is_some() { part.len() } else { 0 };
+                data += if kind == Some(Kind::Data) { part.len() } else { 0 };
+            });
+            (mapped, data)
+        };
+        let ((all, all_data), (old, old_data)) = (count(arena.addresses()), count(over));
+        let [mapped, data] =
+            [all - old, all_data - old_data].map(|part| part.saturating_add(bytes));
+        self.limits.refuses(mapped as u64, if is_data { data as u64 } else { 0 })
     }
 }

@@ -47,7 +47,7 @@ type Column = (&'static str, When, fn(&Line) -> String);
 
 const COLUMNS: [Column; 20] = [
     ("process", When::Ever, |line| match line.get("process") {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(_)) => text(line, "process"),
         process => process.map_or("all".to_owned(), Value::to_string),
     }),
     ("name", When::Ever, |line| text(line, "name")),

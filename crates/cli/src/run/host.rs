@@ -19,8 +19,8 @@ pub(super) fn find() -> Result<PathBuf, Error> {
     let Some(found) = places.iter().find(|path| path.is_file()) else {
         let places: Vec<_> = places.iter().map(|path| format!("'{}'", escaped(path))).collect();
         return Err(failed(format!(
-            "the host of programs was not found: it is not at {}; build it with 'cargo build \
-             --release -p uzram-cli', or name it by the variable {VARIABLE}",
+            "the host of programs was not found: it is not at {}; build it with 'make \
+             build', or name it by the variable {VARIABLE}",
             places.join(" nor at ")
         )));
     };

@@ -108,6 +108,10 @@ int main(int count, char **args) {
     ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
     printf("%zd %s %s\n", bytes, path, (char *)getauxval(AT_EXECFN));
     printf("%d %d\n", access("/proc/self/exe", X_OK), getauxval(AT_SECURE) != 0);
+    char own[64];
+    snprintf(own, sizeof own, "/proc/%d/exe", getpid());
+    bytes = readlink(own, path, sizeof path - 1);
+    printf("%zd %s\n", bytes, bytes > 0 ? path : "");
     FILE *name = fopen("/proc/self/comm", "r");
     printf("%s", fgets(path, sizeof path, name) ? path : "");
     if (count > 1 && strcmp(args[1], "again") == 0) {

@@ -113,7 +113,7 @@ fn programs_with_rights_of_their_own_are_refused() {
 fn a_host_that_is_not_there_is_told_with_its_places() {
     let dir = tempfile::tempdir().unwrap();
     let ended = end(run(WAYS[0]).arg("true").env("UZRAM_HOST", "no/host"));
-    assert_refused(&ended, 1, &["/no/host'", "UZRAM_HOST", "cargo build"]);
+    assert_refused(&ended, 1, &["/no/host'", "UZRAM_HOST", "make build"]);
     let (bin, lib) = (dir.path().join("bin"), dir.path().join("lib/uzram"));
     fs::create_dir_all(&bin).and_then(|()| fs::create_dir_all(&lib)).unwrap();
     let command = bin.join("uzram");

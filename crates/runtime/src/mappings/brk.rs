@@ -18,7 +18,7 @@ pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let Some(Break { first, now }) = space.brk else { return Answer::Issue };
     let may_move = first <= wanted
         && wanted <= arena.addresses().end
-        && !space.is_over_limit(arena, wanted.saturating_sub(now), true);
+        && !space.is_over_limit(arena, wanted.saturating_sub(now), true, 0..0);
     if may_move && (move_to(space, arena, now, wanted)).is_ok() {
         space.brk = Some(Break { first, now: wanted });
         return Answer::Is(wanted as isize);

@@ -25,9 +25,19 @@ fn kind_of(prot: i32, flags: i32) -> Option<Kind> {
     }
 }
 
-/// Returns whether a mapping is data: private and writable.
-pub(super) fn is_data(prot: i32, flags: i32) -> bool {
-    prot & PROT_WRITE != 0 && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
+/// Returns whether the program's limits refuse a mapping.
+pub(super) fn is_over_limit(space: &Space, arena: &Arena, args: [usize; 6]) -> bool {
+    let [start, bytes, prot, flags, ..] = args;
+    let (prot, flags) = (prot as i32, flags as i32);
+    let is_data = prot & PROT_WRITE != 0 && flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
+    let of = arena.addresses();
+    let replaced = match pages(start, bytes) {
+        Ok(range) if flags & MAP_FIXED != 0 => {
+            range.start.max(of.start)..range.end.min(of.end).max(range.start.max(of.start))
+        }
+        _ => 0..0,
+    };
+    space.is_over_limit(arena, bytes, is_data, replaced)
 }
 
 pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
@@ -44,6 +54,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         };
     }
     if is_library(flags)
+        && space.is_serving
         && let Ok(of_file) = pages(0, bytes)
         && let Some(found) = space.find_for_library(arena, of_file.len())
     {

@@ -108,10 +108,9 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     {
         return Answer::Is(error(libc::EPERM));
     }
-    let grown = if number as i64 == libc::SYS_mremap { third.saturating_sub(bytes) } else { bytes };
-    let is_data = number as i64 == libc::SYS_mremap || map::is_data(third as i32, args[3] as i32);
     match number as i64 {
-        libc::SYS_mmap | libc::SYS_mremap if space.is_over_limit(arena, grown, is_data) => {
+        libc::SYS_mmap if map::is_over_limit(space, arena, args) => Answer::Is(error(libc::ENOMEM)),
+        libc::SYS_mremap if space.is_over_limit(arena, third.saturating_sub(bytes), true, 0..0) => {
             Answer::Is(error(libc::ENOMEM))
         }
         libc::SYS_mmap => map::map(space, arena, args),

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
 use crate::program::Program;
 use crate::settings::Settings;
-use crate::space::Break;
+use crate::space::{Break, Space};
 use crate::system::system;
 use crate::tree::TreeFile;
 use std::ffi::OsStr;
@@ -94,7 +94,7 @@ fn start(
     // Else what ends there, and is the system's, could grow out of the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
-    let program = Program::new(arena, brk, settings, limits, (tree, hosting));
+    let program = Program::new(arena, Space::new(brk, limits), settings, (tree, hosting));
     let program = PROGRAM.get_or_init(|| program);
     if OwnThread::is_useful() {
         program.arena.store_aside(&OWN_THREAD);

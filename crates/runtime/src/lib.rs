@@ -12,6 +12,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod begin;
+mod cause;
 mod cost;
 mod ends;
 mod exec;

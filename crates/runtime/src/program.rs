@@ -10,11 +10,11 @@ use crate::heap::HEAP;
 use crate::limits::Limits;
 use crate::mappings::{self, Answer};
 use crate::own_thread::OWN_THREAD;
-use crate::pins;
 use crate::settings::Settings;
-use crate::space::{Break, Space};
+use crate::space::Space;
 use crate::tree::TreeFile;
 use crate::waits::waits;
+use crate::{cause, pins};
 use calls::Special;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -51,12 +51,11 @@ const MUCH_SHARE: u64 = 16;
 impl Program {
     pub(crate) fn new(
         arena: Arena,
-        brk: Option<Break>,
+        space: Space,
         settings: Settings,
-        limits: Limits,
         (tree, hosting): (Option<TreeFile>, Option<Hosting>),
     ) -> Self {
-        let (space, threads) = (Mutex::new(Space::new(brk, limits)), AtomicUsize::new(1));
+        let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
         let (is_confined, cost) = (AtomicBool::new(false), Cost::default());
         Program { arena, settings, space, threads, cost, tree, hosting, is_confined }
     }
@@ -80,11 +79,6 @@ impl Program {
         mappings::answer(&mut self.space.lock(), &self.arena, number, args)
     }
 
-    /// Answers what is about the tree's descriptor.
-    pub(crate) fn answer_of_tree(&self, number: usize, args: &[usize; 6]) -> Option<isize> {
-        self.tree.as_ref().and_then(|tree| tree.answer(number, *args))
-    }
-
     /// Does what is to be done before a call is issued.
     fn before(&self, call: &mut Call) -> Step {
         if let Some(hosting) = &self.hosting {
@@ -97,10 +91,11 @@ impl Program {
             }
         }
         let (number, args) = (call.number(), call.args());
+        let of_tree = self.tree.as_ref().and_then(|tree| tree.answer(number, args));
         // Limits of a child of `vfork` are the kernel's, as its parent has others.
         let has_limits = Limits::are_about(number) && !self.arena.is_lent();
         let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
-        if let Some(result) = self.answer_of_tree(number, &args).or_else(of_limits) {
+        if let Some(result) = of_tree.or_else(of_limits) {
             return Step::Answer(result);
         }
         let row = calls::row(number);
@@ -182,6 +177,12 @@ impl Hook for Program {
     ) -> bool {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
+        if !is_answered
+            && signal == libc::SIGSEGV
+            && let Some(space) = self.space.try_lock()
+        {
+            cause::correct(info, &self.arena.addresses(), &space.pieces);
+        }
         self.say_if_lost();
         self.show_now_and_then();
         is_answered

@@ -325,7 +325,7 @@ fn touch_in_handlers(backend: BackendKind) {
     let is_done = AtomicBool::new(false);
     let mut kept = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let reclaiming = scope.spawn(|| {
             while !is_done.load(Relaxed) {
                 region.reclaim(4 * MIB);
             }
@@ -339,6 +339,8 @@ fn touch_in_handlers(backend: BackendKind) {
             }
         }
         is_done.store(true, Relaxed);
+        // A scope ends before its threads have: one would take a signal during the check.
+        reclaiming.join().unwrap();
     });
     // SAFETY: it stops the timer.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &zeroed(), null_mut()) };

@@ -1,6 +1,8 @@
 // Calls that ask whether there is memory, as unwinders and crash reporters do.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,7 +39,49 @@ static void sealed(char *start) {
 	       replaced == MAP_FAILED ? errno : 0, start[5 * PAGE]);
 }
 
+static sigjmp_buf back;
+static int code;
+static void *address;
+
+static void caught(int signal, siginfo_t *info, void *context) {
+	code = info->si_code;
+	address = info->si_addr;
+	siglongjmp(back, 1);
+}
+
+// Touches a byte. Prints the code that the handler gets.
+static void touch(const char *what, volatile char *at, int writes) {
+	code = 0;
+	if (sigsetjmp(back, 1) == 0) {
+		if (writes)
+			*at = 1;
+		else
+			(void)*at;
+	}
+	printf("%s: code %d, %d\n", what, code, code == 0 || address == (void *)at);
+}
+
+static void causes(void) {
+	struct sigaction action = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO};
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	char *none = mmap(NULL, PAGES * PAGE, PROT_NONE, flags, -1, 0);
+	char *data = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	CHECK(none != MAP_FAILED && data != MAP_FAILED);
+	touch("a reservation", none + PAGE, 0);
+	touch("a reservation, written", none + PAGE, 1);
+	CHECK(mprotect(data, 16 * PAGE, PROT_READ) == 0);
+	touch("memory to be read", data + PAGE, 0);
+	touch("memory to be read, written", data + PAGE, 1);
+	CHECK(munmap(data + 32 * PAGE, 16 * PAGE) == 0);
+	touch("no memory", data + 33 * PAGE, 0);
+	touch("no memory, written", data + 33 * PAGE, 1);
+	touch("memory", data + 60 * PAGE, 1);
+	touch("a low address", (char *)16, 0);
+}
+
 int main(void) {
+	causes();
 	char *start = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(start != MAP_FAILED);
 	memset(start, 7, PAGES * PAGE);

@@ -41,7 +41,7 @@ pub(crate) struct Cost {
     signal: AtomicU64,
 }
 
-/// The cost of the calls by now.
+/// Counts and times of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     pub(crate) calls: u64,
@@ -161,7 +161,7 @@ mod tests {
         cost.before(cost.count(), || ());
         assert_eq!((cost.costs().timed, cost.costs().signal), (1, 0));
         cost.measure(|| cost.before(cost.count(), || sleep(Duration::from_millis(1))), || ());
-        // What is within the runtime is not to the runtime and back.
+        // The time of `before` is not part of the way to the runtime and back.
         let costs = cost.costs();
         assert!((1..500_000).contains(&costs.signal), "{costs:?}");
         assert_eq!((costs.calls, costs.timed, costs.nanoseconds), (0, 0, 0));

@@ -93,8 +93,9 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     bytes
 }
 
-/// Returns whether a call that failed with EFAULT is made once more. Without memory of the arena it
-/// fails again, after the kernel has dropped another datagram.
+/// Returns whether the runtime issues a call again that failed with EFAULT: only if the call names
+/// memory of the arena. Any other call would fail again, and the kernel would drop a second
+/// datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;

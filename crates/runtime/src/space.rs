@@ -218,8 +218,8 @@ impl Space {
         is_sealed
     }
 
-    /// Returns whether the program's limits refuse `bytes` more bytes, which are data or not, in
-    /// place of what `over` has.
+    /// Returns whether the program's limits refuse a mapping of `bytes` bytes, data or not, that
+    /// replaces the mappings in `over`.
     pub(crate) fn is_over_limit(
         &self,
         arena: &Arena,

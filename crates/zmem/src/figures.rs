@@ -85,7 +85,7 @@ figures! {
     filled: u64::saturating_add,
     /// Blocks that were evicted.
     evicted: u64::saturating_add,
-    /// Of those, the blocks that a thread of the runtime's own stored.
+    /// The evicted blocks that the runtime's own thread stored.
     aside: u64::saturating_add,
     /// Blocks that could not be.
     refused: u64::saturating_add,

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::tool::Tool;
 use crate::undo::{Undo, folder};
 
-const BUILD: &str = "build them with cargo build --release -p uzram-cli";
+const BUILD: &str = "build them with make build";
 const ROOM: &str = "set TMPDIR to a directory with 1 GB free";
 const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 const COMPILER: Tool = Tool { name: "a compiler", package: "musl-tools", remedy: ROOM };

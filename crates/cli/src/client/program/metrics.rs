@@ -26,7 +26,7 @@ const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("faults", "Touches that the runtime answered.", "faults", 1.0),
     ("fault_seconds", "The time that these took.", "faults_us", 1e6),
     ("system_calls", "System calls that the runtime passed on.", "calls", 1.0),
-    ("system_call_seconds", "The time that took, beside the calls.", "calls_us", 1e6),
+    ("system_call_seconds", "The time that the runtime took for these.", "calls_us", 1e6),
 ];
 
 /// Returns the metrics of a program, in text.

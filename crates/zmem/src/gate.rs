@@ -10,7 +10,6 @@ use crate::signals::{self, SignalMask};
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use crate::{kept_file, threads};
 use page::fork::{AtFork, Mutex, Turn};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -47,18 +46,15 @@ pub(crate) struct Forks {
     pub(crate) in_child: fn(),
 }
 
-static FORKS: OnceLock<Forks> = OnceLock::new();
-
-struct Hook;
+struct Hook(Forks);
 
 /// Makes forks close the gate and call `forks`. Called before the first device of a region is made,
 /// as a fork has to take the locks of those after the gate; and before the gate, those of all else:
 /// who holds them may touch a region.
 pub(crate) fn register(forks: Forks) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    FORKS.get_or_init(|| forks);
     process::begin(put_right);
-    page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
+    page::fork::register_once(&IS_REGISTERED, Hook(forks), Turn::Last);
 }
 
 /// Replaces what a copy of a process must not share with the original.
@@ -159,18 +155,18 @@ impl AtFork for Hook {
         let mask = signals::block_all();
         process::look();
         GATE.close();
-        FORKS.get().inspect(|forks| (forks.prepare)());
+        (self.0.prepare)();
         *GATE.mask.lock() = Some(mask);
     }
 
     fn in_parent(&self) {
-        FORKS.get().inspect(|forks| (forks.in_parent)());
+        (self.0.in_parent)();
         self.let_in();
     }
 
     fn in_child(&self) {
         process::begin_child();
-        FORKS.get().inspect(|forks| (forks.in_child)());
+        (self.0.in_child)();
         self.let_in();
     }
 }

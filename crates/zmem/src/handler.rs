@@ -7,17 +7,19 @@
 #![allow(unsafe_code)]
 
 use crate::backend::Heir;
+use crate::forks;
 use crate::gate::GATE;
 use crate::in_handler;
-use crate::next_handler;
+use crate::next_handler::{self, Actions};
 use crate::order::Toucher;
 use crate::pager::Verdict;
 use crate::registry;
 use crate::seats::{Seat, Taker};
-use crate::signals::{SignalMask, action_of, default_action, set_action};
+use crate::signals::{SignalMask, action_of, default_action, set_action, without_signals};
+use page::fork::Mutex;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::{Once, atomic::Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// How often in a row an instruction may fault on a resident block, with no block closed in
 /// between, before the program must have protected the memory itself.
@@ -43,27 +45,44 @@ impl Spurious {
     const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
 }
 
+/// Whether the handlers of SIGSEGV and SIGBUS are installed. Locked within the gate alone, so that
+/// no fork copies it locked.
+static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
+
 /// Installs the handler of SIGSEGV, once for the process.
 pub(crate) fn install() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| install_for(libc::SIGSEGV));
+    install_for(libc::SIGSEGV);
 }
 
 /// Installs the handler of SIGBUS, once for the process.
 pub(crate) fn install_for_bus() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| install_for(libc::SIGBUS));
+    install_for(libc::SIGBUS);
 }
 
-/// Installs the handler for a signal, and keeps the action before as the next one.
+/// Installs the handler for a signal if it is not installed, and keeps the action before as the
+/// next one.
 fn install_for(signal: i32) {
-    next_handler::keep(signal, action_of(signal));
-    let mut ours = default_action();
-    ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    ours.sa_mask = SignalMask::all().set();
-    // SAFETY: `entry` may be called anywhere: see the head of this file.
-    unsafe { set_action(signal, &ours) };
+    forks::register();
+    // Allocated and freed outside of the gate (zm-H3).
+    let mut actions = Some(Actions::new());
+    without_signals(|| {
+        let _inside = GATE.enter();
+        let mut are_installed = ARE_INSTALLED.lock();
+        let is_installed = &mut are_installed[usize::from(signal == libc::SIGBUS)];
+        if *is_installed {
+            return;
+        }
+        if let Some(actions) = actions.take() {
+            next_handler::keep(signal, action_of(signal), actions);
+        }
+        let mut ours = default_action();
+        ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        ours.sa_mask = SignalMask::all().set();
+        // SAFETY: `entry` may be called anywhere: see the head of this file.
+        unsafe { set_action(signal, &ours) };
+        *is_installed = true;
+    });
 }
 
 /// Sets the handler for each SIGSEGV that is not for a region, and returns the one before. A

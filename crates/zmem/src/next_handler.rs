@@ -25,10 +25,23 @@ fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
+/// Room for the next action, and for the default one.
+pub(crate) struct Actions {
+    next: Box<Action>,
+    default: Box<Action>,
+}
+
+impl Actions {
+    pub(crate) fn new() -> Self {
+        Actions { next: Box::new(default_action()), default: Box::new(default_action()) }
+    }
+}
+
 /// Keeps the action that a signal had before this crate's handler was installed.
-pub(crate) fn keep(signal: i32, action: Action) {
-    DEFAULT.store(Box::leak(Box::new(default_action())), Release);
-    next_of(signal).store(Box::leak(Box::new(action)), Release);
+pub(crate) fn keep(signal: i32, action: Action, Actions { mut next, default }: Actions) {
+    *next = action;
+    DEFAULT.store(Box::leak(default), Release);
+    next_of(signal).store(Box::leak(next), Release);
 }
 
 /// Replaces the next action of a signal, and returns the one before.

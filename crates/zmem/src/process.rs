@@ -6,14 +6,15 @@
 //!
 //! # Safety
 //! [`OWN`] is null or points to a page that stays mapped. The page holds zeros, or an [`Own`].
+//! [`PUT_RIGHT`] is null or a function, as its comment says.
 #![allow(unsafe_code)]
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::process::getpid;
+use std::mem::transmute;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Files whose descriptors are kept.
 pub(crate) const FILES: usize = 3;
@@ -41,13 +42,19 @@ static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
 static COPIES: AtomicU32 = AtomicU32::new(0);
 /// The process whose memory this is; 0 before the first region is made.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Puts right what differs in a copy.
-static PUT_RIGHT: OnceLock<fn(Told)> = OnceLock::new();
+/// Null, or the function of type `fn(Told)` that puts right what differs in a copy.
+static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Returns how many processors this process may use, as it was when somebody first asked.
+/// Returns the number of processors that this process may use. The first call finds it out.
 pub fn processors() -> usize {
-    static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let known = COUNT.load(Acquire);
+    if known > 0 {
+        return known;
+    }
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    COUNT.store(count, Release);
+    count
 }
 
 /// How a process finds out that it is a copy.
@@ -62,7 +69,7 @@ pub(crate) enum Told {
 /// Maps the page, before the first region is made. Each copy calls `put_right` before it does
 /// anything else with regions.
 pub(crate) fn begin(put_right: fn(Told)) {
-    PUT_RIGHT.get_or_init(|| put_right);
+    PUT_RIGHT.store(put_right as *mut (), Release);
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
     if OWN.load(Acquire).is_null() {
         let mapped = map_page();
@@ -146,6 +153,10 @@ fn notice(told: Told) {
     }
     COPIES.fetch_add(1, AcqRel);
     PROCESS.store(pid(), Release);
-    PUT_RIGHT.get().inspect(|put_right| put_right(told));
+    let put_right = PUT_RIGHT.load(Acquire);
+    if !put_right.is_null() {
+        // SAFETY: see the head of this file.
+        unsafe { transmute::<*mut (), fn(Told)>(put_right)(told) };
+    }
     state.store(KNOWN, Release);
 }

@@ -1,5 +1,6 @@
-//! Times, counted by their size.
+//! A clock, and counts of times by their size.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -10,6 +11,12 @@ pub(crate) const BUCKETS: usize = 36;
 /// last word is their sum, in ns.
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
+
+/// Returns the milliseconds of a clock that only goes forward, exact to a tick of the kernel.
+pub(crate) fn milliseconds() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
 
 impl Default for Times {
     fn default() -> Self {

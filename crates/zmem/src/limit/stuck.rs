@@ -3,9 +3,9 @@
 
 use super::Limit;
 use crate::policy::batch;
-use std::sync::OnceLock;
+use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pause after the first try in vain; each next one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -29,15 +29,8 @@ pub(crate) struct Stuck {
     due: AtomicU64,
 }
 
-/// Returns milliseconds since this was first asked.
-fn now() -> u64 {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    BEGAN.get_or_init(Instant::now).elapsed().as_millis() as u64
-}
-
 impl Stuck {
     pub(super) fn new() -> Self {
-        now();
         let resident = AtomicUsize::new(usize::MAX);
         Stuck { resident, growths: AtomicU32::new(0), due: AtomicU64::new(0) }
     }

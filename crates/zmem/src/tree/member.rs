@@ -4,6 +4,7 @@ use super::inherited::{Shares, Sharing};
 use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
+use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
@@ -230,9 +231,4 @@ impl Drop for Member {
 
 pub(super) fn own_number() -> u64 {
     rustix::process::getpid().as_raw_nonzero().get() as u64
-}
-
-pub(super) fn milliseconds() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

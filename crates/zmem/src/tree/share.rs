@@ -4,8 +4,8 @@
 //!   limit: | a | b | c: share      | d: share      |    a and b hold less, and want no more
 //! ```
 
-use super::member::milliseconds;
 use super::{Member, Tree};
+use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A process that found no room wants some for so long, in milliseconds.

@@ -1,7 +1,7 @@
 //! What a process says of what its children share with it, and asks of them: see `inherited`.
 
-use super::member::milliseconds;
 use super::{Member, NONE};
+use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Member {

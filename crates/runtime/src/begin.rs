@@ -4,6 +4,7 @@
 //! One thread runs.
 #![allow(unsafe_code)]
 
+use crate::clock;
 use crate::exec::Hosting;
 use crate::limits::Limits;
 use crate::own_thread::{OWN_THREAD, OwnThread};
@@ -83,6 +84,7 @@ fn start(
     text: &OsStr,
     path: &Path,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    clock::begin();
     page::fork::take_over();
     let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);

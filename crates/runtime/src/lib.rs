@@ -13,6 +13,7 @@
 
 mod begin;
 mod cause;
+mod clock;
 mod cost;
 mod ends;
 mod exec;

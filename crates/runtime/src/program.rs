@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{cause, pins};
+use crate::{cause, clock, pins};
 use calls::Special;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
@@ -111,6 +111,7 @@ impl Program {
             }
             _ => {}
         }
+        clock::note(number, &args);
         self.before_end(call);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);

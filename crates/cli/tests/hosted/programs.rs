@@ -145,6 +145,16 @@ fn memory_of_stopped_threads_is_found() {
 }
 
 #[test]
+fn programs_that_take_the_clock_away_find_their_memory() {
+    let place = Place::new();
+    let program = place.compile("clocks");
+    for way in ["vdso", "counter"] {
+        let stats = place.same("limit=20000000", &[program.to_str().unwrap(), way]);
+        assert!(stats.sum("evicted") > 1000, "{way}");
+    }
+}
+
+#[test]
 fn addresses_that_are_free_look_free() {
     let place = Place::new();
     let program = place.compile("probes");

@@ -7,6 +7,7 @@ mod map;
 mod protect;
 mod remap;
 
+use crate::clock;
 use crate::space::Space;
 use crate::system::{Failed, system};
 use std::ops::Range;
@@ -60,6 +61,12 @@ fn cut(arena: &Arena, range: &Range<usize>) -> (Range<usize>, [Range<usize>; 2])
     let of = arena.addresses();
     let inner = range.start.max(of.start)..range.end.min(of.end);
     (inner, [range.start..of.start.min(range.end), of.end.max(range.start)..range.end])
+}
+
+/// Returns whether a range lies in the vDSO.
+fn is_vdso(start: usize, bytes: usize) -> bool {
+    let vdso = clock::vdso();
+    pages(start, bytes).is_ok_and(|range| vdso.start <= range.start && range.end <= vdso.end)
 }
 
 /// Makes a call about the parts of a range that are not the arena's.
@@ -121,6 +128,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_shmat if touches(arena, &(bytes..bytes + 1)) => Answer::Is(error(libc::ENOMEM)),
         // Faults of the arena would come to it in place of us.
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
+        // Code of the runtime calls it.
+        libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
         number => match (number, range()) {
             (libc::SYS_munmap, Some(range)) => map::unmap(space, arena, range).map(|()| 0).into(),
             (libc::SYS_mprotect, Some(range)) => {

@@ -1,0 +1,76 @@
+//! The clock of the runtime's own code, and the kernel's code in the process that reads it: the
+//! vDSO, which a program may unmap, and whose time stamp counter a program may disable.
+//!
+//! ```text
+//!   Instant::now -> clock_gettime, below -> the vDSO
+//!                                       '-> a system call, once the program disabled the counter
+//! ```
+//! # Safety
+//! The function takes the place of the C library's function of that name, and does the same.
+#![allow(unsafe_code)]
+
+use crate::system::system;
+use libc::{c_int, clockid_t, timespec};
+use rustix::time::ClockId;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The vDSO's code, with its data below, in pages (Linux 6.18).
+const DATA_PAGES: usize = 6;
+const CODE_PAGES: usize = 2;
+
+/// Whether a thread of the program may not read the time stamp counter (PR_SET_TSC).
+static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Finds out whether the program that executed this one has disabled the counter.
+pub(crate) fn begin() {
+    let mut state: c_int = 0;
+    let args = [libc::PR_GET_TSC as usize, (&raw mut state).addr(), 0, 0, 0, 0];
+    if system(libc::SYS_prctl, args).is_ok() && state == libc::PR_TSC_SIGSEGV {
+        IS_COUNTER_OFF.store(true, Relaxed);
+    }
+}
+
+/// Takes note of a call that disables the counter.
+pub(crate) fn note(number: usize, args: &[usize; 6]) {
+    if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
+        IS_COUNTER_OFF.store(true, Relaxed);
+    }
+}
+
+/// Returns the addresses of the vDSO; an empty range if there is none.
+pub(crate) fn vdso() -> Range<usize> {
+    // SAFETY: it only asks.
+    let code = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+    let page = page::page_size();
+    match code {
+        0 => 0..0,
+        code => code.saturating_sub(DATA_PAGES * page)..code + CODE_PAGES * page,
+    }
+}
+
+/// Tells the time, as the C library's function.
+#[unsafe(no_mangle)]
+extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+    let known = match clock {
+        libc::CLOCK_MONOTONIC => Some(ClockId::Monotonic),
+        libc::CLOCK_REALTIME => Some(ClockId::Realtime),
+        _ => None,
+    };
+    match known.filter(|_| !IS_COUNTER_OFF.load(Relaxed)) {
+        Some(known) => {
+            let now = rustix::time::clock_gettime(known);
+            // SAFETY: the caller passes the address of one, as to the C library's function.
+            unsafe { *time = timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec } };
+            0
+        }
+        None => match system(libc::SYS_clock_gettime, [clock as usize, time.addr(), 0, 0, 0, 0]) {
+            Ok(_) => 0,
+            Err(failed) => {
+                // SAFETY: this thread's own.
+                unsafe { *libc::__errno_location() = -failed as c_int };
+                -1
+            }
+        },
+    }
+}

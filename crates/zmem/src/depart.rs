@@ -231,6 +231,12 @@ impl Pager {
     pub(crate) fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
         let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened again", opened);
+        self.publish_kept(own, has_copy);
+    }
+
+    /// Ends the ownership of blocks that are open, and that the device refused, or that did not get
+    /// smaller.
+    pub(crate) fn publish_kept(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
         if own.clone().any(&has_copy) {
             self.note_copies(own.clone());
         }

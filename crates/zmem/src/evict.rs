@@ -25,6 +25,9 @@ const VAIN_MAX: usize = 4;
 /// Eviction ends once the hand has gone round this often in vain: touched blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
+/// Blocks that did not compress lose heat in one round of so many, if most blocks do not compress.
+const SLOW_ROUNDS: u32 = 8;
+
 /// How many blocks are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -181,12 +184,17 @@ impl Pager {
     }
 
     /// Takes ownership of a block that the hand is to mark, and returns whether it did. A hot block
-    /// is not marked, and cools; nor is a recent one, if those are spared.
+    /// is not marked, and cools; nor is a recent one, if those are spared. A block that did not
+    /// compress cools slowly if most blocks do not.
     pub(crate) fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
         let word = &self.words[unit];
         let seen = word.load();
         let is_here = seen.state() == State::Resident && seen.pins() == 0;
         if !is_here || (spares == Spares::Recent && self.recent.has(unit)) {
+            return false;
+        }
+        let is_slow = seen.heat() > HEAT_KEPT_MAX && self.limit.stuck.is_braked();
+        if is_slow && !self.round.load(Relaxed).is_multiple_of(SLOW_ROUNDS) {
             return false;
         }
         if seen.heat() > 0 {

@@ -159,7 +159,7 @@ impl Going<'_> {
             let own = unit..unit + 1;
             if self.fate(unit) == Fate::Kept {
                 let is_freed = self.pager.discard(own.clone());
-                self.pager.stay(own, |_| !is_freed);
+                self.pager.publish_kept(own, |_| !is_freed);
                 continue;
             }
             self.pager.publish_gone(own.clone(), &self.data[self.place(&own)], |_| self.fate(unit));

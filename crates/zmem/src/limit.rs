@@ -150,13 +150,14 @@ impl Limit {
         self.resident_bytes() + self.beside_resident()
     }
 
-    /// Counts blocks that are about to be resident: as many as asked for, or fewer where there is
-    /// no room for more, but one at least. Threads that claim at once find each other's.
+    /// Counts blocks that are about to be resident: as many as asked for, or fewer if there is no
+    /// room for more that could be made, but one at least. Threads that claim at once find each
+    /// other's.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {
             let mut units = wanted;
-            while units > 1 && self.is_full(units) {
+            while units > 1 && !self.stuck.is_braked() && self.is_full(units) {
                 units /= 2;
             }
             match self.resident.compare_exchange_weak(seen, seen + units, Relaxed, Relaxed) {

@@ -52,8 +52,7 @@ impl Pager {
             return;
         }
         // Where nothing can go, more is tried as more has come, or by and by.
-        let is_again = self.limit.is_stuck();
-        if is_again && (self.waker.watch() || !self.limit.may_try()) {
+        if self.limit.is_stuck() && (self.waker.watch() || !self.limit.may_try()) {
             return;
         }
         if self.waker.wake() {
@@ -71,7 +70,7 @@ impl Pager {
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
             let wanted = least.min(self.units_above_floor()).max(units);
             let goal = Goal::AtLeast(wanted);
-            self.paced(wanted, is_again, || self.evict(&mut evictor, goal, Spares::Recent, buf));
+            self.paced(wanted, || self.evict(&mut evictor, goal, Spares::Recent, buf));
             drop(evictor);
             if self.is_heap_own {
                 self.pack_where_tight();
@@ -79,14 +78,16 @@ impl Pager {
         }
     }
 
-    /// Has `evict` evict so many blocks, and takes note where hardly any went: they were looked for
-    /// in vain, or came back as they got no smaller. Each next fault or call would try them all.
-    pub(crate) fn paced(&self, wanted: usize, is_again: bool, evict: impl FnOnce() -> usize) {
+    /// Has `evict` evict so many blocks, and notes whether that was in vain: hardly any went, or
+    /// they came back because they did not compress. Each next fault or call would try them all.
+    pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);
         let (began, before) = (Instant::now(), returned());
         let gone = evict().saturating_sub((returned() - before) as usize);
         if gone < wanted.div_ceil(VAIN_SHARE) {
-            self.limit.postpone(began.elapsed(), is_again);
+            self.limit.postpone(began.elapsed());
+        } else {
+            self.limit.stuck.succeed();
         }
     }
 

@@ -64,11 +64,14 @@ impl Pager {
         if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
     }
 
-    /// Returns how many blocks may be handed over to be stored, up to `most`: none if nobody would
-    /// store them. The caller has the store's lock.
+    /// Returns how many blocks may be handed over to be stored, up to `most`. Returns 0 if no thread
+    /// would store them, or if most would come back because they do not compress. The caller has the
+    /// store's lock.
     pub(crate) fn waiting_room(&self, most: usize) -> usize {
         match self.copies() {
-            Some(copies) if self.has_storer() => copies.queue.room(most),
+            Some(copies) if !self.limit.stuck.is_braked() && self.has_storer() => {
+                copies.queue.room(most)
+            }
             _ => 0,
         }
     }

@@ -162,7 +162,9 @@ impl Pager {
             let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
             let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
             if gone == 0 && !looks_on {
-                self.limit.stuck.postpone(began.elapsed(), is_again);
+                self.limit.stuck.postpone(began.elapsed());
+            } else if gone > 0 {
+                self.limit.stuck.succeed();
             }
             let is_stopped = self.waker.word.load(Acquire) & STOPPED != 0;
             goes_on = (gone > 0 || looks_on) && !is_stopped && self.limit.is_above_enough();

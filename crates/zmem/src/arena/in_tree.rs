@@ -16,9 +16,9 @@ impl Arena {
             true => limit.is_above_share(),
             false => limit.is_above_share_and_short(),
         };
-        let (is_again, step) = (limit.is_stuck(), self.calls.pager.step_units());
+        let step = self.calls.pager.step_units();
         while limit.may_try() && is_more() {
-            self.calls.pager.paced(step, is_again, || self.calls.evict(Goal::AtLeast(step)));
+            self.calls.pager.paced(step, || self.calls.evict(Goal::AtLeast(step)));
         }
     }
 

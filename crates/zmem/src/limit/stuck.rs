@@ -17,14 +17,18 @@ const WEIGHT_MIN: u32 = 8;
 const WEIGHT_MAX: u32 = 128;
 /// Pauses grow this often: from the shortest to the longest.
 const GROWTHS: u32 = 5;
+/// After so many tries in vain in a row, most of the memory does not compress.
+const BRAKED: u32 = 2;
+/// A try is worth its time once this share of the resident blocks has come, whatever the pause is.
+const NEW_SHARE: usize = 32;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Stuck {
     /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
     resident: AtomicUsize,
-    /// How often the pause has grown.
-    growths: AtomicU32,
+    /// Tries in vain in a row.
+    vain: AtomicU32,
     /// When the next try is due, in milliseconds of `now`.
     due: AtomicU64,
 }
@@ -32,23 +36,39 @@ pub(crate) struct Stuck {
 impl Stuck {
     pub(super) fn new() -> Self {
         let resident = AtomicUsize::new(usize::MAX);
-        Stuck { resident, growths: AtomicU32::new(0), due: AtomicU64::new(0) }
+        Stuck { resident, vain: AtomicU32::new(0), due: AtomicU64::new(0) }
     }
 
-    /// Returns how long it is until the next try.
+    /// Returns the time until the next try.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Takes note that a try that took so long was in vain; whether it was one of several in a row,
-    /// with nothing new between them.
-    pub(crate) fn postpone(&self, took: Duration, is_again: bool) {
-        let growths = if is_again { self.growths.load(Relaxed) + 1 } else { 0 };
-        let growths = growths.min(GROWTHS);
-        self.growths.store(growths, Relaxed);
+    /// Notes that a try was in vain, and how long it took.
+    pub(crate) fn postpone(&self, took: Duration) {
+        let growths = self.vain.load(Relaxed).min(GROWTHS);
+        self.vain.store(growths + 1, Relaxed);
         let first = PAUSE_MIN.max(took * WEIGHT_MIN);
         let pause = (first * (1 << growths)).min(PAUSE_MAX.max(took * WEIGHT_MAX));
         self.due.store(now() + pause.as_millis() as u64, Relaxed);
+    }
+
+    /// Notes that a try was not in vain.
+    pub(crate) fn succeed(&self) {
+        self.vain.store(0, Relaxed);
+    }
+
+    /// Returns whether most of the memory does not compress, as far as was tried.
+    pub(crate) fn is_braked(&self) -> bool {
+        self.vain.load(Relaxed) >= BRAKED
+    }
+
+    /// Returns the resident blocks above which a try is worth its time again.
+    fn enough(&self, unit: usize) -> usize {
+        let resident = self.resident.load(Relaxed);
+        let growths = self.vain.load(Relaxed).saturating_sub(1);
+        let new = (batch(unit) << growths).min(resident / NEW_SHARE).max(batch(unit));
+        resident.saturating_add(new)
     }
 }
 
@@ -59,17 +79,17 @@ impl Limit {
         self.stuck.resident.store(resident, Relaxed);
     }
 
-    /// Takes note that an eviction that took so long was in vain, or nearly so: the next one is for
-    /// when more has come, or after a pause.
-    pub(crate) fn postpone(&self, took: Duration, is_again: bool) {
+    /// Notes that an eviction was in vain, or nearly so, and how long it took. The next one is due
+    /// when more blocks have come, or after a pause.
+    pub(crate) fn postpone(&self, took: Duration) {
         self.set_stuck(true);
-        self.stuck.postpone(took, is_again);
+        self.stuck.postpone(took);
     }
 
-    /// Whether nothing could be evicted, and no more than a batch has come since.
+    /// Returns whether nothing could be evicted, and few blocks have come since.
     pub(crate) fn is_stuck(&self) -> bool {
-        let stuck = self.stuck.resident.load(Relaxed);
-        stuck != usize::MAX && self.resident() <= stuck + batch(self.unit)
+        let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
+        is_known && self.resident() <= self.stuck.enough(self.unit)
     }
 
     /// Whether an eviction is worth its time: something could go, or more has come, or what could
@@ -81,7 +101,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limit, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
+    use super::{Limit, NEW_SHARE, PAUSE_MAX, PAUSE_MIN, Stuck, WEIGHT_MAX, WEIGHT_MIN};
     use std::time::Duration;
 
     #[test]
@@ -89,14 +109,16 @@ mod tests {
         let (stuck, near) = (Stuck::new(), Duration::from_millis(50));
         let is = |pause: Duration| stuck.left() <= pause && stuck.left() + near >= pause;
         assert!(stuck.left().is_zero());
-        stuck.postpone(Duration::ZERO, false);
+        stuck.postpone(Duration::ZERO);
         assert!(is(PAUSE_MIN));
-        (0..10).for_each(|_| stuck.postpone(Duration::ZERO, true));
+        (0..10).for_each(|_| stuck.postpone(Duration::ZERO));
         assert!(is(PAUSE_MAX));
-        stuck.postpone(PAUSE_MIN, true);
+        stuck.postpone(PAUSE_MIN);
         assert!(is(PAUSE_MIN * WEIGHT_MAX), "what costs much is seldom done");
-        stuck.postpone(PAUSE_MIN, false);
-        assert!(is(PAUSE_MIN * WEIGHT_MIN));
+        assert!(stuck.is_braked());
+        stuck.succeed();
+        stuck.postpone(PAUSE_MIN);
+        assert!(is(PAUSE_MIN * WEIGHT_MIN) && !stuck.is_braked());
     }
 
     #[test]
@@ -110,6 +132,19 @@ mod tests {
             assert!(limit.is_stuck(), "{unit}");
             limit.add(1);
             assert!(!limit.is_stuck(), "{unit}");
+        }
+    }
+
+    #[test]
+    fn more_has_to_come_after_each_try_in_vain() {
+        let limit = Limit::new(Some(1 << 30), 0, 4 << 10, 4 << 10);
+        limit.add(6400);
+        for new in [64, 128, 256, 512] {
+            limit.postpone(Duration::ZERO);
+            limit.add(new.min(limit.resident() / NEW_SHARE));
+            assert!(limit.is_stuck(), "{new}");
+            limit.add(1);
+            assert!(!limit.is_stuck(), "{new}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::sites;
 use crate::stopped;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
-use crate::x86_64::instructions::{after_copy, stage};
+use crate::x86_64::instructions::{Stage, after_copy, stage};
 use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -200,9 +200,14 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
+        let number = call.as_ref().map(|call| call.number());
         let parked = call.and_then(|call| resume(call).then_some(call));
         if hook().sent((&raw const *info).cast(), may_act) {
             parked.map(park);
+            // The program is not to see that a signal ended its call.
+            let is_ended = stage(context.instruction()) == Some(Stage::Answered)
+                && context.result() == -(libc::EINTR as isize);
+            number.filter(|_| is_ended).into_iter().for_each(|number| context.rewind(number));
             return;
         }
     }

@@ -23,6 +23,7 @@ mod left_out;
 mod limits;
 mod mappings;
 mod own_thread;
+mod peers;
 mod pieces;
 mod pins;
 mod placing;

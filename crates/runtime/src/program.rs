@@ -20,7 +20,7 @@ use dispatch::{Call, Hook, Outcome, Step};
 use page::fork::{self, Mutex};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use zmem::{Arena, SAFEPOINT};
+use zmem::{Arena, SAFEPOINT, poke};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
@@ -112,6 +112,7 @@ impl Program {
             _ => {}
         }
         clock::note(number, &args);
+        self.greet_peer(number, &args);
         self.before_end(call);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
@@ -134,6 +135,7 @@ impl Program {
 
     /// Does what is to be done when it has returned, or was given up.
     fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
+        let outcome = self.complete_transfer(call, outcome);
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.arena.unhush();
@@ -191,12 +193,8 @@ impl Hook for Program {
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         // SAFETY: the kernel's, of a signal that was sent.
-        let is_poke = unsafe { zmem::poke::is_poke(&*info) };
-        if is_poke && may_act {
-            self.arena.yield_room(true);
-            self.show();
-        }
-        is_poke
+        let asked = unsafe { poke::asked(&*info) };
+        asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
     }
 
     fn map_code(&self, range: Range<usize>) -> bool {

@@ -25,6 +25,23 @@ impl Program {
         }
     }
 
+    /// Says, once in a tree, that the working set of this process is larger than the limit.
+    fn say_if_slow(&self) {
+        let may_say = || self.is_heard() && !self.is_confined.load(Relaxed);
+        if let Some(lacks) = self.arena.take_lacking(may_say) {
+            let limit = self.arena.stats().limit.unwrap_or(0);
+            let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+            say(&format_args!(
+                "process {process} ({}) spent more than half of the last 10 s on page faults, \
+                 because it uses more memory at a time than the limit of {} KiB; about \
+                 --limit {}K would hold what it uses now",
+                name(),
+                limit >> 10,
+                limit.saturating_add(lacks) >> 10
+            ));
+        }
+    }
+
     /// Returns whether standard error is that of `uzram run`: of any other, a parent's pipe or a
     /// file, the program may look at what is written to it.
     fn is_heard(&self) -> bool {
@@ -72,6 +89,7 @@ impl Program {
     pub(crate) fn show_now_and_then(&self) {
         if self.arena.is_show_due() {
             self.show();
+            self.say_if_slow();
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
 use crate::recent::Spares;
 use crate::state::State;
 use crate::stats::count;
-use crate::threads;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,9 +23,6 @@ use std::sync::atomic::Ordering::Relaxed;
 const VAIN_MAX: usize = 4;
 /// Eviction ends once the hand has gone round this often in vain: touched blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
-
-/// Blocks that did not compress lose heat in one round of so many, if most blocks do not compress.
-const SLOW_ROUNDS: u32 = 8;
 
 /// How many blocks are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +53,7 @@ impl Pager {
         };
         let (mut gone, mut idle, mut vain) = (0, 0, 0);
         self.drop_copies();
-        let alone = if self.backend.opens_first() { threads::alone() } else { None };
+        let alone = self.alone();
         while gone < wanted && idle <= ROUNDS_MAX * evictor.pieces && vain < VAIN_MAX {
             let refused = self.counters.refused.load(Relaxed);
             let more = if let Some(alone) = alone.as_ref().filter(|_| evictor.is_empty()) {
@@ -193,8 +189,7 @@ impl Pager {
         if !is_here || (spares == Spares::Recent && self.recent.has(unit)) {
             return false;
         }
-        let is_slow = seen.heat() > HEAT_KEPT_MAX && self.limit.stuck.is_braked();
-        if is_slow && !self.round.load(Relaxed).is_multiple_of(SLOW_ROUNDS) {
+        if seen.heat() > HEAT_KEPT_MAX && self.limit.stuck.is_slow(self.round.load(Relaxed)) {
             return false;
         }
         if seen.heat() > 0 {

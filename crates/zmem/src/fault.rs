@@ -6,7 +6,7 @@ use crate::pager::{Pager, Verdict};
 use crate::policy::HEAT_KEPT_MAX;
 use crate::state::{Seen, State};
 use crate::stats::count;
-use crate::threads::{self, Alone};
+use crate::threads::Alone;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -174,7 +174,7 @@ impl Pager {
 
     /// Brings evicted blocks back from the device, of which one was touched.
     fn fill(&self, touched: usize, own: &Range<usize>, buf: &mut [u8]) {
-        match if self.backend.opens_first() { threads::alone() } else { None } {
+        match self.alone() {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
             None => self.fill_at_once(own.clone(), buf),
         }
@@ -184,6 +184,7 @@ impl Pager {
         for unit in own.clone() {
             let rounds = self.round().wrapping_sub(self.words[unit].load().heat()) & ROUNDS;
             let is_back_soon = rounds <= SOON_ROUNDS;
+            count(&self.counters.distances[rounds as usize], 1);
             count(&self.counters.refaults, is_back_soon.into());
             let heat = if is_back_soon && unit == touched { HEAT_KEPT_MAX } else { 0 };
             self.words[unit].publish(State::Resident, |word| word.with_heat(heat).with_copy(true));

@@ -84,6 +84,7 @@ mod all {
     pub(crate) mod uses;
     pub(crate) mod waker;
     pub(crate) mod worker;
+    pub(crate) mod working_set;
 
     pub use crate::state::WORD_LAYOUT;
     pub use arena::Arena;

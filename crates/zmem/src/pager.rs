@@ -18,7 +18,10 @@ use crate::state::BlockWord;
 use crate::stats::{Counters, StoredMost};
 use crate::store;
 use crate::table::Table;
+use crate::threads::{self, Alone};
+use crate::tree::Member;
 use crate::waker::Waker;
+use crate::working_set::Window;
 use crate::{Error, Options, processors};
 use page::fork::Mutex;
 use std::ops::Range;
@@ -81,6 +84,8 @@ pub(crate) struct Pager {
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
+    /// See `working_set`.
+    pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
 }
 
@@ -116,6 +121,13 @@ fn fit(
 }
 
 impl Pager {
+    /// Returns the proof that no other thread runs, nor another process reads, while this one fills
+    /// and evicts blocks in place: if the backend can do that.
+    pub(crate) fn alone(&self) -> Option<Alone> {
+        let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
+        if self.backend.opens_first() && !has_peers { threads::alone() } else { None }
+    }
+
     pub(crate) fn new(
         memory: Managed,
         contents: Contents,
@@ -164,6 +176,7 @@ impl Pager {
             recent: Recent::new(blocks.unit),
             counters: Counters::default(),
             stored_most: StoredMost::default(),
+            watched: Mutex::default(),
             _mappings: mappings,
         };
         pager.memory.allow_folios(blocks.stored.min(blocks.unit));

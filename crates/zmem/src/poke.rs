@@ -1,15 +1,26 @@
-//! The signal by which a process that waits learns that others want room.
+//! The signals by which a process asks another one for room, or for memory that is absent there.
 //!
-//! A thread says that it waits (`Member::waits`) and is sent SIGSYS with a word of ours. Who has
-//! the handler of that signal gives room then, if the thread is in code that may; the call goes on.
+//! A thread says that it waits (`Member::waits`) and is sent SIGSYS with a word of ours. The owner
+//! of that signal's handler gives room then, if the thread is in code that may; the call goes on.
 //!
 //! # Safety
 //! The structure is the kernel's `siginfo_t` of a signal that a process has queued: the sender's
 //! number and user, then a word.
 #![allow(unsafe_code)]
 
-/// What the signal says.
-const WORD: u64 = u64::from_le_bytes(*b"uzrmpoke");
+/// The word of a signal that asks for room.
+const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
+/// The error number of a signal that asks for memory: its word is the address.
+const MEMORY: i32 = 0x757a;
+
+/// What a signal of ours asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Room, for other processes.
+    Room,
+    /// Memory at this address, which another process is about to read or write.
+    Memory(usize),
+}
 
 /// `siginfo_t`, of a signal that was queued.
 #[repr(C)]
@@ -26,17 +37,26 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Sends the signal. A process of another user can't be sent one.
+/// Asks a process that waits for room. A process of another user can't be asked.
 pub(crate) fn poke(process: i32, thread: i32) {
+    send(process, thread, 0, ROOM);
+}
+
+/// Asks a process for its memory at an address.
+pub fn ask_for(process: i32, address: usize) {
+    send(process, process, MEMORY, address as u64);
+}
+
+fn send(process: i32, thread: i32, errno: i32, word: u64) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let info = Queued {
         signal: libc::SIGSYS,
-        errno: 0,
+        errno,
         code: libc::SI_QUEUE,
         padding: 0,
         process: own,
         user: rustix::process::getuid().as_raw(),
-        word: WORD,
+        word,
         rest: [0; 12],
     };
     // SAFETY: the system reads the structure alone. `errno` may be about to be read by the program
@@ -49,9 +69,14 @@ pub(crate) fn poke(process: i32, thread: i32) {
     }
 }
 
-/// Returns whether a signal that was sent is this one.
-pub fn is_poke(info: &libc::siginfo_t) -> bool {
+/// Returns what a signal that was sent asks for, if it is one of ours.
+pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
     // SAFETY: as large, and all numbers.
     let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
-    queued.signal == libc::SIGSYS && queued.code == libc::SI_QUEUE && queued.word == WORD
+    let is_queued = queued.signal == libc::SIGSYS && queued.code == libc::SI_QUEUE;
+    match (is_queued, queued.errno, queued.word) {
+        (true, MEMORY, address) => Some(Asked::Memory(address as usize)),
+        (true, _, ROOM) => Some(Asked::Room),
+        _ => None,
+    }
 }

@@ -3,6 +3,9 @@
 use crate::times::{Histogram, Times};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// A block's word has the round of its eviction in 4 bits.
+pub(crate) const DISTANCES: usize = 16;
+
 /// The counters of a region; [`Stats`] says what each counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -12,6 +15,8 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
+    /// Filled blocks, by the rounds of the clock since they were evicted.
+    pub(crate) distances: [AtomicU64; DISTANCES],
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
     pub(crate) evicted: AtomicU64,

@@ -11,7 +11,7 @@ use crate::signals;
 use crate::state::{HEAT_MAX, Seen, State};
 use crate::stats::count;
 use crate::sync::{Ordering::SeqCst, fence, wait_for, wake};
-use crate::threads::{self, OwnThread};
+use crate::threads::OwnThread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,9 +64,9 @@ impl Pager {
         if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
     }
 
-    /// Returns how many blocks may be handed over to be stored, up to `most`. Returns 0 if no thread
-    /// would store them, or if most would come back because they do not compress. The caller has the
-    /// store's lock.
+    /// Returns how many blocks may be handed over to be stored, up to `most`. Returns 0 if no
+    /// thread would store them, or if most would come back because they do not compress. The caller
+    /// has the store's lock.
     pub(crate) fn waiting_room(&self, most: usize) -> usize {
         match self.copies() {
             Some(copies) if !self.limit.stuck.is_braked() && self.has_storer() => {
@@ -194,7 +194,7 @@ impl Pager {
     fn put_back(&self, taken: &Taken<'_>, data: &[u8]) {
         let bytes = self.bytes_of(taken.unit..taken.unit + 1);
         self.limit.add(1);
-        match if self.backend.opens_first() { threads::alone() } else { None } {
+        match self.alone() {
             Some(alone) => self.open_and_fill(bytes, &alone, |place| place.copy_from_slice(data)),
             None => {
                 let filled = self.backend.fill(&self.memory, bytes, data);

@@ -2,6 +2,8 @@
 
 use crate::pager::Pager;
 use crate::stats::Stats;
+use crate::times::milliseconds;
+use crate::working_set::Window;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 impl Pager {
@@ -45,5 +47,23 @@ impl Pager {
             incompressible: get(&counters.incompressible),
             orders: self.device.order_stats(),
         }
+    }
+
+    /// Returns the bytes that a limit lacks, as `working_set` says. `None` within a window.
+    pub(crate) fn lacks(&self) -> Option<u64> {
+        let counters = &self.counters;
+        let next = Window {
+            began: milliseconds(),
+            in_faults: counters.times.histogram().total(),
+            evicted: counters.evicted.load(Relaxed),
+            round: self.round.load(Relaxed),
+            distances: std::array::from_fn(|nth| counters.distances[nth].load(Relaxed)),
+            slow: 0,
+        };
+        let lacking = self.watched.try_lock()?.end(next, self.blocks.unit)?;
+        let mm = self.device.mm_stat();
+        // Resident blocks need no room in the device.
+        let lacking = lacking.min(mm.orig_data_size);
+        Some(lacking - lacking * mm.compr_data_size / mm.orig_data_size.max(1))
     }
 }

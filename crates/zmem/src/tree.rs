@@ -12,6 +12,7 @@
 mod inherited;
 mod layout;
 mod member;
+mod peers;
 mod seen;
 mod share;
 mod sharing;
@@ -20,7 +21,7 @@ mod waits;
 use crate::alive::is_gone;
 use crate::figures::Figures;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
-pub(crate) use member::Member;
+pub(crate) use member::{LACKING, Member};
 pub use seen::Seen;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -151,8 +152,8 @@ impl Tree {
 
     /// Says that the process of a slot holds nothing, and does not wait.
     fn hush(&self, nth: usize) {
-        let Slot { held, may_go, waits, wanted, .. } = self.slot(nth);
-        [held, may_go, waits, wanted].iter().for_each(|word| word.store(0, Relaxed));
+        let Slot { held, may_go, waits, wanted, peers, .. } = self.slot(nth);
+        [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that are gone.

@@ -80,6 +80,17 @@ fn programs_of_any_linkage_find_their_memory() {
     }
 }
 
+/// One process reads and writes the memory of the other, which brings it back for that.
+#[test]
+fn processes_read_and_write_each_others_memory() {
+    let programs = Programs::new();
+    for linkage in [LINKAGES[2], LINKAGES[3]] {
+        if let Some(peers) = compiled(&programs, "peers", linkage) {
+            same(&["--limit", "20M"], &[&peers]);
+        }
+    }
+}
+
 #[test]
 fn each_backend_serves_a_static_program() {
     let programs = Programs::new();

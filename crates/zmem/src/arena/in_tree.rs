@@ -4,7 +4,7 @@ use super::Arena;
 use crate::evict::Goal;
 use crate::figures::Figures;
 use crate::process::shares_memory;
-use crate::tree::Member;
+use crate::tree::{LACKING, Member};
 
 impl Arena {
     /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
@@ -52,6 +52,12 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::waits);
     }
 
+    /// Has this process fill no block in place, as another one reads and writes its memory. No
+    /// thread of it is filling one.
+    pub fn agree(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::agree);
+    }
+
     /// Says that it waits no more.
     pub fn waited(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::waited);
@@ -73,6 +79,14 @@ impl Arena {
     /// Of all processes one that may say so is told, once.
     pub fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
+    }
+
+    /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken
+    /// half of the time for 10 s. Of all processes one that may say so is told, once.
+    pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
+        let lacks = self.calls.pager.lacks()?;
+        let member = self.calls.pager.limit.member.as_ref()?;
+        member.takes(LACKING, may_say).then_some(lacks)
     }
 
     /// Returns its figures, and what this process holds for its tree.

@@ -19,6 +19,8 @@ const WEIGHT_MAX: u32 = 128;
 const GROWTHS: u32 = 5;
 /// After so many tries in vain in a row, most of the memory does not compress.
 const BRAKED: u32 = 2;
+/// If most blocks do not compress, those that did not lose heat in one round of this number.
+const SLOW_ROUNDS: u32 = 8;
 /// A try is worth its time once this share of the resident blocks has come, whatever the pause is.
 const NEW_SHARE: usize = 32;
 
@@ -61,6 +63,11 @@ impl Stuck {
     /// Returns whether most of the memory does not compress, as far as was tried.
     pub(crate) fn is_braked(&self) -> bool {
         self.vain.load(Relaxed) >= BRAKED
+    }
+
+    /// Returns whether blocks that did not compress keep their heat in a round of the clock.
+    pub(crate) fn is_slow(&self, round: u32) -> bool {
+        self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
     /// Returns the resident blocks above which a try is worth its time again.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   | head: 8 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
-//!   head: | magic, most held, used, is short, looked at, space, is told, lost |
+//!   head: | magic, most held, used, is short, looked at, space, told, lost |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
-//!         | waits | wanted | - |                                                         process
+//!         | waits | wanted | peers | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. Who adds up what is held reads slots alone: they lie
@@ -12,7 +12,7 @@
 
 use crate::figures;
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr6");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr7");
 pub(super) const HEAD: usize = 8;
 /// Two lines of a processor's cache: what others add up, and what they are asked.
 pub(super) const SLOT: usize = 16;
@@ -40,8 +40,8 @@ pub(super) struct Head<'a, T> {
     /// When processes that are gone were last looked for.
     pub(super) looked: &'a T,
     pub(super) space: &'a T,
-    /// Whether a process has said that the limit can't be kept.
-    pub(super) is_told: &'a T,
+    /// What a process of the tree has said: a bit for each message.
+    pub(super) told: &'a T,
     /// How much can't go, if it was found that the limit can't be kept.
     pub(super) lost: &'a T,
 }
@@ -59,6 +59,8 @@ pub(super) struct Slot<'a, T> {
     pub(super) waits: &'a T,
     /// When it last found no room, in milliseconds.
     pub(super) wanted: &'a T,
+    /// Whether other processes read and write its memory: see `peers`.
+    pub(super) peers: &'a T,
 }
 
 /// What is shared of one kind: see `inherited`.
@@ -81,18 +83,18 @@ impl<'a, T> Parts<'a, T> {
 
 impl<'a, T> Head<'a, T> {
     pub(super) fn of(
-        [magic, peak, used, is_short, looked, space, is_told, lost]: &'a [T; HEAD],
+        [magic, peak, used, is_short, looked, space, told, lost]: &'a [T; HEAD],
     ) -> Self {
-        Head { magic, peak, used, is_short, looked, space, is_told, lost }
+        Head { magic, peak, used, is_short, looked, space, told, lost }
     }
 }
 
 impl<'a, T> Slot<'a, T> {
     pub(super) fn of(words: &'a [T; SLOT]) -> Self {
-        let [process, held, may_go, parent, first, second, third, fourth, waits, wanted, ..] =
+        let [process, held, may_go, parent, pool, pools, blocks, all, waits, wanted, peers, ..] =
             words;
-        let pool = Part { changed: first, inherited: second };
-        let blocks = Part { changed: third, inherited: fourth };
-        Slot { process, held, may_go, parent, pool, blocks, waits, wanted }
+        let pool = Part { changed: pool, inherited: pools };
+        let blocks = Part { changed: blocks, inherited: all };
+        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers }
     }
 }

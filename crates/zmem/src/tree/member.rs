@@ -8,6 +8,10 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
+/// Bits for what a process of the tree says once: that the limit can't be kept, and that a working
+/// set is larger than it.
+const LOST: u64 = 1;
+pub(crate) const LACKING: u64 = 2;
 /// So often something comes between two samples.
 const SAMPLE: usize = 256;
 /// A process in its tree.
@@ -208,18 +212,22 @@ impl Member {
     /// Takes note that the limit can't be kept, as so much can't go.
     pub(crate) fn note_lost(&self, stays: u64) {
         let head = self.tree.head();
-        if head.is_told.load(Relaxed) == 0 {
+        if head.told.load(Relaxed) & LOST == 0 {
             head.lost.store(stays, Relaxed);
         }
     }
 
-    /// Returns how much can't go if any process found that the limit can't be kept, and this one
-    /// may say so, and none has.
+    /// Returns the bytes that can't be evicted if any process found that the limit can't be kept,
+    /// this one may say so, and none has.
     pub(crate) fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
-        let head = self.tree.head();
-        let stays = head.lost.load(Relaxed);
-        let is_due = stays != 0 && head.is_told.load(Relaxed) == 0 && may_say();
-        (is_due && head.is_told.swap(1, Relaxed) == 0).then_some(stays)
+        let stays = self.tree.head().lost.load(Relaxed);
+        (stays != 0 && self.takes(LOST, may_say)).then_some(stays)
+    }
+
+    /// Returns whether this process is the first one that says something, and may say it.
+    pub(crate) fn takes(&self, said: u64, may_say: impl FnOnce() -> bool) -> bool {
+        let told = self.tree.head().told;
+        told.load(Relaxed) & said == 0 && may_say() && told.fetch_or(said, Relaxed) & said == 0
     }
 }
 

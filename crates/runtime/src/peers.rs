@@ -1,0 +1,174 @@
+//! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`), as
+//! libraries for parallel programs make them: the other process brings its memory back first.
+//!
+//! ```text
+//!   the call stops at address A of process P -> a signal to P: A -> P brings 256 KiB back
+//!     ^                                                                |
+//!     '----- the rest of the transfer, tried again some times <--------'
+//! ```
+//! # Safety
+//! The vectors are the program's, as the call named them, and its memory there is pinned.
+#![allow(unsafe_code)]
+
+use crate::program::Program;
+use crate::space::Space;
+use crate::system::system;
+use crate::tree::TreeFile;
+use dispatch::{Call, Outcome, read_memory};
+use libc::iovec;
+use zmem::Advice;
+use zmem::poke::{self, Asked};
+
+const EFAULT: isize = -(libc::EFAULT as isize);
+/// Bytes that a process brings back at once for another one.
+const BROUGHT: usize = 256 << 10;
+/// The kernel takes no longer vector.
+const VECTOR_MAX: usize = 1024;
+/// The time between two tries. The signal is sent again after some tries, because the other process
+/// may have been unable to act.
+static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+const TRIES_OF_SIGNAL: usize = 40;
+const TRIES_MAX: usize = 1000;
+
+fn pause() {
+    let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
+}
+
+fn is_own(process: usize) -> bool {
+    system(libc::SYS_getpid, [0; 6]) == Ok(process)
+}
+
+fn is_transfer(number: usize) -> bool {
+    matches!(number as i64, libc::SYS_process_vm_readv | libc::SYS_process_vm_writev)
+}
+
+/// Parts of memory, as the kernel's vectors name them.
+struct Parts(Vec<iovec>);
+
+impl Parts {
+    fn read(address: usize, count: usize) -> Option<Self> {
+        let mut parts = Vec::new();
+        for nth in 0..count.min(VECTOR_MAX) {
+            let mut words = [0; size_of::<iovec>()];
+            if !read_memory(address + nth * words.len(), &mut words) {
+                return None;
+            }
+            let (base, bytes) = words.split_at(size_of::<usize>());
+            let [base, bytes] =
+                [base, bytes].map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
+            parts.push(iovec {
+                iov_base: std::ptr::with_exposed_provenance_mut(base),
+                iov_len: bytes,
+            });
+        }
+        Some(Parts(parts))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
+    }
+
+    /// Returns the parts behind the first `done` bytes.
+    fn behind(&self, mut done: usize) -> Self {
+        let rest = self.0.iter().filter_map(|part| {
+            let passed = done.min(part.iov_len);
+            done -= passed;
+            let base = part.iov_base.wrapping_byte_add(passed);
+            let iov_len = part.iov_len - passed;
+            (iov_len > 0).then_some(iovec { iov_base: base, iov_len })
+        });
+        Parts(rest.collect())
+    }
+}
+
+impl Program {
+    /// Completes a transfer that stopped at memory that is absent in another process of the tree.
+    pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Returned(result)
+                if is_transfer(call.number()) && (result >= 0 || result == EFAULT) =>
+            {
+                Outcome::Returned(self.transfer_rest(call, result))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Waits until another process of the tree fills no block in place, if the call is a transfer.
+    pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
+        let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_transfer(number)) else {
+            return;
+        };
+        for nth in 0..TRIES_MAX {
+            if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
+                return;
+            }
+            if nth % TRIES_OF_SIGNAL == 0 {
+                poke::ask_for(args[0] as i32, 0);
+            }
+            pause();
+        }
+    }
+
+    /// Does what a signal of another process of the tree asks for, if this process may act.
+    pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
+        match asked {
+            _ if !may_act => {}
+            Asked::Room => {
+                self.arena.yield_room(true);
+                self.show();
+            }
+            Asked::Memory(address) => self.bring_for_peer(address),
+        }
+    }
+
+    /// Brings memory back that another process is about to read or write. If it is not this
+    /// process's, nothing happens.
+    fn bring_for_peer(&self, address: usize) {
+        self.arena.agree();
+        self.bring(address);
+    }
+
+    fn bring(&self, address: usize) {
+        let of = self.arena.addresses();
+        let end = address.saturating_add(BROUGHT).min(of.end);
+        if of.contains(&address) {
+            let blocks = Space::around(&self.arena, &(address..end));
+            let _absent = self.arena.advise(blocks, Advice::Hot);
+        }
+    }
+
+    fn transfer_rest(&self, call: &Call, result: isize) -> isize {
+        let [process, local, locals, remote, remotes, flags] = call.args();
+        let is_own = is_own(process);
+        let of_tree = |TreeFile { tree, .. }: &TreeFile| tree.ask_peer(process as u64).is_some();
+        let is_peer = is_own || self.tree.as_ref().is_some_and(of_tree);
+        let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
+        let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
+        let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
+        while done < wanted {
+            let (here, there) = (local.behind(done), remote.behind(done));
+            let Some(stopped) = there.0.first() else { break };
+            let vectors =
+                [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
+            let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
+            let more = (0..TRIES_MAX).find_map(|nth| {
+                match is_own {
+                    true if nth > 0 => return None,
+                    true => self.bring(stopped.iov_base.addr()),
+                    false if nth % TRIES_OF_SIGNAL == 0 => {
+                        poke::ask_for(process as i32, stopped.iov_base.addr());
+                        pause();
+                    }
+                    false => pause(),
+                }
+                system(call.number() as i64, args).ok().filter(|more| *more > 0)
+            });
+            match more {
+                Some(more) => done += more,
+                None => break,
+            }
+        }
+        if done > 0 { done as isize } else { result }
+    }
+}

@@ -1,0 +1,82 @@
+//! The memory that a working set lacks, by the distances of refaults: a block that comes back after
+//! `n` blocks were evicted would have stayed resident in a limit larger by `n` blocks. The clock's
+//! rounds count `n` (zm-S3), so it is exact to a round.
+//!
+//! ```text
+//!   a window: | evicted, rounds, time in faults, distances of what was filled |
+//!   lacks     = blocks evicted in a round * the rounds of nine refaults in ten, uncompressed
+//!               less compressed
+//! ```
+
+use crate::stats::DISTANCES;
+use std::time::Duration;
+
+/// Milliseconds of a window.
+const WINDOW: u64 = 5000;
+/// After this number of slow windows in a row, the working set is above the limit for good.
+const WINDOWS: u32 = 2;
+/// Faults take this share of a window's time, or more.
+const SLOW_SHARE: u32 = 2;
+/// Nine refaults in ten.
+const MOST: (u64, u64) = (9, 10);
+/// Counts at the start of a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    /// Milliseconds; 0 before the first window.
+    pub(crate) began: u64,
+    pub(crate) in_faults: Duration,
+    pub(crate) evicted: u64,
+    pub(crate) round: u32,
+    pub(crate) distances: [u64; DISTANCES],
+    /// Slow windows in a row before this one.
+    pub(crate) slow: u32,
+}
+
+/// Returns the rounds within which most refaults come, 0 if there are none.
+fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
+    let wanted = distances.iter().sum::<u64>() * MOST.0 / MOST.1;
+    let mut below = 0;
+    let nth = distances.iter().position(|count| {
+        below += count;
+        below > wanted
+    });
+    nth.map_or(0, |nth| nth as u64 + 1)
+}
+
+impl Window {
+    /// Ends the window before this one, if that took long enough. Returns the bytes of blocks of
+    /// `unit` bytes that a larger limit would keep resident, if faults took much of the time for
+    /// some windows in a row.
+    pub(crate) fn end(&mut self, next: Window, unit: usize) -> Option<u64> {
+        let took = next.began.saturating_sub(self.began);
+        if self.began != 0 && took < WINDOW {
+            return None;
+        }
+        let in_faults = next.in_faults.saturating_sub(self.in_faults);
+        let is_slow = self.began != 0 && in_faults > Duration::from_millis(took) / SLOW_SHARE;
+        let slow = if is_slow { self.slow + 1 } else { 0 };
+        let before = std::mem::replace(self, Window { slow, ..next });
+        let rounds = u64::from(self.round.wrapping_sub(before.round)).max(1);
+        let per_round = self.evicted.saturating_sub(before.evicted) / rounds;
+        let distances = |nth: usize| self.distances[nth].saturating_sub(before.distances[nth]);
+        let blocks = per_round * rounds_of_most(&std::array::from_fn(distances));
+        (slow >= WINDOWS && blocks > 0).then_some(blocks * unit as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_refaults_come_within_some_rounds() {
+        let mut distances = [0; DISTANCES];
+        assert_eq!(rounds_of_most(&distances), 0);
+        distances[0] = 90;
+        assert_eq!(rounds_of_most(&distances), 1);
+        distances[3] = 10;
+        assert_eq!(rounds_of_most(&distances), 4);
+        distances[0] = 91;
+        assert_eq!(rounds_of_most(&distances), 1);
+    }
+}

@@ -12,6 +12,7 @@ use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
+use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
 use crate::sites;
@@ -30,7 +31,6 @@ const TRAP_TRACE: i32 = 2;
 /// Whether the program has filtered its calls, or has tried to: a call of ours may be trapped.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
-const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
 /// Answers a signal, on the storage of this crate's code. Returns whether the program goes on next.
 // SAFETY: the name is this crate's; `uzram_dispatch_entry` alone calls it.
@@ -98,8 +98,13 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     let result = loop {
         match step {
             Step::Answer(result) => break result,
-            Step::Issue | Step::Wait => match perform(thread, &mut call, step) {
-                Some(result) => step = hook().returned(&mut call, Outcome::Returned(result)),
+            Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
+                Some(result) => {
+                    if step == Step::Leave && result == 0 {
+                        thread.disarm();
+                    }
+                    step = hook().returned(&mut call, Outcome::Returned(result));
+                }
                 None => return,
             },
         }

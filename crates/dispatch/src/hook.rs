@@ -12,6 +12,9 @@ pub enum Step {
     Issue,
     /// The same, and the hook has pinned all that it may touch: see [`Hook::parks`].
     Wait,
+    /// It is issued. If it returns 0, the hook sees no later call of this thread, nor of its new
+    /// threads and children.
+    Leave,
     /// It returns this, an error as its number below 0.
     Answer(isize),
 }

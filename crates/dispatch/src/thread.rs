@@ -18,17 +18,14 @@ pub(crate) use crate::block::BLOCK_BYTES;
 use crate::block::{HEAD_BYTES, PART_BYTES, StoragePlace, lay_out_storage, map_block, memory};
 use crate::mask::{self, OWNED, bit};
 use crate::x86_64::frame::{Context, Info, NO_STACK, Stack};
-use crate::x86_64::instructions::{range, raw_syscall};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr::{NonNull, write};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::AtomicU8;
 
-const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-const PR_SYS_DISPATCH_ON: usize = 1;
 /// What the selector says: calls are let through, or dispatched.
-const ALLOW: u8 = 0;
-const DISPATCH: u8 = 1;
+pub(crate) const ALLOW: u8 = 0;
+pub(crate) const DISPATCH: u8 = 1;
 
 /// What a thread is to its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +42,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Thread {
     /// What the system reads before it dispatches.
-    selector: AtomicU8,
+    pub(crate) selector: AtomicU8,
     /// The thread pointer while code of ours runs: its thread-local storage lies there.
     pub(crate) storage: Cell<usize>,
     /// The program's thread pointer while code of ours runs.
@@ -141,29 +138,6 @@ impl Thread {
 
     pub(crate) fn base(&self) -> usize {
         (&raw const *self).addr()
-    }
-
-    /// Has this thread's calls be dispatched from now on, as the selector says.
-    pub(crate) fn arm(&self) -> isize {
-        let (start, bytes) = range();
-        let selector = self.selector.as_ptr().addr();
-        let args = [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, selector, 0];
-        // SAFETY: the selector lives as long as the thread makes calls from outside of the range.
-        unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
-    }
-
-    /// Lets calls of this crate's code, and of the hook, through. Returns the selector as it was.
-    pub(crate) fn let_through(&self) -> u8 {
-        self.selector.swap(ALLOW, Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_selector(&self, selector: u8) {
-        self.selector.store(selector, Ordering::Release);
-    }
-
-    /// Makes calls be dispatched: a return to the program follows.
-    pub(crate) fn dispatch(&self) {
-        self.set_selector(DISPATCH);
     }
 
     /// The stack of this crate's code.

@@ -105,6 +105,7 @@ fn start(
     program.begin_simple();
     // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
     unsafe { dispatch::arm(program)? };
+    program.arena.hear();
     measure_calls(program);
     program.show();
     Ok(())

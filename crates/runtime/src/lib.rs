@@ -19,6 +19,7 @@ mod ends;
 mod exec;
 mod executed;
 mod heap;
+mod hook;
 mod left_out;
 mod limits;
 mod mappings;
@@ -34,6 +35,7 @@ mod settings;
 mod simple;
 mod space;
 mod system;
+mod traced;
 mod tree;
 mod waits;
 

@@ -6,18 +6,19 @@
 //!     ^                                                                |
 //!     '----- the rest of the transfer, tried again some times <--------'
 //! ```
-//! # Safety
-//! The vectors are the program's, as the call named them, and its memory there is pinned.
-#![allow(unsafe_code)]
 
+use crate::executed::ExecutedFile;
 use crate::program::Program;
 use crate::space::Space;
 use crate::system::system;
 use crate::tree::TreeFile;
 use dispatch::{Call, Outcome, read_memory};
 use libc::iovec;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
-use zmem::poke::{self, Asked};
+use zmem::poke::Asked;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 /// Bytes that a process brings back at once for another one.
@@ -28,10 +29,20 @@ const VECTOR_MAX: usize = 1024;
 /// may have been unable to act.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 const TRIES_OF_SIGNAL: usize = 40;
-const TRIES_MAX: usize = 1000;
+const TRIES: usize = 1000;
 
 fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
+}
+
+/// Returns whether a process is stopped, as by a tracer: it can't act.
+fn is_stopped(process: usize) -> bool {
+    let mut stat = Vec::new();
+    let file = ExecutedFile::open(Path::new(&format!("/proc/{process}/stat")));
+    let _gone = file.map(|mut file| file.read_to_end(&mut stat));
+    // The second field is a name in brackets, which may have any byte.
+    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
+    stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
 }
 
 fn is_own(process: usize) -> bool {
@@ -99,26 +110,38 @@ impl Program {
         let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_transfer(number)) else {
             return;
         };
-        for nth in 0..TRIES_MAX {
-            if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
+        for nth in 0..TRIES {
+            if is_own(args[0])
+                || tree.ask_peer(args[0] as u64) != Some(false)
+                || nth == 0 && is_stopped(args[0])
+            {
                 return;
             }
             if nth % TRIES_OF_SIGNAL == 0 {
-                poke::ask_for(args[0] as i32, 0);
+                tree.ask_for(args[0] as u64, 0);
             }
             pause();
         }
     }
 
-    /// Does what a signal of another process of the tree asks for, if this process may act.
+    /// Does what a signal of another process of the tree asks for. A thread that may not act, as
+    /// it runs code of the runtime, does so when it leaves that code.
     pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
         match asked {
+            Asked::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
             _ if !may_act => {}
             Asked::Room => {
                 self.arena.yield_room(true);
                 self.show();
             }
             Asked::Memory(address) => self.bring_for_peer(address),
+        }
+    }
+
+    /// Does what a signal has asked for while this thread could not act.
+    pub(crate) fn do_left(&self) {
+        if self.asked.load(Relaxed) != 0 {
+            self.bring_for_peer(self.asked.swap(0, Relaxed));
         }
     }
 
@@ -138,6 +161,10 @@ impl Program {
         }
     }
 
+    fn ask_peer_for(&self, process: usize, address: usize) {
+        self.tree.iter().for_each(|file| file.tree.ask_for(process as u64, address));
+    }
+
     fn transfer_rest(&self, call: &Call, result: isize) -> isize {
         let [process, local, locals, remote, remotes, flags] = call.args();
         let is_own = is_own(process);
@@ -145,6 +172,11 @@ impl Program {
         let is_peer = is_own || self.tree.as_ref().is_some_and(of_tree);
         let parts = || Some((Parts::read(local, locals)?, Parts::read(remote, remotes)?));
         let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
+        let tries = match () {
+            () if is_own => 1,
+            () if is_stopped(process) => 0,
+            () => TRIES,
+        };
         let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);
         while done < wanted {
             let (here, there) = (local.behind(done), remote.behind(done));
@@ -152,15 +184,14 @@ impl Program {
             let vectors =
                 [here.0.as_ptr().addr(), here.0.len(), there.0.as_ptr().addr(), there.0.len()];
             let args = [process, vectors[0], vectors[1], vectors[2], vectors[3], flags];
-            let more = (0..TRIES_MAX).find_map(|nth| {
-                match is_own {
-                    true if nth > 0 => return None,
-                    true => self.bring(stopped.iov_base.addr()),
-                    false if nth % TRIES_OF_SIGNAL == 0 => {
-                        poke::ask_for(process as i32, stopped.iov_base.addr());
-                        pause();
+            let more = (0..tries).find_map(|nth| {
+                if is_own {
+                    self.bring(stopped.iov_base.addr());
+                } else {
+                    if nth % TRIES_OF_SIGNAL == 0 {
+                        self.ask_peer_for(process, stopped.iov_base.addr());
                     }
-                    false => pause(),
+                    pause();
                 }
                 system(call.number() as i64, args).ok().filter(|more| *more > 0)
             });

@@ -1,26 +1,19 @@
-//! The program, seen by its system calls and faults.
-//!
-//! # Safety
-//! Faults and contexts are the kernel's, as `dispatch` passes them on.
-#![allow(unsafe_code)]
+//! The program, and its system calls before and after they are issued.
 
 use crate::cost::Cost;
 use crate::exec::Hosting;
-use crate::heap::HEAP;
 use crate::limits::Limits;
 use crate::mappings::{self, Answer};
-use crate::own_thread::OWN_THREAD;
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
 use crate::waits::waits;
-use crate::{cause, clock, pins};
+use crate::{clock, pins};
 use calls::Special;
-use dispatch::{Call, Hook, Outcome, Step};
-use page::fork::{self, Mutex};
-use std::ops::Range;
+use dispatch::{Call, Outcome, Step};
+use page::fork::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use zmem::{Arena, SAFEPOINT, poke};
+use zmem::Arena;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
@@ -41,6 +34,10 @@ pub(crate) struct Program {
     /// Whether the program has filtered its system calls, or tried to: one that it does not make
     /// itself may end it.
     pub(crate) is_confined: AtomicBool,
+    /// An address that another process has asked for: see `peers`.
+    pub(crate) asked: AtomicUsize,
+    /// See `traced`.
+    pub(crate) is_plain: AtomicBool,
 }
 
 /// So many calls lie between two looks at what a process has in memory beside its arena.
@@ -56,13 +53,25 @@ impl Program {
         (tree, hosting): (Option<TreeFile>, Option<Hosting>),
     ) -> Self {
         let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
-        let (is_confined, cost) = (AtomicBool::new(false), Cost::default());
-        Program { arena, settings, space, threads, cost, tree, hosting, is_confined }
+        let [is_confined, is_plain] = [const { AtomicBool::new(false) }; 2];
+        let (cost, asked) = (Cost::default(), AtomicUsize::new(0));
+        Program {
+            arena,
+            settings,
+            space,
+            threads,
+            cost,
+            tree,
+            hosting,
+            is_confined,
+            asked,
+            is_plain,
+        }
     }
 
     /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena
     /// is counted, and room is made for other processes, before this one may wait.
-    fn tend(&self, nth: u64) {
+    pub(crate) fn tend(&self, nth: u64) {
         let Some(TreeFile { tree, .. }) = &self.tree else { return };
         if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
@@ -80,7 +89,7 @@ impl Program {
     }
 
     /// Does what is to be done before a call is issued.
-    fn before(&self, call: &mut Call) -> Step {
+    pub(crate) fn before(&self, call: &mut Call) -> Step {
         if let Some(hosting) = &self.hosting {
             if let Some(result) = hosting.name_program(call) {
                 return Step::Answer(result);
@@ -113,6 +122,9 @@ impl Program {
         }
         clock::note(number, &args);
         self.greet_peer(number, &args);
+        if let Some(step) = self.leave_for_tracer(call) {
+            return step;
+        }
         self.before_end(call);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
@@ -134,7 +146,7 @@ impl Program {
     }
 
     /// Does what is to be done when it has returned, or was given up.
-    fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
+    pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         let outcome = self.complete_transfer(call, outcome);
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
@@ -144,6 +156,7 @@ impl Program {
             libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
             _ => {}
         }
+        self.do_left();
         let unpinned = pins::release(&self.arena, call.note());
         if self.settings.options.limit.is_some_and(|limit| unpinned as u64 > limit / MUCH_SHARE) {
             self.arena.yield_unpinned();
@@ -158,91 +171,5 @@ impl Program {
             Outcome::Returned(result) => Step::Answer(result),
             Outcome::GivenUp => Step::Answer(0),
         }
-    }
-}
-
-impl Hook for Program {
-    fn call(&self, call: &mut Call) -> Step {
-        let nth = self.cost.count();
-        self.tend(nth);
-        self.cost.before(nth, || self.before(call))
-    }
-
-    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
-        self.cost.after(|| self.after(call, outcome))
-    }
-
-    fn fault(
-        &self,
-        signal: i32,
-        info: *const libc::siginfo_t,
-        context: *mut libc::ucontext_t,
-    ) -> bool {
-        // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
-        let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
-        if !is_answered
-            && signal == libc::SIGSEGV
-            && let Some(space) = self.space.try_lock()
-        {
-            cause::correct(info, &self.arena.addresses(), &space.pieces);
-        }
-        self.say_if_lost();
-        self.show_now_and_then();
-        is_answered
-    }
-
-    fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
-        // SAFETY: the kernel's, of a signal that was sent.
-        let asked = unsafe { poke::asked(&*info) };
-        asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
-    }
-
-    fn map_code(&self, range: Range<usize>) -> bool {
-        self.map_stubs(range)
-    }
-
-    fn before_fork(&self) {
-        self.arena.rest();
-        self.space.lock_for_fork();
-        fork::before();
-        HEAP.at_fork(fork::Step::Lock);
-    }
-
-    fn after_fork_in_parent(&self) {
-        HEAP.at_fork(fork::Step::Unlock);
-        fork::after_in_parent();
-        self.space.unlock_after_fork();
-    }
-
-    fn after_fork_in_child(&self) {
-        HEAP.at_fork(fork::Step::Unlock);
-        OWN_THREAD.begin_child();
-        fork::after_in_child();
-        self.space.unlock_after_fork();
-        self.space.lock().begin_child(&self.arena);
-        self.threads.store(1, Relaxed);
-        self.cost.begin_child();
-        self.show();
-    }
-
-    fn parks(&self) {
-        SAFEPOINT.enter();
-    }
-
-    fn resumes(&self) {
-        SAFEPOINT.leave();
-    }
-
-    fn thread_begins(&self) {
-        SAFEPOINT.thread_begins();
-        self.threads.fetch_add(1, Relaxed);
-    }
-
-    fn thread_ends(&self) {
-        if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // Else the process would go on as long as the runtime's own thread does.
-            self.arena.rest();
-        }
-        SAFEPOINT.enter();
     }
 }

@@ -44,7 +44,7 @@ impl Program {
 
     /// Returns whether standard error is that of `uzram run`: of any other, a parent's pipe or a
     /// file, the program may look at what is written to it.
-    fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         self.settings.stderr.is_some_and(|heard| {
             let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
             facts.is_ok_and(|facts| (facts.st_dev as usize, facts.st_ino as usize) == heard)

@@ -43,7 +43,7 @@ pub(crate) fn poke(process: i32, thread: i32) {
 }
 
 /// Asks a process for its memory at an address.
-pub fn ask_for(process: i32, address: usize) {
+pub(crate) fn ask_for(process: i32, address: usize) {
     send(process, process, MEMORY, address as u64);
 }
 

@@ -21,7 +21,7 @@ mod waits;
 use crate::alive::is_gone;
 use crate::figures::Figures;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
-pub(crate) use member::{LACKING, Member};
+pub(crate) use member::{LACKING, Member, TRACED};
 pub use seen::Seen;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

@@ -91,6 +91,19 @@ fn processes_read_and_write_each_others_memory() {
     }
 }
 
+/// The program that a traced child executes runs as it is, and a line says so once.
+#[test]
+fn tracers_see_the_stops_of_their_children_alone() {
+    let programs = Programs::new();
+    for linkage in [LINKAGES[2], LINKAGES[3]] {
+        if let Some(traced) = compiled(&programs, "traced", linkage) {
+            same(&["--limit", "10M"], &[&traced]);
+            let (ended, _) = limited(&["--limit", "10M"], &[&traced]);
+            assert_eq!(ended.err.matches("is traced by its parent").count(), 1, "{ended:?}");
+        }
+    }
+}
+
 #[test]
 fn each_backend_serves_a_static_program() {
     let programs = Programs::new();

@@ -4,7 +4,7 @@ use super::Arena;
 use crate::evict::Goal;
 use crate::figures::Figures;
 use crate::process::shares_memory;
-use crate::tree::{LACKING, Member};
+use crate::tree::{LACKING, Member, TRACED};
 
 impl Arena {
     /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
@@ -52,6 +52,11 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::waits);
     }
 
+    /// Says that this process has a handler for signals of its tree.
+    pub fn hear(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::hear);
+    }
+
     /// Has this process fill no block in place, as another one reads and writes its memory. No
     /// thread of it is filling one.
     pub fn agree(&self) {
@@ -66,12 +71,15 @@ impl Arena {
     /// Has this process hold nothing, for its tree, as it is about to execute a program, which goes
     /// on from what its figures tell that it did.
     pub fn hush(&self, figures: &Figures) {
-        self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(Some(figures)));
+        let member = self.calls.pager.limit.member.as_ref();
+        member.iter().for_each(|member| member.deafen());
+        member.iter().for_each(|member| member.set_hushed(Some(figures)));
     }
 
     /// Has it hold what it does, as it was refused to execute one.
     pub fn unhush(&self) {
         self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(None));
+        self.hear();
         self.weigh_process();
     }
 
@@ -87,6 +95,11 @@ impl Arena {
         let lacks = self.calls.pager.lacks()?;
         let member = self.calls.pager.limit.member.as_ref()?;
         member.takes(LACKING, may_say).then_some(lacks)
+    }
+
+    /// Returns whether this process is the first one of its tree that says that it is traced.
+    pub fn takes_traced(&self, may_say: impl FnOnce() -> bool) -> bool {
+        self.calls.pager.limit.member.as_ref().is_some_and(|own| own.takes(TRACED, may_say))
     }
 
     /// Returns its figures, and what this process holds for its tree.

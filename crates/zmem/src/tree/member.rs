@@ -8,10 +8,11 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
-/// Bits for what a process of the tree says once: that the limit can't be kept, and that a working
-/// set is larger than it.
+/// Bits for messages that one process of the tree says once: the limit can't be kept, a working set
+/// is larger than it, a process is traced.
 const LOST: u64 = 1;
 pub(crate) const LACKING: u64 = 2;
+pub(crate) const TRACED: u64 = 4;
 /// So often something comes between two samples.
 const SAMPLE: usize = 256;
 /// A process in its tree.

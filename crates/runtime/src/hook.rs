@@ -1,0 +1,104 @@
+//! Functions of the program that `dispatch` calls.
+//!
+//! # Safety
+//! Faults and contexts are the kernel's, as `dispatch` passes them on.
+#![allow(unsafe_code)]
+
+use crate::cause;
+use crate::heap::HEAP;
+use crate::own_thread::OWN_THREAD;
+use crate::program::Program;
+use dispatch::{Call, Hook, Outcome, Step};
+use page::fork;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use zmem::{SAFEPOINT, poke};
+
+impl Hook for Program {
+    fn call(&self, call: &mut Call) -> Step {
+        let nth = self.cost.count();
+        self.tend(nth);
+        self.cost.before(nth, || self.before(call))
+    }
+
+    fn returned(&self, call: &mut Call, outcome: Outcome) -> Step {
+        self.cost.after(|| self.after(call, outcome))
+    }
+
+    fn fault(
+        &self,
+        signal: i32,
+        info: *const libc::siginfo_t,
+        context: *mut libc::ucontext_t,
+    ) -> bool {
+        // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
+        let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
+        if !is_answered
+            && signal == libc::SIGSEGV
+            && let Some(space) = self.space.try_lock()
+        {
+            cause::correct(info, &self.arena.addresses(), &space.pieces);
+        }
+        self.do_left();
+        self.say_if_lost();
+        self.show_now_and_then();
+        is_answered
+    }
+
+    fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
+        // SAFETY: the kernel's, of a signal that was sent.
+        let asked = unsafe { poke::asked(&*info) };
+        asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
+    }
+
+    fn map_code(&self, range: Range<usize>) -> bool {
+        self.map_stubs(range)
+    }
+
+    fn before_fork(&self) {
+        self.arena.rest();
+        self.space.lock_for_fork();
+        fork::before();
+        HEAP.at_fork(fork::Step::Lock);
+    }
+
+    fn after_fork_in_parent(&self) {
+        HEAP.at_fork(fork::Step::Unlock);
+        fork::after_in_parent();
+        self.space.unlock_after_fork();
+    }
+
+    fn after_fork_in_child(&self) {
+        HEAP.at_fork(fork::Step::Unlock);
+        OWN_THREAD.begin_child();
+        fork::after_in_child();
+        self.space.unlock_after_fork();
+        self.space.lock().begin_child(&self.arena);
+        self.threads.store(1, Relaxed);
+        self.cost.begin_child();
+        self.arena.hear();
+        self.show();
+    }
+
+    fn parks(&self) {
+        SAFEPOINT.enter();
+    }
+
+    fn resumes(&self) {
+        SAFEPOINT.leave();
+    }
+
+    fn thread_begins(&self) {
+        SAFEPOINT.thread_begins();
+        self.threads.fetch_add(1, Relaxed);
+    }
+
+    fn thread_ends(&self) {
+        if self.threads.fetch_sub(1, Relaxed) == 1 {
+            // Else the process would go on as long as the runtime's own thread does.
+            self.arena.rest();
+        }
+        SAFEPOINT.enter();
+        self.manage_again();
+    }
+}

@@ -1,0 +1,64 @@
+//! Children that ask to be traced (PTRACE_TRACEME), as a debugger has its child do before that
+//! executes a program.
+//!
+//! The tracer would see each signal by which the runtime sees calls and touches. If it waits
+//! for its child's `execve`, as after `vfork`, both would wait for ever. So such a child leaves the
+//! runtime (pl-23): all memory is there, and the next program that it executes is run as it is.
+
+use crate::pieces::Kind;
+use crate::program::Program;
+use crate::report::say;
+use crate::space::Space;
+use crate::system::{Failed, system};
+use dispatch::{Call, Step};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Program {
+    /// Returns the step of a call by which this process asks to be traced.
+    pub(crate) fn leave_for_tracer(&self, call: &Call) -> Option<Step> {
+        let is_asked = call.number() as i64 == libc::SYS_ptrace
+            && call.args()[0] as u32 == libc::PTRACE_TRACEME;
+        if !is_asked {
+            return None;
+        }
+        if let Err(failed) = self.make_all_plain() {
+            return Some(Step::Answer(failed));
+        }
+        let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+        if self.arena.takes_traced(|| self.is_heard()) {
+            say(&format_args!(
+                "process {process} is traced by its parent, as a debugger's child: the program \
+                 that it executes runs without a limit"
+            ));
+        }
+        self.space.lock().limits.apply();
+        self.arena.hush(&self.figures());
+        self.arena.rest();
+        Some(Step::Leave)
+    }
+
+    /// Brings all memory back, and leaves it to the kernel.
+    fn make_all_plain(&self) -> Result<(), Failed> {
+        self.is_plain.store(true, Relaxed);
+        let space = self.space.lock();
+        self.of_data(&space).into_iter().try_for_each(|part| space.make_plain(&self.arena, &part))
+    }
+
+    /// Manages the memory again that a child of `vfork` left to the kernel.
+    pub(crate) fn manage_again(&self) {
+        if self.is_plain.swap(false, Relaxed) {
+            let space = self.space.lock();
+            for part in self.of_data(&space) {
+                // A part that can't be managed stays the kernel's.
+                let _plain = space.settle(&self.arena, &part);
+            }
+        }
+    }
+
+    fn of_data(&self, space: &Space) -> Vec<Range<usize>> {
+        let parts = space.pieces.parts(self.arena.addresses());
+        let is_data = |kind: &Option<Kind>| *kind == Some(Kind::Data);
+        parts.into_iter().filter(|(_, kind)| is_data(kind)).map(|(part, _)| part).collect()
+    }
+}

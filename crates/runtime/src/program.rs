@@ -7,7 +7,7 @@ use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
-use crate::waits::waits;
+use crate::waits::{may_be_asked, waits};
 use crate::{clock, pins};
 use calls::Special;
 use dispatch::{Call, Outcome, Step};
@@ -129,7 +129,7 @@ impl Program {
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);
-        if matches!(number as i64, libc::SYS_wait4 | libc::SYS_waitid) {
+        if may_be_asked(number, &args) {
             // Last: no memory that is absent is touched from here on, on another stack than this.
             self.arena.waits();
         }
@@ -153,7 +153,7 @@ impl Program {
                 self.arena.unhush();
                 self.space.lock().limits.lift();
             }
-            libc::SYS_wait4 | libc::SYS_waitid => self.arena.waited(),
+            _ if may_be_asked(call.number(), &call.args()) => self.arena.waited(),
             _ => {}
         }
         self.do_left();

@@ -40,3 +40,26 @@ pub(crate) fn waits(number: usize) -> bool {
             | libc::SYS_semtimedop
     )
 }
+
+/// Returns whether a signal of ours may end a call: the kernel restarts it, or it is issued again
+/// with the same arguments, and waits no longer for that.
+pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
+    let has_no_end = |milliseconds: usize| (milliseconds as i32) < 0;
+    match number as i64 {
+        libc::SYS_wait4 | libc::SYS_waitid => true,
+        // The kernel writes the time that is left.
+        libc::SYS_ppoll | libc::SYS_select | libc::SYS_pselect6 => true,
+        libc::SYS_futex => match args[1] as i32 & libc::FUTEX_CMD_MASK {
+            libc::FUTEX_WAIT => args[3] == 0,
+            // Until a time.
+            libc::FUTEX_WAIT_BITSET => true,
+            _ => false,
+        },
+        libc::SYS_poll => has_no_end(args[2]),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => has_no_end(args[3]),
+        libc::SYS_epoll_pwait2 => args[3] == 0,
+        libc::SYS_read | libc::SYS_recvfrom | libc::SYS_recvmsg => true,
+        libc::SYS_accept | libc::SYS_accept4 | libc::SYS_pause | libc::SYS_flock => true,
+        _ => false,
+    }
+}

@@ -57,8 +57,8 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::hear);
     }
 
-    /// Has this process fill no block in place, as another one reads and writes its memory. No
-    /// thread of it is filling one.
+    /// Agrees to fill no block in place, because another process reads and writes this one's
+    /// memory. No thread of this process is filling one.
     pub fn agree(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::agree);
     }
@@ -76,7 +76,7 @@ impl Arena {
         member.iter().for_each(|member| member.set_hushed(Some(figures)));
     }
 
-    /// Has it hold what it does, as it was refused to execute one.
+    /// Makes it hold its memory again, because it was refused to execute a program.
     pub fn unhush(&self) {
         self.calls.pager.limit.member.iter().for_each(|member| member.set_hushed(None));
         self.hear();
@@ -90,7 +90,7 @@ impl Arena {
     }
 
     /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken
-    /// half of the time for 10 s. Of all processes one that may say so is told, once.
+    /// half of the time for 10 s. Of the processes that may say so, one gets it once.
     pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         let lacks = self.calls.pager.lacks()?;
         let member = self.calls.pager.limit.member.as_ref()?;

@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 const LOST: u64 = 1;
 pub(crate) const LACKING: u64 = 2;
 pub(crate) const TRACED: u64 = 4;
-/// So often something comes between two samples.
+/// Faults between two samples of the process's memory.
 const SAMPLE: usize = 256;
+/// The same if blocks are open that were not written.
+const SAMPLE_OPENED: usize = 4;
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -184,9 +186,11 @@ impl Member {
         sum
     }
 
-    /// Returns whether it is time for a sample.
+    /// Returns whether it is time for a sample. Blocks that were opened ahead are written without a
+    /// fault, so what the system did not count when it was last asked it may count soon.
     pub(crate) fn is_sample_due(&self) -> bool {
-        self.samples.fetch_add(1, Relaxed).is_multiple_of(SAMPLE)
+        let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
+        self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
     /// Takes note of all anonymous memory that this process has, where its pager counts `counted`,

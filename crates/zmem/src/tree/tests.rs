@@ -334,6 +334,17 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(tree.sum_but(NONE, 0).held, 5000);
 }
 
+/// Such blocks count, and the kernel counts them once they are written, which no fault tells.
+#[test]
+fn a_process_with_blocks_opened_ahead_is_weighed_often() {
+    let own = Member::new(tree(2));
+    let due = || (0..512).filter(|_| own.is_sample_due()).count();
+    for (all, counted, samples) in [(5000, 5000, 2), (5000, 9000, 128), (9000, 5000, 2)] {
+        own.note_all(all, counted, 0);
+        assert_eq!(due(), samples, "{all} {counted}");
+    }
+}
+
 #[test]
 fn that_the_limit_is_lost_is_said_once() {
     let tree = tree(2);
@@ -380,9 +391,12 @@ fn a_child_tells_what_it_holds_though_its_parent_was_about_to_execute_a_program(
 
 #[test]
 fn who_waits_is_free_again_though_its_poker_was_killed() {
-    let tree = tree(2);
+    let (tree, process) = (tree(2), waiting());
     let own = Member::new(tree);
     let waits = tree.slot(0).waits;
+    own.waits();
+    assert_eq!(waits.load(Relaxed), 0, "no other process could poke it");
+    let _other = member(tree, &process);
     own.waits();
     assert!(waits.load(Relaxed) != 0);
     // It holds less than its share, or has nothing that could go: it is left alone.

@@ -30,17 +30,22 @@ impl Tree {
 }
 
 impl Member {
-    /// Says whether this thread is about to wait for a process, and may be poked.
+    /// Notes that this thread is about to wait, and may be poked, if the tree has had other
+    /// processes.
     pub(crate) fn waits(&self) {
-        if let Some(slot) = self.own_slot() {
+        let is_alone = self.tree.in_use().len() < 2;
+        if let Some(slot) = self.own_slot().filter(|_| !is_alone) {
             let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
         }
     }
 
     /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
     pub(crate) fn waited(&self) {
-        let thread = own_thread();
         let waits = self.slot().map(|slot| slot.waits);
+        if waits.is_none_or(|waits| waits.load(Relaxed) == 0) {
+            return;
+        }
+        let thread = own_thread();
         let Some(waits) = waits.filter(|waits| waits.load(Relaxed) & !POKING == thread) else {
             return;
         };

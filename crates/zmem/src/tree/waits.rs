@@ -30,11 +30,9 @@ impl Tree {
 }
 
 impl Member {
-    /// Notes that this thread is about to wait, and may be poked, if the tree has had other
-    /// processes.
+    /// Notes that this thread is about to wait, and may be poked.
     pub(crate) fn waits(&self) {
-        let is_alone = self.tree.in_use().len() < 2;
-        if let Some(slot) = self.own_slot().filter(|_| !is_alone) {
+        if let Some(slot) = self.own_slot() {
             let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
         }
     }
@@ -56,8 +54,6 @@ impl Member {
             std::thread::yield_now();
         }
         let _killed = waits.compare_exchange(thread | POKING, 0, AcqRel, Acquire);
-        // It comes at the end of a system call.
-        std::thread::yield_now();
     }
 }
 

@@ -46,16 +46,15 @@ NUMBERS = $(subst ., ,$(VERSION))
 # As crates/capi/link.sh names it.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
-# Linked statically, the host also runs programs on systems without glibc.
-STATIC_HOST = $(if $(filter x86_64,$(shell uname -m)),cargo rustc --release --locked -p uzram-cli --bin uzram-host -- \
-  -C target-feature=+crt-static)
+# Linked statically, the command and the host also run on systems without glibc.
+STATIC = cargo rustc --release --locked -p uzram-cli --bin $(1) -- -C target-feature=+crt-static
+COMMANDS = $(if $(filter x86_64,$(shell uname -m)),$(call STATIC,uzram) && $(call STATIC,uzram-host),cargo build --release --locked -p uzram-cli)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
-.PHONY: build install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients loom asan tsan fuzz soak figures experiments bench
+.PHONY: build install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients containers loom asan tsan fuzz soak figures experiments bench
 
 build:
-	cargo build --release --locked -p uzram-cli
-	$(STATIC_HOST)
+	$(COMMANDS)
 
 run: build
 	target/release/uzram fill --input-limit $(INPUT_LIMIT) $(INPUT)
@@ -111,8 +110,8 @@ models:
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install
 install:
-	$(if $(BUILT),,cargo build --release --locked -p uzram-cli -p uzram-capi)
-	$(if $(BUILT),,$(STATIC_HOST))
+	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
+	$(if $(BUILT),,$(COMMANDS))
 	$(if $(BUILT),,$(LINK_LIBUZRAM))
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSCONFDIR)" \
 	  "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
@@ -185,6 +184,7 @@ long: asan tsan fuzz aarch64 package
 	UZRAM_LONG=1 cargo test --release --workspace --locked
 	UZRAM_LONG=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) $(MAKE) loom
 	UZRAM_LONG=1 $(MAKE) clients
+	$(MAKE) containers
 	$(MAKE) soak
 
 # One after the other: each takes the machine for itself.
@@ -192,6 +192,10 @@ clients:
 	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
 	  cargo install fsx --version $(FSX) --locked --root target/tools
 	cargo test --release --locked -p uzram-cli --test outside -- --ignored --test-threads=1
+
+# What docs/containers.md claims, without a container engine.
+containers: build
+	tools/container.sh target/release/uzram target/release/uzram-host || [ $$? = 77 ]
 
 # The models compress nothing: the C codecs are not optimised.
 loom:

@@ -193,7 +193,7 @@ clients:
 	  cargo install fsx --version $(FSX) --locked --root target/tools
 	cargo test --release --locked -p uzram-cli --test outside -- --ignored --test-threads=1
 
-# What docs/containers.md claims, without a container engine.
+# Tests the claims of docs/containers.md, without a container engine.
 containers: build
 	tools/container.sh target/release/uzram target/release/uzram-host || [ $$? = 77 ]
 

@@ -14,14 +14,15 @@ const VARIABLE: &str = "UZRAM_HOST";
 pub(super) fn find() -> Result<PathBuf, Error> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        None => env::current_exe().map(|command| beside(&command)).unwrap_or_default(),
+        // Without /proc, the message names places beside this link of it.
+        None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {
         let places: Vec<_> = places.iter().map(|path| format!("'{}'", escaped(path))).collect();
+        let places = places.join(" nor at ");
         return Err(failed(format!(
-            "the host of programs was not found: it is not at {}; build it with 'make \
-             build', or name it by the variable {VARIABLE}",
-            places.join(" nor at ")
+            "the host of programs was not found: it is not at {places}; build it with 'make \
+             build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
     // The path is a part of the settings, which commas separate.

@@ -71,7 +71,7 @@ fn told(signal: i32, action: &Action) -> Action {
 /// Asks the system for a signal's action, or sets it.
 ///
 /// # Safety
-/// The action is one that [`told`] made, or none of a handler.
+/// The action is one that [`told`] made, or none of a handler, or the thread is dispatched no more.
 unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| (&raw const *new).addr());
     let old = old.map_or(0, |old| (&raw mut *old).addr());
@@ -164,6 +164,15 @@ impl Actions {
                 // SAFETY: `told` made it.
                 unsafe { system(signal, Some(&told(signal, &found)), None) };
             }
+        }
+    }
+
+    /// Gives the system the program's own actions in place of ours.
+    pub(crate) fn hand_over(&self) {
+        for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
+            let own = self.get(signal);
+            // SAFETY: the program's, which is no longer dispatched.
+            unsafe { system(signal, Some(&own), None) };
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Call {
     temporary: Option<u64>,
     /// Whether the hook was told that the thread waits.
     pub(crate) is_parked: bool,
+    /// Whether it is issued again if a signal for the hook ended it.
+    pub(crate) is_repeated: bool,
     /// What arguments point to in place of the program's: a mask, and a pointer to it.
     scratch: [u64; 3],
 }
@@ -50,6 +52,7 @@ impl Call {
             note: [0; NOTE_WORDS],
             temporary: None,
             is_parked: false,
+            is_repeated: false,
             scratch: [0; 3],
         }
     }
@@ -79,6 +82,12 @@ impl Call {
     /// Changes the arguments.
     pub fn set_args(&mut self, args: [usize; 6]) {
         self.issue.args = args;
+    }
+
+    /// Makes the call be issued again if a signal for the hook ended it, so that the program sees
+    /// nothing of that. The call has done nothing then, and waits no longer for it.
+    pub fn repeat(&mut self) {
+        self.is_repeated = true;
     }
 
     /// Returns words that stay with the call until it has returned or was given up: all zeros at

@@ -12,6 +12,7 @@ use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
+use crate::repeat::repeat;
 use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
@@ -19,7 +20,7 @@ use crate::sites;
 use crate::stopped;
 use crate::thread::{Kind, Thread};
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
-use crate::x86_64::instructions::{Stage, after_copy, stage};
+use crate::x86_64::instructions::{after_copy, stage};
 use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -74,7 +75,7 @@ fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
         unblock_owned();
         send(thread, context, &info, None);
     }
-    context.stack = thread.stack();
+    thread.give_back(context);
     thread.dispatch();
     true
 }
@@ -158,7 +159,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             result
         }
         // SAFETY: the program asks for this call, which waits for nothing.
-        _ if is_brief(call.number()) => unsafe { call.issue_with(None) },
+        _ if step == Step::Leave || is_brief(call.number()) => unsafe { call.issue_with(None) },
         _ => {
             signal_calls::tell_mask(call);
             let mask = context.mask;
@@ -205,14 +206,11 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
-        let number = call.as_ref().map(|call| call.number());
+        let repeated = call.as_ref().filter(|call| call.is_repeated).map(|call| call.number());
         let parked = call.and_then(|call| resume(call).then_some(call));
         if hook().sent((&raw const *info).cast(), may_act) {
             parked.map(park);
-            // The program is not to see that a signal ended its call.
-            let is_ended = stage(context.instruction()) == Some(Stage::Answered)
-                && context.result() == -(libc::EINTR as isize);
-            number.filter(|_| is_ended).into_iter().for_each(|number| context.rewind(number));
+            repeated.into_iter().for_each(|number| repeat(thread, context, number));
             return;
         }
     }

@@ -31,6 +31,7 @@ mod here {
     pub(crate) mod entry;
     pub(crate) mod mask;
     pub(crate) mod pointer;
+    pub(crate) mod repeat;
     pub(crate) mod selector;
     pub(crate) mod settle;
     pub(crate) mod signal_calls;

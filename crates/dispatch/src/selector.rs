@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::thread::{ALLOW, DISPATCH, Thread};
+use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{range, raw_syscall};
 use std::sync::atomic::Ordering;
 
@@ -21,8 +22,11 @@ impl Thread {
         unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
     }
 
-    /// Stops the kernel from dispatching this thread's calls.
+    /// Stops the kernel from dispatching this thread's calls. The program has its own actions,
+    /// signal stack and mask from the next return on.
     pub(crate) fn disarm(&self) {
+        self.actions().hand_over();
+        self.has_left.set(true);
         // SAFETY: the call names no memory.
         unsafe {
             raw_syscall(libc::SYS_prctl as usize, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])
@@ -36,6 +40,14 @@ impl Thread {
 
     pub(crate) fn set_selector(&self, selector: u8) {
         self.selector.store(selector, Ordering::Release);
+    }
+
+    /// Gives a context the stack for signals that the program, or code of ours, has.
+    pub(crate) fn give_back(&self, context: &mut Context) {
+        context.stack = self.stack();
+        if self.has_left.get() {
+            (context.stack, context.mask) = (self.altstack.get(), self.mask(context));
+        }
     }
 
     /// Makes calls be dispatched: a return to the program follows.

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
 pub(crate) struct Thread {
     /// What the system reads before it dispatches.
     pub(crate) selector: AtomicU8,
+    /// Whether the thread is dispatched no more.
+    pub(crate) has_left: Cell<bool>,
     /// The thread pointer while code of ours runs: its thread-local storage lies there.
     pub(crate) storage: Cell<usize>,
     /// The program's thread pointer while code of ours runs.
@@ -92,6 +94,7 @@ impl Thread {
         let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;
         let thread = Thread {
             selector: AtomicU8::new(ALLOW),
+            has_left: Cell::new(false),
             storage: Cell::new(pointer),
             pointer: Cell::new(0),
             kind: Cell::new(kind),

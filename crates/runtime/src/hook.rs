@@ -99,6 +99,5 @@ impl Hook for Program {
             self.arena.rest();
         }
         SAFEPOINT.enter();
-        self.manage_again();
     }
 }

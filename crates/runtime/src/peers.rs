@@ -12,6 +12,7 @@ use crate::program::Program;
 use crate::space::Space;
 use crate::system::system;
 use crate::tree::TreeFile;
+use crate::waits::may_be_asked;
 use dispatch::{Call, Outcome, read_memory};
 use libc::iovec;
 use std::io::Read;
@@ -35,14 +36,33 @@ fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
+/// Returns the text of a file of the kernel about a process; an empty one if there is none.
+fn read(path: &str) -> Vec<u8> {
+    let mut text = Vec::new();
+    let file = ExecutedFile::open(Path::new(path));
+    let _gone = file.map(|mut file| file.read_to_end(&mut text));
+    text
+}
+
 /// Returns whether a process is stopped, as by a tracer: it can't act.
 fn is_stopped(process: usize) -> bool {
-    let mut stat = Vec::new();
-    let file = ExecutedFile::open(Path::new(&format!("/proc/{process}/stat")));
-    let _gone = file.map(|mut file| file.read_to_end(&mut stat));
+    let stat = read(&format!("/proc/{process}/stat"));
     // The second field is a name in brackets, which may have any byte.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
+}
+
+/// Returns whether the first thread of a process may be asked by a signal: it runs, or is in a call
+/// that is repeated (`may_be_asked`).
+fn may_ask(process: usize) -> bool {
+    let text = read(&format!("/proc/{process}/task/{process}/syscall"));
+    let text = String::from_utf8_lossy(&text);
+    let mut words = text.split(' ');
+    let number = words.next().and_then(|number| number.parse().ok());
+    let hex = |word: &str| usize::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
+    let args = <[usize; 6]>::try_from(words.take(6).map(hex).collect::<Vec<_>>()).ok();
+    let is_repeated = |(number, args): (usize, _)| may_be_asked(number, &args);
+    text.starts_with("running") || number.zip(args).is_some_and(is_repeated)
 }
 
 fn is_own(process: usize) -> bool {
@@ -97,7 +117,9 @@ impl Program {
     pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Returned(result)
-                if is_transfer(call.number()) && (result >= 0 || result == EFAULT) =>
+                if is_transfer(call.number())
+                    && !self.is_confined.load(Relaxed)
+                    && (result >= 0 || result == EFAULT) =>
             {
                 Outcome::Returned(self.transfer_rest(call, result))
             }
@@ -107,19 +129,22 @@ impl Program {
 
     /// Waits until another process of the tree fills no block in place, if the call is a transfer.
     pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
-        let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_transfer(number)) else {
+        // A filter of the program may end it for calls that it does not make itself.
+        let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
+        let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
             return;
         };
         for nth in 0..TRIES {
-            if is_own(args[0])
-                || tree.ask_peer(args[0] as u64) != Some(false)
-                || nth == 0 && is_stopped(args[0])
-            {
+            if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
+                return;
+            }
+            if nth == 0 && is_stopped(args[0]) {
                 return;
             }
             if nth % TRIES_OF_SIGNAL == 0 {
-                tree.ask_for(args[0] as u64, 0);
+                self.ask_peer_for(args[0], 0);
             }
+            self.do_left();
             pause();
         }
     }
@@ -162,7 +187,9 @@ impl Program {
     }
 
     fn ask_peer_for(&self, process: usize, address: usize) {
-        self.tree.iter().for_each(|file| file.tree.ask_for(process as u64, address));
+        if may_ask(process) {
+            self.tree.iter().for_each(|file| file.tree.ask_for(process as u64, address));
+        }
     }
 
     fn transfer_rest(&self, call: &Call, result: isize) -> isize {
@@ -191,6 +218,7 @@ impl Program {
                     if nth % TRIES_OF_SIGNAL == 0 {
                         self.ask_peer_for(process, stopped.iov_base.addr());
                     }
+                    self.do_left();
                     pause();
                 }
                 system(call.number() as i64, args).ok().filter(|more| *more > 0)

@@ -129,7 +129,8 @@ impl Program {
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);
-        if may_be_asked(number, &args) {
+        if !self.is_confined.load(Relaxed) && may_be_asked(number, &args) {
+            call.repeat();
             // Last: no memory that is absent is touched from here on, on another stack than this.
             self.arena.waits();
         }
@@ -154,6 +155,9 @@ impl Program {
                 self.space.lock().limits.lift();
             }
             _ if may_be_asked(call.number(), &call.args()) => self.arena.waited(),
+            libc::SYS_ptrace => self.after_trace(call, outcome),
+            // A child of `vfork` may have left.
+            libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => self.manage_again(),
             _ => {}
         }
         self.do_left();

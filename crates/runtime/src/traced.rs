@@ -10,32 +10,49 @@ use crate::program::Program;
 use crate::report::say;
 use crate::space::Space;
 use crate::system::{Failed, system};
-use dispatch::{Call, Step};
+use dispatch::{Call, Outcome, Step};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Returns whether a call asks that its process be traced.
+fn is_asked(call: &Call) -> bool {
+    call.number() as i64 == libc::SYS_ptrace && call.args()[0] as u32 == libc::PTRACE_TRACEME
+}
 
 impl Program {
     /// Returns the step of a call by which this process asks to be traced.
     pub(crate) fn leave_for_tracer(&self, call: &Call) -> Option<Step> {
-        let is_asked = call.number() as i64 == libc::SYS_ptrace
-            && call.args()[0] as u32 == libc::PTRACE_TRACEME;
-        if !is_asked {
+        // Other threads are dispatched as before.
+        let is_alone = self.arena.is_lent() || self.threads.load(Relaxed) == 1;
+        if !is_asked(call) || !is_alone {
             return None;
         }
         if let Err(failed) = self.make_all_plain() {
+            self.manage_again();
             return Some(Step::Answer(failed));
-        }
-        let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-        if self.arena.takes_traced(|| self.is_heard()) {
-            say(&format_args!(
-                "process {process} is traced by its parent, as a debugger's child: the program \
-                 that it executes runs without a limit"
-            ));
         }
         self.space.lock().limits.apply();
         self.arena.hush(&self.figures());
         self.arena.rest();
         Some(Step::Leave)
+    }
+
+    /// Completes a call by which this process asked to be traced.
+    pub(crate) fn after_trace(&self, call: &Call, outcome: Outcome) {
+        if !is_asked(call) || !self.is_plain.load(Relaxed) {
+            return;
+        }
+        if outcome != Outcome::Returned(0) {
+            self.manage_again();
+            self.arena.unhush();
+            self.space.lock().limits.lift();
+        } else if self.arena.takes_traced(|| self.is_heard()) {
+            let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+            say(&format_args!(
+                "process {process} is traced by its parent, as a debugger's child: the program \
+                 that it executes runs without a limit"
+            ));
+        }
     }
 
     /// Brings all memory back, and leaves it to the kernel.

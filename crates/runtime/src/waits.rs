@@ -58,7 +58,10 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
         libc::SYS_poll => has_no_end(args[2]),
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => has_no_end(args[3]),
         libc::SYS_epoll_pwait2 => args[3] == 0,
-        libc::SYS_read | libc::SYS_recvfrom | libc::SYS_recvmsg => true,
+        libc::SYS_read => true,
+        // A part that was received is the result.
+        libc::SYS_recvfrom => args[3] as i32 & libc::MSG_WAITALL == 0,
+        libc::SYS_recvmsg => args[2] as i32 & libc::MSG_WAITALL == 0,
         libc::SYS_accept | libc::SYS_accept4 | libc::SYS_pause | libc::SYS_flock => true,
         _ => false,
     }

@@ -1,7 +1,10 @@
 //! The signals by which a process asks another one for room, or for memory that is absent there.
 //!
-//! A thread says that it waits (`Member::waits`) and is sent SIGSYS with a word of ours. The owner
+//! A thread says that it waits (`Member::waits`) and is sent SIGBUS with a word of ours. The owner
 //! of that signal's handler gives room then, if the thread is in code that may; the call goes on.
+//!
+//! It is not SIGSYS: the kernel has one place for each of these signals, so a SIGSYS on its way
+//! would take the place of a dispatched call's, which would be lost. A touch comes again.
 //!
 //! # Safety
 //! The structure is the kernel's `siginfo_t` of a signal that a process has queued: the sender's
@@ -50,7 +53,7 @@ pub(crate) fn ask_for(process: i32, address: usize) {
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let info = Queued {
-        signal: libc::SIGSYS,
+        signal: libc::SIGBUS,
         errno,
         code: libc::SI_QUEUE,
         padding: 0,
@@ -64,7 +67,7 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGSYS, &raw const info);
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGBUS, &raw const info);
         *errno = before;
     }
 }
@@ -73,7 +76,7 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
 pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
     // SAFETY: as large, and all numbers.
     let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
-    let is_queued = queued.signal == libc::SIGSYS && queued.code == libc::SI_QUEUE;
+    let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
     match (is_queued, queued.errno, queued.word) {
         (true, MEMORY, address) => Some(Asked::Memory(address as usize)),
         (true, _, ROOM) => Some(Asked::Room),

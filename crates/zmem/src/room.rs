@@ -82,10 +82,11 @@ impl Pager {
     /// they came back because they did not compress. Each next fault or call would try them all.
     pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);
-        let (began, before) = (Instant::now(), returned());
+        let dense = || self.counters.incompressible.load(Relaxed);
+        let (began, before, dense_before) = (Instant::now(), returned(), dense());
         let gone = evict().saturating_sub((returned() - before) as usize);
         if gone < wanted.div_ceil(VAIN_SHARE) {
-            self.limit.postpone(began.elapsed());
+            self.limit.postpone(began.elapsed(), dense() > dense_before);
         } else {
             self.limit.stuck.succeed();
         }

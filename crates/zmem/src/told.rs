@@ -64,6 +64,7 @@ impl Pager {
         let mm = self.device.mm_stat();
         // Resident blocks need no room in the device.
         let lacking = lacking.min(mm.orig_data_size);
-        Some(lacking - lacking * mm.compr_data_size / mm.orig_data_size.max(1))
+        let share = mm.compr_data_size as f64 / mm.orig_data_size.max(1) as f64;
+        Some(lacking - (lacking as f64 * share) as u64)
     }
 }

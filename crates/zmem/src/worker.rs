@@ -162,7 +162,7 @@ impl Pager {
             let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
             let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
             if gone == 0 && !looks_on {
-                self.limit.stuck.postpone(began.elapsed());
+                self.limit.stuck.postpone(began.elapsed(), false);
             } else if gone > 0 {
                 self.limit.stuck.succeed();
             }

@@ -4,7 +4,7 @@
 use super::Limit;
 use crate::policy::batch;
 use crate::times::milliseconds as now;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The pause after the first try in vain; each next one is twice as long.
@@ -31,6 +31,8 @@ pub(crate) struct Stuck {
     resident: AtomicUsize,
     /// Tries in vain in a row.
     vain: AtomicU32,
+    /// Whether the last of them found data that do not compress.
+    is_dense: AtomicBool,
     /// When the next try is due, in milliseconds of `now`.
     due: AtomicU64,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Stuck {
 impl Stuck {
     pub(super) fn new() -> Self {
         let resident = AtomicUsize::new(usize::MAX);
-        Stuck { resident, vain: AtomicU32::new(0), due: AtomicU64::new(0) }
+        Stuck { resident, vain: 0.into(), is_dense: false.into(), due: 0.into() }
     }
 
     /// Returns the time until the next try.
@@ -46,8 +48,9 @@ impl Stuck {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Notes that a try was in vain, and how long it took.
-    pub(crate) fn postpone(&self, took: Duration) {
+    /// Notes that a try was in vain, how long it took, and whether data did not compress.
+    pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
+        self.is_dense.store(is_dense, Relaxed);
         let growths = self.vain.load(Relaxed).min(GROWTHS);
         self.vain.store(growths + 1, Relaxed);
         let first = PAUSE_MIN.max(took * WEIGHT_MIN);
@@ -62,7 +65,7 @@ impl Stuck {
 
     /// Returns whether most of the memory does not compress, as far as was tried.
     pub(crate) fn is_braked(&self) -> bool {
-        self.vain.load(Relaxed) >= BRAKED
+        self.vain.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
 
     /// Returns whether blocks that did not compress keep their heat in a round of the clock.
@@ -86,11 +89,11 @@ impl Limit {
         self.stuck.resident.store(resident, Relaxed);
     }
 
-    /// Notes that an eviction was in vain, or nearly so, and how long it took. The next one is due
-    /// when more blocks have come, or after a pause.
-    pub(crate) fn postpone(&self, took: Duration) {
+    /// Notes that an eviction was in vain, or nearly so, how long it took, and whether data did not
+    /// compress. The next one is due when more blocks have come, or after a pause.
+    pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.set_stuck(true);
-        self.stuck.postpone(took);
+        self.stuck.postpone(took, is_dense);
     }
 
     /// Returns whether nothing could be evicted, and few blocks have come since.
@@ -116,15 +119,15 @@ mod tests {
         let (stuck, near) = (Stuck::new(), Duration::from_millis(50));
         let is = |pause: Duration| stuck.left() <= pause && stuck.left() + near >= pause;
         assert!(stuck.left().is_zero());
-        stuck.postpone(Duration::ZERO);
+        stuck.postpone(Duration::ZERO, true);
         assert!(is(PAUSE_MIN));
-        (0..10).for_each(|_| stuck.postpone(Duration::ZERO));
+        (0..10).for_each(|_| stuck.postpone(Duration::ZERO, true));
         assert!(is(PAUSE_MAX));
-        stuck.postpone(PAUSE_MIN);
+        stuck.postpone(PAUSE_MIN, true);
         assert!(is(PAUSE_MIN * WEIGHT_MAX), "what costs much is seldom done");
         assert!(stuck.is_braked());
         stuck.succeed();
-        stuck.postpone(PAUSE_MIN);
+        stuck.postpone(PAUSE_MIN, true);
         assert!(is(PAUSE_MIN * WEIGHT_MIN) && !stuck.is_braked());
     }
 
@@ -147,7 +150,7 @@ mod tests {
         let limit = Limit::new(Some(1 << 30), 0, 4 << 10, 4 << 10);
         limit.add(6400);
         for new in [64, 128, 256, 512] {
-            limit.postpone(Duration::ZERO);
+            limit.postpone(Duration::ZERO, true);
             limit.add(new.min(limit.resident() / NEW_SHARE));
             assert!(limit.is_stuck(), "{new}");
             limit.add(1);

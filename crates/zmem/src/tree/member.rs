@@ -85,6 +85,7 @@ impl Member {
         self.process.store(process, Relaxed);
         let nth = self.tree.take(process);
         nth.inspect(|nth| self.sharing.begin(self.tree.renew(*nth)));
+        nth.inspect(|nth| self.tree.forget_waits(*nth));
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 

@@ -9,6 +9,12 @@ pub(super) const POKING: u64 = 1 << 32;
 const POKE_LOOKS: usize = 100_000;
 
 impl Tree {
+    /// Forgets what a process has said that had a slot before, and may have been killed.
+    pub(super) fn forget_waits(&self, nth: usize) {
+        let Slot { waits, peers, .. } = self.slot(nth);
+        [waits, peers].iter().for_each(|word| word.store(0, Relaxed));
+    }
+
     /// Pokes the process that waits for another one and holds most above `share`.
     pub(super) fn poke_idle(&self, share: u64) {
         let held = |nth: usize| {

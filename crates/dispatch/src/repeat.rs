@@ -1,0 +1,60 @@
+//! Calls that a signal for the hook has ended, and that are issued again.
+//!
+//! # Safety
+//! The kernel writes to a set of signals that lies here.
+#![allow(unsafe_code)]
+
+use crate::mask::{BYTES, LAST, bit, is_owned};
+use crate::thread::Thread;
+use crate::x86_64::frame::{CALL_BYTES, Context};
+use crate::x86_64::instructions::{Stage, raw_syscall, stage};
+
+const EINTR: isize = -(libc::EINTR as isize);
+
+/// Returns whether the kernel restarts a call after a handler with SA_RESTART.
+pub(crate) fn is_restarted(number: usize) -> bool {
+    matches!(
+        number as i64,
+        libc::SYS_read
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_wait4
+            | libc::SYS_waitid
+            | libc::SYS_flock
+    )
+}
+
+/// Makes a call go on that a signal for the hook has ended, unless a signal of the program's, which
+/// has come since, ends it as well.
+pub(crate) fn repeat(thread: &Thread, context: &mut Context, number: usize) {
+    let at = stage(context.instruction());
+    let is_ended = at == Some(Stage::Answered) && context.result() == EINTR;
+    match (is_ended, thread.has_pending(context.mask, number)) {
+        (true, false) => context.rewind(number),
+        // The kernel has rewound it.
+        (false, true) if stage(context.instruction() + CALL_BYTES) == Some(Stage::Answered) => {
+            context.set_instruction(context.instruction() + CALL_BYTES);
+            context.set_result(EINTR);
+        }
+        _ => {}
+    }
+}
+
+impl Thread {
+    /// Returns whether a signal is pending that ends a call `number` with EINTR once `mask` is the
+    /// thread's.
+    fn has_pending(&self, mask: u64, number: usize) -> bool {
+        let mut pending = 0u64;
+        let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
+        // SAFETY: see the head of this file.
+        unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, args) };
+        let ends = |signal: i32| {
+            let action = self.actions().get(signal);
+            action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(number))
+        };
+        let ready = pending & !mask;
+        (1..=LAST).any(|signal| bit(signal) & ready != 0 && !is_owned(signal) && ends(signal))
+    }
+}

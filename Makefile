@@ -51,7 +51,7 @@ STATIC = cargo rustc --release --locked -p uzram-cli --bin $(1) -- -C target-fea
 COMMANDS = $(if $(filter x86_64,$(shell uname -m)),$(call STATIC,uzram) && $(call STATIC,uzram-host),cargo build --release --locked -p uzram-cli)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
 
-.PHONY: build install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests models ratchet lint commit-subjects check-aarch64 aarch64 long clients containers loom asan tsan fuzz soak figures experiments bench
+.PHONY: build install uninstall deb run libuzram python package setup setup-long test engine-tests front-end-tests ratchet lint commit-subjects check-aarch64 aarch64 long clients containers loom asan tsan fuzz soak figures experiments bench
 
 build:
 	$(COMMANDS)
@@ -90,22 +90,20 @@ setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
-# Many tests wait for a time or a process, so three jobs share the processors: the tests of the engine, those of the front ends, and
-# the models, which only compute. The output of the last two follows that of the first. Tests that start make or cargo must not find
-# this make's jobserver.
+# Many tests wait for a time or a process, so two jobs share the processors: the tests of the engine, and those of the front ends. The
+# output of the second follows that of the first. Tests that start make or cargo must not find this make's jobserver. The check for
+# aarch64 and the models are parts of `make long`, because all of this must take less than 20 minutes on two processors.
 FRONT_ENDS = $(addprefix uzram-,cli serve)
 UNSET_MAKE = unset MAKEFLAGS MFLAGS MAKELEVEL
 # $(call later,NAME,COMMAND): runs the command with its output in a file, and prints the file after it.
 later = mkdir -p target; ($(2)) > target/$(1).log 2>&1; code=$$?; cat target/$(1).log; exit $$code
-test: lint commit-subjects check-aarch64
+test: lint commit-subjects
 	cargo test --workspace --locked --no-run
-	@$(MAKE) --no-print-directory -j 3 engine-tests front-end-tests models
+	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
 engine-tests:
 	$(UNSET_MAKE); cargo test --workspace $(FRONT_ENDS:%=--exclude %) --locked
 front-end-tests:
 	@$(UNSET_MAKE); $(call later,front-end-tests,cargo test $(FRONT_ENDS:%=-p %) --locked)
-models:
-	@$(UNSET_MAKE); $(call later,models,nice -n 19 $(MAKE) loom)
 
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install

@@ -71,7 +71,8 @@ fn told(signal: i32, action: &Action) -> Action {
 /// Asks the system for a signal's action, or sets it.
 ///
 /// # Safety
-/// The action is one that [`told`] made, or none of a handler, or the thread is dispatched no more.
+/// The action is one that [`told`] made, or has no handler, or the kernel dispatches no call of the
+/// thread.
 unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| (&raw const *new).addr());
     let old = old.map_or(0, |old| (&raw mut *old).addr());

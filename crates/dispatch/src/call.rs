@@ -31,7 +31,7 @@ pub struct Call {
     /// Whether the hook was told that the thread waits.
     pub(crate) is_parked: bool,
     /// Whether it is issued again if a signal for the hook ended it.
-    pub(crate) is_repeated: bool,
+    is_repeated: bool,
     /// What arguments point to in place of the program's: a mask, and a pointer to it.
     scratch: [u64; 3],
 }
@@ -88,6 +88,11 @@ impl Call {
     /// nothing of that. The call has done nothing then, and waits no longer for it.
     pub fn repeat(&mut self) {
         self.is_repeated = true;
+    }
+
+    /// Returns whether [`repeat`](Self::repeat) was called.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     /// Returns words that stay with the call until it has returned or was given up: all zeros at

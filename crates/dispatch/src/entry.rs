@@ -206,7 +206,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
-        let repeated = call.as_ref().filter(|call| call.is_repeated).map(|call| call.number());
+        let repeated = call.as_ref().filter(|call| call.is_repeated()).map(|call| call.number());
         let parked = call.and_then(|call| resume(call).then_some(call));
         if hook().sent((&raw const *info).cast(), may_act) {
             parked.map(park);

@@ -12,7 +12,7 @@ use crate::x86_64::instructions::{Stage, raw_syscall, stage};
 const EINTR: isize = -(libc::EINTR as isize);
 
 /// Returns whether the kernel restarts a call after a handler with SA_RESTART.
-pub(crate) fn is_restarted(number: usize) -> bool {
+fn is_restarted(number: usize) -> bool {
     matches!(
         number as i64,
         libc::SYS_read

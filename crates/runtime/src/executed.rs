@@ -38,6 +38,14 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     }
 }
 
+/// Returns the contents of a file of the kernel, empty if it can't be read.
+pub(crate) fn contents(path: &str) -> Vec<u8> {
+    let mut contents = Vec::new();
+    let file = ExecutedFile::open(Path::new(path));
+    let _unread = file.map(|mut file| file.read_to_end(&mut contents));
+    contents
+}
+
 impl ExecutedFile {
     /// Opens a file if it is a regular one.
     pub(crate) fn open(path: &Path) -> Option<Self> {

@@ -7,7 +7,7 @@
 //!     '----- the rest of the transfer, tried again some times <--------'
 //! ```
 
-use crate::executed::ExecutedFile;
+use crate::executed::contents;
 use crate::program::Program;
 use crate::space::Space;
 use crate::system::system;
@@ -15,8 +15,6 @@ use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
 use dispatch::{Call, Outcome, read_memory};
 use libc::iovec;
-use std::io::Read;
-use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;
 use zmem::poke::Asked;
@@ -36,17 +34,9 @@ fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
-/// Returns the text of a file of the kernel about a process; an empty one if there is none.
-fn read(path: &str) -> Vec<u8> {
-    let mut text = Vec::new();
-    let file = ExecutedFile::open(Path::new(path));
-    let _gone = file.map(|mut file| file.read_to_end(&mut text));
-    text
-}
-
 /// Returns whether a process is stopped, as by a tracer: it can't act.
 fn is_stopped(process: usize) -> bool {
-    let stat = read(&format!("/proc/{process}/stat"));
+    let stat = contents(&format!("/proc/{process}/stat"));
     // The second field is a name in brackets, which may have any byte.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
@@ -55,7 +45,7 @@ fn is_stopped(process: usize) -> bool {
 /// Returns whether the first thread of a process may be asked by a signal: it runs, or is in a call
 /// that is repeated (`may_be_asked`).
 fn may_ask(process: usize) -> bool {
-    let text = read(&format!("/proc/{process}/task/{process}/syscall"));
+    let text = contents(&format!("/proc/{process}/task/{process}/syscall"));
     let text = String::from_utf8_lossy(&text);
     let mut words = text.split(' ');
     let number = words.next().and_then(|number| number.parse().ok());

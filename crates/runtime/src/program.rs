@@ -154,7 +154,7 @@ impl Program {
                 self.arena.unhush();
                 self.space.lock().limits.lift();
             }
-            _ if may_be_asked(call.number(), &call.args()) => self.arena.waited(),
+            _ if call.is_repeated() => self.arena.waited(),
             libc::SYS_ptrace => self.after_trace(call, outcome),
             // A child of `vfork` may have left.
             libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => self.manage_again(),

@@ -2,14 +2,12 @@
 //! and what is wrong.
 
 use crate::cost::Costs;
-use crate::executed::ExecutedFile;
+use crate::executed::contents;
 use crate::heap;
 use crate::program::Program;
 use crate::system::system;
 use crate::tree::stat;
 use std::fmt::Display;
-use std::io::Read;
-use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
@@ -96,9 +94,7 @@ impl Program {
 
 /// Returns the name of this process, as /proc tells it, for a string of JSON.
 fn name() -> String {
-    let mut name = Vec::new();
-    let file = ExecutedFile::open(Path::new("/proc/self/comm"));
-    let _unnamed = file.map(|mut file| file.read_to_end(&mut name));
+    let name = contents("/proc/self/comm");
     let name = String::from_utf8_lossy(&name);
     let escape = |letter: char| match letter {
         '"' | '\\' => format!("\\{letter}"),

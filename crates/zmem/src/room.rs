@@ -78,7 +78,7 @@ impl Pager {
         }
     }
 
-    /// Has `evict` evict so many blocks, and notes whether that was in vain: hardly any went, or
+    /// Calls `evict`, and notes whether it was in vain: it evicted few of the `wanted` blocks, or
     /// they came back because they did not compress. Each next fault or call would try them all.
     pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);

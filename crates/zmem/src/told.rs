@@ -51,16 +51,20 @@ impl Pager {
 
     /// Returns the bytes that a limit lacks, as `working_set` says. `None` within a window.
     pub(crate) fn lacks(&self) -> Option<u64> {
+        let (mut window, now) = (self.watched.try_lock()?, milliseconds());
+        if !window.is_over(now) {
+            return None;
+        }
         let counters = &self.counters;
         let next = Window {
-            began: milliseconds(),
+            began: now,
             in_faults: counters.times.histogram().total(),
             evicted: counters.evicted.load(Relaxed),
             round: self.round.load(Relaxed),
             distances: std::array::from_fn(|nth| counters.distances[nth].load(Relaxed)),
             slow: 0,
         };
-        let lacking = self.watched.try_lock()?.end(next, self.blocks.unit)?;
+        let lacking = window.end(next, self.blocks.unit)?;
         let mm = self.device.mm_stat();
         // Resident blocks need no room in the device.
         let lacking = lacking.min(mm.orig_data_size);

@@ -19,6 +19,7 @@ const WINDOWS: u32 = 2;
 const SLOW_SHARE: u32 = 2;
 /// Nine refaults in ten.
 const MOST: (u64, u64) = (9, 10);
+
 /// Counts at the start of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
@@ -44,14 +45,16 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 }
 
 impl Window {
-    /// Ends the window before this one, if that took long enough. Returns the bytes of blocks of
-    /// `unit` bytes that a larger limit would keep resident, if faults took much of the time for
-    /// some windows in a row.
+    /// Returns whether the window has ended at a time in milliseconds, or none has begun.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.began == 0 || now.saturating_sub(self.began) >= WINDOW
+    }
+
+    /// Ends this window, and begins the next one. Returns the bytes of blocks of `unit` bytes that
+    /// a larger limit would keep resident, if faults took much of the time for some windows in a
+    /// row.
     pub(crate) fn end(&mut self, next: Window, unit: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
-        if self.began != 0 && took < WINDOW {
-            return None;
-        }
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
         let is_slow = self.began != 0 && in_faults > Duration::from_millis(took) / SLOW_SHARE;
         let slow = if is_slow { self.slow + 1 } else { 0 };

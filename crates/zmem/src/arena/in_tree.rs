@@ -71,9 +71,10 @@ impl Arena {
     /// Has this process hold nothing, for its tree, as it is about to execute a program, which goes
     /// on from what its figures tell that it did.
     pub fn hush(&self, figures: &Figures) {
-        let member = self.calls.pager.limit.member.as_ref();
-        member.iter().for_each(|member| member.deafen());
-        member.iter().for_each(|member| member.set_hushed(Some(figures)));
+        if let Some(member) = &self.calls.pager.limit.member {
+            member.deafen();
+            member.set_hushed(Some(figures));
+        }
     }
 
     /// Makes it hold its memory again, because it was refused to execute a program.
@@ -90,7 +91,7 @@ impl Arena {
     }
 
     /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken
-    /// half of the time for 10 s. Of the processes that may say so, one gets it once.
+    /// half of the time for 10 s. One process of the tree that may report this gets it, once.
     pub fn take_lacking(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
         let lacks = self.calls.pager.lacks()?;
         let member = self.calls.pager.limit.member.as_ref()?;

@@ -17,7 +17,7 @@ const WEIGHT_MIN: u32 = 8;
 const WEIGHT_MAX: u32 = 128;
 /// Pauses grow this often: from the shortest to the longest.
 const GROWTHS: u32 = 5;
-/// After so many tries in vain in a row, most of the memory does not compress.
+/// After this number of tries in vain in a row, most of the memory does not compress.
 const BRAKED: u32 = 2;
 /// If most blocks do not compress, those that did not lose heat in one round of this number.
 const SLOW_ROUNDS: u32 = 8;

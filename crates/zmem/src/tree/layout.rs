@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   | head: 8 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
-//!   head: | magic, most held, used, is short, looked at, space, told, lost |
+//!   head: | magic, most held, used, is short, looked at, space, messages, lost |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
 //!         | waits | wanted | peers | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |

@@ -11,7 +11,8 @@
 
 use crate::user;
 use crate::x86_64::frame::{Context, Info};
-use crate::x86_64::simple::{PIN, Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
+use crate::x86_64::place::{Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
+use crate::x86_64::simple::PIN;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 

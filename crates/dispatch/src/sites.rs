@@ -25,7 +25,7 @@ use crate::hook::hook;
 use crate::user::read_memory;
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::instructions::raw_syscall;
-use crate::x86_64::simple;
+use crate::x86_64::place;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -151,7 +151,7 @@ fn stub_code(site: usize) -> [u8; STUB_BYTES] {
     code[..2].copy_from_slice(&[0x48, 0xb9]);
     code[2..10].copy_from_slice(&(site + CALL_BYTES).to_le_bytes());
     code[10..12].copy_from_slice(&[0xff, 0x25]);
-    code[16..].copy_from_slice(&simple::entry().to_le_bytes());
+    code[16..].copy_from_slice(&place::entry().to_le_bytes());
     code
 }
 

@@ -28,6 +28,8 @@ const UNIT_MAX: usize = 16 << 10;
 const LIMITS: usize = 4;
 const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
+/// The share of its addresses that are room for windows (pl-24).
+const ROOM_SHARE: usize = 4;
 const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
@@ -56,10 +58,12 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let limit = settings.options.limit.map_or(ARENA_MAX, |limit| limit as usize);
     let least = settings.arena.unwrap_or(limit.saturating_mul(LIMITS).max(ARENA_LEAST));
     loop {
-        let above = Arena::new(start, bytes, &settings.options);
+        let room = bytes / ROOM_SHARE / ALIGN * ALIGN;
+        let made_at = |start| Arena::with_room(start, bytes - room, room, &settings.options);
+        let above = made_at(start);
         let above =
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
-        let made = above.or_else(|_| Ok((Arena::new(0, bytes, &settings.options)?, None)));
+        let made = above.or_else(|_| Ok((made_at(0)?, None)));
         match made {
             // A limit on address space, say.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {

@@ -37,7 +37,7 @@ impl Hook for Program {
             && signal == libc::SIGSEGV
             && let Some(space) = self.space.try_lock()
         {
-            cause::correct(info, &self.arena.addresses(), &space.pieces);
+            cause::correct(info, &self.arena, &space.pieces);
         }
         self.do_left();
         self.say_if_lost();

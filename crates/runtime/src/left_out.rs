@@ -31,7 +31,9 @@ impl Space {
 
     /// Frees in a child what it has nothing of.
     pub(crate) fn begin_child(&mut self, arena: &Arena) {
-        for (part, mark) in self.left_out.parts(arena.addresses()) {
+        for (part, mark) in
+            arena.windows().flat_map(|window| self.left_out.parts(window)).collect::<Vec<_>>()
+        {
             if mark.is_some() {
                 // What can't be freed is a copy that the child does not know of.
                 let _left = self.put(arena, part, None);

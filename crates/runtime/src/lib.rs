@@ -38,5 +38,6 @@ mod system;
 mod traced;
 mod tree;
 mod waits;
+mod windows;
 
 pub use begin::begin;

@@ -13,6 +13,7 @@ use crate::space::Space;
 use crate::system::system;
 use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
+use crate::windows::parts_within;
 use dispatch::{Call, Outcome, read_memory};
 use libc::iovec;
 use std::sync::atomic::Ordering::Relaxed;
@@ -168,10 +169,8 @@ impl Program {
     }
 
     fn bring(&self, address: usize) {
-        let of = self.arena.addresses();
-        let end = address.saturating_add(BROUGHT).min(of.end);
-        if of.contains(&address) {
-            let blocks = Space::around(&self.arena, &(address..end));
+        for part in parts_within(&self.arena, &(address..address.saturating_add(BROUGHT))) {
+            let blocks = Space::around(&self.arena, &part);
             let _absent = self.arena.advise(blocks, Advice::Hot);
         }
     }

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::space::Space;
+use crate::windows::parts_within;
 use calls::{Access, Memory};
 use dispatch::NOTE_WORDS;
 use std::ops::Range;
@@ -58,18 +59,15 @@ pub(crate) fn take(
 
 /// Brings memory back, and pins it: see [`take`]. Returns false if it can't be.
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
-    let of = arena.addresses();
-    let part = range.start.max(of.start)..range.end.min(of.end);
-    if part.is_empty() {
-        return true;
-    }
-    note[1] |= IN_ARENA;
-    let blocks = Space::around(arena, &part);
-    let is_pinned = arena.pin(blocks.clone()).is_ok();
-    if is_pinned && !is_lasting {
-        add(note, blocks);
-    }
-    is_pinned
+    parts_within(arena, &range).fold(true, |is_held, part| {
+        note[1] |= IN_ARENA;
+        let blocks = Space::around(arena, &part);
+        let is_pinned = arena.pin(blocks.clone()).is_ok();
+        if is_pinned && !is_lasting {
+            add(note, blocks);
+        }
+        is_held && is_pinned
+    })
 }
 
 /// Unpins what was pinned for a call. Returns how many bytes.

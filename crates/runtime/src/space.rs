@@ -15,6 +15,7 @@
 use crate::limits::Limits;
 use crate::pieces::{Kind, Pieces};
 use crate::system::{Failed, system};
+use crate::windows::{data_at, parts_within};
 use std::ops::Range;
 use zmem::{Arena, Use};
 
@@ -187,7 +188,7 @@ impl Space {
     ) -> Result<(), Failed> {
         let inner = Self::within(arena, &range);
         let (prot, to) = match kind {
-            Some(Kind::Data) => (libc::PROT_READ | libc::PROT_WRITE, Use::Managed),
+            Some(Kind::Data) => (data_at(arena, range.start), Use::Managed),
             _ => (libc::PROT_NONE, Use::Free),
         };
         let edges = match inner.is_empty() {
@@ -211,10 +212,10 @@ impl Space {
 
     /// Returns whether a part of a range is sealed.
     pub(crate) fn is_sealed(&self, arena: &Arena, range: &Range<usize>) -> bool {
-        let of = arena.addresses();
         let mut is_sealed = false;
-        let inner = range.start.max(of.start)..range.end.min(of.end);
-        self.pieces.for_parts(inner, |_, kind| is_sealed |= kind == Some(Kind::Sealed));
+        for inner in parts_within(arena, range) {
+            self.pieces.for_parts(inner, |_, kind| is_sealed |= kind == Some(Kind::Sealed));
+        }
         is_sealed
     }
 
@@ -238,7 +239,9 @@ impl Space {
             });
             (mapped, data)
         };
-        let ((all, all_data), (old, old_data)) = (count(arena.addresses()), count(over));
+        let add = |(mapped, data), (more, more_data)| (mapped + more, data + more_data);
+        let (all, all_data) = arena.windows().map(count).fold((0, 0), add);
+        let (old, old_data) = parts_within(arena, &over).map(count).fold((0, 0), add);
         let [mapped, data] =
             [all - old, all_data - old_data].map(|part| part.saturating_add(bytes));
         self.limits.refuses(mapped as u64, if is_data { data as u64 } else { 0 })

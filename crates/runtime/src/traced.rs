@@ -74,8 +74,8 @@ impl Program {
     }
 
     fn of_data(&self, space: &Space) -> Vec<Range<usize>> {
-        let parts = space.pieces.parts(self.arena.addresses());
+        let parts = self.arena.windows().flat_map(|window| space.pieces.parts(window));
         let is_data = |kind: &Option<Kind>| *kind == Some(Kind::Data);
-        parts.into_iter().filter(|(_, kind)| is_data(kind)).map(|(part, _)| part).collect()
+        parts.filter(|(_, kind)| is_data(kind)).map(|(part, _)| part).collect()
     }
 }

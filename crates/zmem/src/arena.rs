@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod in_tree;
+mod windows;
 
 use crate::aside::StartThread;
 use crate::calls::Calls;
@@ -40,9 +41,23 @@ impl Arena {
     /// # Errors
     /// Those of a region; [`Error::System`]: something is mapped there.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
+        Self::with_room(address, bytes, 0, options)
+    }
+
+    /// Makes an arena to which windows of `room` bytes in all can be added, with a chunk before
+    /// each: see [`add_window`](Self::add_window). `room` is a multiple of 2 MiB.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_room(
+        address: usize,
+        bytes: usize,
+        room: usize,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
         let chunk = mappings::CHUNK_BYTES;
-        if bytes == 0 || !bytes.is_multiple_of(chunk) || !address.is_multiple_of(chunk) {
+        if bytes == 0 || !(address | bytes | room).is_multiple_of(chunk) {
             return Err(Error::Size { bytes, block });
         }
         if !options.backend.is_signal() {
@@ -54,13 +69,14 @@ impl Arena {
         };
         let memory = memory.map_err(Error::system("address space for an arena"))?;
         forks::register();
+        let memory = memory.with_room(room);
         let pager = Arc::new(Pager::new(memory, Contents::Vacant, options)?);
         // SAFETY: `drop` removes the pager from the registry before the arena drops it.
-        unsafe { registry::add(&pager)? };
+        unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
     }
 
-    /// Returns its addresses.
+    /// Returns the addresses that it was made with, which are its first window.
     pub fn addresses(&self) -> Range<usize> {
         self.calls.pager.memory.addresses()
     }
@@ -72,14 +88,19 @@ impl Arena {
 
     /// Returns the blocks of a range of addresses.
     fn units(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        let Range { start, end } = self.addresses();
-        let is_within = start <= range.start && range.start <= range.end && range.end <= end;
+        let is_within = |window: &Range<usize>| {
+            window.start <= range.start && range.start <= range.end && range.end <= window.end
+        };
         let edges = (range.start | range.end) & (self.block() - 1);
-        if !is_within || edges != 0 {
-            let (start, end, bytes) = (range.start, range.end, end - start);
-            return Err(Error::Range { start, end, bytes });
-        }
-        Ok((range.start - start) / self.block()..(range.end - start) / self.block())
+        let first_unit = || {
+            let window = self.windows().find(is_within).filter(|_| edges == 0)?;
+            let offset = self.calls.pager.memory.offset_of(window.start)?;
+            Some((offset + (range.start - window.start)) / self.block())
+        };
+        let Range { start, end } = *range;
+        let bytes = self.addresses().len();
+        let first = first_unit().ok_or(Error::Range { start, end, bytes })?;
+        Ok(first..first + range.len() / self.block())
     }
 
     /// Changes what a range is for. Where it becomes free, its contents go; where it was free, it

@@ -20,7 +20,7 @@ impl Pager {
 
     fn bytes_of_chunk(&self, nth: usize) -> Range<usize> {
         let start = nth * self.chunk_bytes;
-        start..(start + self.chunk_bytes).min(self.memory.bytes())
+        self.memory.in_window(start..start + self.chunk_bytes)
     }
 
     /// Returns the blocks of the chunk that a block is in.

@@ -20,14 +20,17 @@ impl Pager {
     /// Answers a fault. `buf` is a seat's buffer.
     pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
-        let unit = (address - self.memory.addresses().start) / self.blocks.unit;
+        let Some(offset) = self.memory.offset_of(address) else {
+            return Verdict::Unmanaged { closings: 0 };
+        };
+        let unit = offset / self.blocks.unit;
         let closings = self.closings(unit);
         let brought = self.bring(unit, self.wanted(toucher, unit), buf);
         if brought.is_empty() {
             if !self.is_managed(unit) {
                 return Verdict::Unmanaged { closings };
             }
-            self.fill_hole(unit, address);
+            self.fill_hole(unit, offset);
             return Verdict::Resident { closings };
         }
         self.order.note(toucher, &brought);
@@ -52,9 +55,9 @@ impl Pager {
 
     /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
     /// the program and never written (zm-U3). Ownership or a pin keeps the block from being closed.
-    fn fill_hole(&self, unit: usize, address: usize) {
+    fn fill_hole(&self, unit: usize, offset: usize) {
         let page = page::page_size();
-        let start = (address - self.memory.addresses().start) / page * page;
+        let start = offset / page * page;
         let fill_holes = || self.backend.fill_holes(&self.memory, start..start + page);
         let fill = || self.expect("a page can't be filled", fill_holes());
         let (word, seen) = (&self.words[unit], self.words[unit].load());

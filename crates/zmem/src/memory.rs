@@ -6,19 +6,20 @@
 //! that a thread that looks finds the block's data, or faults (zm-S2).
 #![allow(unsafe_code)]
 
+mod contents;
 mod folios;
 mod inherited;
 mod placed;
 mod staged;
+mod windows;
 
-use crate::process_memory;
-use crate::threads::Alone;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, munlock, munmap};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
+use windows::Windows;
 
 /// Guards came with Linux 6.13; `libc` does not name them yet.
 const MADV_GUARD_INSTALL: i32 = 102;
@@ -53,12 +54,16 @@ enum Owner {
     Program,
 }
 
-/// Managed memory. Ranges of it are in bytes from its start, and begin and end at pages.
+/// Managed memory. Ranges of it are in offsets, and begin and end at pages.
 #[derive(Debug)]
 pub(crate) struct Managed {
     start: NonNull<u8>,
+    /// The bytes that are mapped at `start`, with offsets from 0 on.
+    own: usize,
+    /// The bytes of all offsets: those behind the own are room for windows.
     bytes: usize,
     owner: Owner,
+    windows: Windows,
 }
 
 // SAFETY: it points to memory that all threads share; see the head of this file.
@@ -81,9 +86,19 @@ impl Managed {
                 unmap(from, len);
             }
         }
-        let managed = Managed { start, bytes, owner: Owner::Us };
+        let managed = Managed::new(start, bytes, Owner::Us);
         managed.keep_pages_small();
         Ok(managed)
+    }
+
+    fn new(start: NonNull<u8>, bytes: usize, owner: Owner) -> Self {
+        Managed { start, own: bytes, bytes, owner, windows: Windows::default() }
+    }
+
+    /// Returns it with room for windows of so many bytes.
+    pub(crate) fn with_room(mut self, room: usize) -> Self {
+        self.bytes = self.own + room;
+        self
     }
 
     /// Takes over memory of the program, which is readable and writable.
@@ -92,7 +107,7 @@ impl Managed {
     /// The memory is private and anonymous. As long as the result lives, the program does not unmap
     /// it or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
-        let managed = Managed { start, bytes, owner: Owner::Program };
+        let managed = Managed::new(start, bytes, Owner::Program);
         managed.keep_pages_small();
         managed
     }
@@ -105,67 +120,21 @@ impl Managed {
         self.start
     }
 
+    /// Returns the addresses of the first window.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.start.addr().get();
-        start..start + self.bytes
-    }
-
-    /// Copies the bytes from `at` on, whatever their protection. The caller owns the blocks, or is
-    /// evicting them.
-    pub(crate) fn read(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + buf.len()));
-        process_memory::read(start.addr() as u64, buf)
-    }
-
-    /// Copies the bytes from `at` on, which are readable where there are pages. The caller is
-    /// evicting the blocks.
-    ///
-    /// # Errors
-    /// `Errno::FAULT` if a page is missing; any other means that the system refuses it.
-    pub(crate) fn read_protected(&self, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + buf.len()));
-        match process_memory::read(start.addr() as u64, buf) {
-            Ok(()) => Ok(()),
-            Err(_) => process_memory::read_readable(start.addr() as u64, buf),
-        }
-    }
-
-    /// Copies bytes to `at`, whatever the protection there: other threads can't touch it. The
-    /// caller owns the blocks.
-    pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Errno> {
-        let (start, _) = self.place(&(at..at + bytes.len()));
-        // SAFETY: the range lies within; the owner of its blocks puts their own data there, and any
-        // other thread that looks finds just these (zm-S2).
-        unsafe { process_memory::write(start.addr() as u64, bytes) }
-    }
-
-    /// Zeroes a range that is readable and writable. The caller owns the blocks.
-    pub(crate) fn clear(&self, range: Range<usize>) {
-        let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within, and is open, as the caller says, and stays so, as it owns
-        // the blocks (zm-S1). The program asked for zeros and vouched that the bytes may change.
-        unsafe { start.cast::<u8>().write_bytes(0, bytes) };
-    }
-
-    /// Calls `work` to fill a range that is readable and writable. The caller owns the blocks.
-    pub(crate) fn with_bytes<T>(
-        &self,
-        range: Range<usize>,
-        _alone: &Alone,
-        work: impl FnOnce(&mut [u8]) -> T,
-    ) -> T {
-        let (start, len) = self.place(&range);
-        // SAFETY: the range lies within, and is mapped; it is open, as the caller says, and stays
-        // so, as it owns the blocks (zm-S1). No other thread looks, as `_alone` says, and this one
-        // is in our code until the data are there; what it was about to touch, it has not seen.
-        work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
+        start..start + self.own
     }
 
     /// Returns the address and the length of a range.
     fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
-        assert!(range.start <= range.end && range.end <= self.bytes, "outside the region");
-        // SAFETY: within the mapping, as was just asserted.
-        (unsafe { self.start.add(range.start) }.as_ptr().cast(), range.len())
+        assert!(range.start <= range.end, "outside the region");
+        if range.end <= self.own {
+            // SAFETY: within the mapping, as was just found.
+            return (unsafe { self.start.add(range.start) }.as_ptr().cast(), range.len());
+        }
+        let address = self.windows.address_of(range).expect("outside the region's windows");
+        (std::ptr::with_exposed_provenance_mut(address), range.len())
     }
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
@@ -184,9 +153,10 @@ impl Managed {
         self.protect(range, MprotectFlags::READ)
     }
 
-    /// Makes the range readable and writable.
+    /// Makes the range readable and writable; executable too, if its window is.
     pub(crate) fn open(&self, range: Range<usize>) -> Result<(), Errno> {
-        self.protect(range, MprotectFlags::READ | MprotectFlags::WRITE)
+        let flags = self.open_flags(&range);
+        self.protect(range, flags)
     }
 
     /// Releases the pages of a range: where it can be read, it reads as zeros then.
@@ -243,7 +213,10 @@ impl Managed {
 impl Drop for Managed {
     fn drop(&mut self) {
         if self.owner == Owner::Us {
-            unmap(self.start, self.bytes);
+            for Range { start, end } in self.windows() {
+                let start = NonNull::new(std::ptr::with_exposed_provenance_mut(start));
+                start.into_iter().for_each(|start| unmap(start, end - start.addr().get()));
+            }
         }
     }
 }

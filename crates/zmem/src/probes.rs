@@ -69,8 +69,9 @@ fn try_to_free_tables() -> Option<bool> {
 /// Returns an error if the system does not let all of a closed region be opened, which then counts
 /// as data. So that is refused when the region is made, not when it is touched.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
-    memory.open(0..memory.bytes())?;
-    memory.close(0..memory.bytes())
+    let all = 0..memory.addresses().len();
+    memory.open(all.clone())?;
+    memory.close(all)
 }
 
 /// Returns the address of the first page that may not go, as it is locked, or a huge page that

@@ -117,7 +117,7 @@ impl Region {
         }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
         // SAFETY: `drop` removes the pager from the registry before the region drops it.
-        unsafe { registry::add(&pager)? };
+        unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         let (calls, threads) = (Calls::new(pager), FaultThreads::default());
         let mut region = Region { calls, bytes, contents, threads };
         let pager = &region.calls.pager;

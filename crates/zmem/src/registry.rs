@@ -62,9 +62,8 @@ impl Place {
         self.start.load(SeqCst)..end
     }
 
-    /// Gives a free place to a pager.
-    fn fill(&self, pager: &Pager) {
-        let Range { start, end } = pager.memory.addresses();
+    /// Gives a free place to a pager, with the addresses of one of its windows.
+    fn fill(&self, pager: &Pager, Range { start, end }: Range<usize>) {
         self.pager.store((&raw const *pager).cast_mut(), SeqCst);
         self.start.store(start, SeqCst);
         self.end.store(end, SeqCst);
@@ -123,21 +122,27 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     }
 }
 
-/// Adds a pager: faults at its addresses go to it from now on.
+/// Adds a pager, or another window of it: faults at these addresses go to it from now on. `map`
+/// maps them, once they are known to be no other pager's.
 ///
 /// # Errors
-/// [`Error::Regions`]: there are too many regions; [`Error::Overlap`].
+/// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; those of `map`.
 ///
 /// # Safety
 /// The pager lives until [`remove`] has returned.
-pub(crate) unsafe fn add(pager: &Pager) -> Result<(), Error> {
+pub(crate) unsafe fn add(
+    pager: &Pager,
+    addresses: Range<usize>,
+    map: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     signals::without_signals(|| {
         let _inside = GATE.enter();
         let _adding = ADDING.lock();
-        check_free(&pager.memory.addresses())?;
+        check_free(&addresses)?;
         let free = PLACES.iter().position(|place| place.start.load(SeqCst) == 0);
         let nth = free.ok_or(Error::Regions { max: REGIONS_MAX })?;
-        PLACES[nth].fill(pager);
+        map()?;
+        PLACES[nth].fill(pager, addresses);
         USED.fetch_max(nth + 1, SeqCst);
         Ok(())
     })
@@ -149,7 +154,7 @@ pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
     };
-    if let Some(place) = PLACES.iter().find(is_it) {
+    for place in PLACES.iter().filter(is_it) {
         ENDED.fetch_add(1, SeqCst);
         place.end.store(0, SeqCst);
         while !place.is_empty() {
@@ -164,8 +169,9 @@ pub(crate) fn remove(pager: &Pager) {
 pub(crate) fn for_each(work: impl Fn(&Pager)) {
     for place in &PLACES[..USED.load(SeqCst)] {
         let addresses = place.addresses();
+        let is_first = |pager: &Pager| pager.memory.addresses().start == addresses.start;
         if !addresses.is_empty() {
-            with_pager(addresses.start, &work);
+            with_pager(addresses.start, |pager| is_first(pager).then(|| work(pager)));
         }
     }
 }
@@ -204,7 +210,7 @@ mod tests {
         let mut pagers = [pager(1 << 16), pager(1 << 17), pager(1 << 16)];
         pagers.sort_by_key(|pager| pager.memory.addresses().start);
         let [low, middle, high] = pagers;
-        places[1].fill(&middle);
+        places[1].fill(&middle, middle.memory.addresses());
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for seeker in 0..2 {
@@ -222,7 +228,8 @@ mod tests {
             }
             for nth in 0..20_000 {
                 let place = &places[0];
-                place.fill([&low, &high][nth % 2]);
+                let pager = [&low, &high][nth % 2];
+                place.fill(pager, pager.memory.addresses());
                 place.end.store(0, SeqCst);
                 while !place.is_empty() {
                     thread::yield_now();

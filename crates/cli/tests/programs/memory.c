@@ -1,7 +1,10 @@
 // A program that checks itself: it maps, moves, protects, drops and forks at random, has the system
 // read and write its memory, and knows at any time what each page has to be.
 //
-//   memory SEED STEPS THREADS
+//   memory SEED STEPS THREADS [fixed]
+//
+// With "fixed", memory is mapped at addresses of the program's choice, in three areas of it: a
+// reservation, readable and writable memory, and the same that is executable, too.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,9 +23,12 @@
 #define PAGE 4096ul
 #define REGIONS 24
 #define PAGES_MAX 400ul
+#define STRIDE (4ul << 20) // of places: a region may grow to twice its pages
+#define AREAS 3
 
 struct region {
 	uint8_t *start; // null: there is none
+	int prot;
 	size_t pages;
 	uint32_t stamp[2 * PAGES_MAX]; // of each page: 0 is zeros
 	uint8_t is_left_out[2 * PAGES_MAX]; // a child has nothing of it
@@ -32,11 +38,14 @@ struct state {
 	uint64_t random;
 	uint32_t next_stamp;
 	int file, zero, pair[2];
+	size_t thread;
 	struct region regions[REGIONS];
 };
 
 static unsigned long steps, threads;
 static uint64_t seed;
+static int is_fixed;
+static const uintptr_t areas[AREAS] = {0x4200000000, 0x3000000000, 0x1000000000};
 static __thread sigjmp_buf jump;
 static __thread volatile int is_expected;
 
@@ -103,18 +112,51 @@ static void leave_out(struct region *region, size_t from, size_t count, int is_l
 	memset(region->is_left_out + from, is_left_out, count);
 }
 
+static int prot_of(size_t area) {
+	return area == 2 ? PROT_READ | PROT_WRITE | PROT_EXEC : PROT_READ | PROT_WRITE;
+}
+
+static void map_areas(void) {
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *start = mmap((void *)areas[0], 1ul << 40, PROT_NONE, flags, -1, 0);
+	CHECK(start == (void *)areas[0]);
+	for (size_t area = 1; area < AREAS; area++) {
+		int how = area == 1 ? MAP_FIXED : 0;
+		start = mmap((void *)areas[area], 1ul << 29, prot_of(area), flags | how, -1, 0);
+		CHECK(start == (void *)areas[area]);
+	}
+}
+
+static void unmap_areas(void) {
+	// From the end of one area to the beginning of another, with what lies between.
+	CHECK(munmap((void *)areas[1], areas[0] + (1ul << 40) - areas[1]) == 0);
+	CHECK(mprotect((void *)areas[1], PAGE, PROT_READ) == -1 && errno == ENOMEM);
+	CHECK(faults((uint8_t *)areas[0], 0) && !faults((uint8_t *)areas[2] + (511ul << 20), 1));
+	CHECK(munmap((void *)areas[2], 1ul << 29) == 0);
+	unsigned char is_there;
+	CHECK(mincore((void *)areas[2], PAGE, &is_there) == -1 && errno == ENOMEM);
+}
+
 static void map(struct state *state, struct region *region) {
 	int is_reserved = random_below(state, 4) == 0;
+	size_t nth = (size_t)(region - state->regions), area = nth % AREAS;
+	void *place = NULL;
+	int how = 0;
+	region->prot = is_fixed ? prot_of(area) : PROT_READ | PROT_WRITE;
+	if (is_fixed) {
+		place = (void *)(areas[area] + (state->thread * REGIONS + nth) / AREAS * STRIDE);
+		how = MAP_FIXED;
+	}
 	region->pages = 1 + random_below(state, random_below(state, 4) ? 40 : PAGES_MAX);
-	region->start = mmap(NULL, region->pages * PAGE, is_reserved ? PROT_NONE : PROT_READ | PROT_WRITE,
-						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	region->start = mmap(place, region->pages * PAGE, is_reserved ? PROT_NONE : region->prot,
+						 MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0);
 	CHECK(region->start != MAP_FAILED);
 	memset(region->stamp, 0, sizeof region->stamp);
 	memset(region->is_left_out, 0, sizeof region->is_left_out);
 	if (is_reserved) {
 		CHECK(faults(region->start, 0));
 		leave_out(region, 0, region->pages, random_below(state, 2) == 0);
-		CHECK(mprotect(region->start, region->pages * PAGE, PROT_READ | PROT_WRITE) == 0);
+		CHECK(mprotect(region->start, region->pages * PAGE, region->prot) == 0);
 	}
 	fill(state, region, 0, region->pages / 2 + 1);
 }
@@ -150,7 +192,7 @@ static void protect(struct state *state, struct region *region) {
 	CHECK(read(state->zero, start, 1) == -1 && errno == EFAULT);
 	if (prot == PROT_READ)
 		verify(region);
-	CHECK(mprotect(start, count * PAGE, PROT_READ | PROT_WRITE) == 0);
+	CHECK(mprotect(start, count * PAGE, region->prot) == 0);
 }
 
 static void move(struct state *state, struct region *region) {
@@ -233,7 +275,7 @@ static void map_over(struct state *state, struct region *region) {
 	CHECK(mmap(start, count * PAGE, PROT_READ | PROT_WRITE, flags, state->file, 0) == start);
 	verify(region);
 	flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-	CHECK(mmap(start, count * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == start);
+	CHECK(mmap(start, count * PAGE, region->prot, flags, -1, 0) == start);
 	memset(region->stamp + from, 0, count * sizeof *region->stamp);
 	memset(region->is_left_out + from, 0, count);
 }
@@ -338,6 +380,7 @@ static void step(struct state *state) {
 static void *run(void *nth) {
 	struct state *state = calloc(1, sizeof *state);
 	CHECK(state);
+	state->thread = (uintptr_t)nth;
 	state->random = seed * 31 + (uintptr_t)nth;
 	state->next_stamp = (uint32_t)(uintptr_t)nth << 26;
 	char path[] = "/tmp/memory-XXXXXX";
@@ -404,7 +447,8 @@ static void child_lacks(void) {
 }
 
 int main(int count, char **args) {
-	CHECK(count == 4);
+	CHECK(count == 4 || count == 5);
+	is_fixed = count == 5;
 	seed = strtoull(args[1], NULL, 10);
 	steps = strtoul(args[2], NULL, 10);
 	threads = strtoul(args[3], NULL, 10);
@@ -412,12 +456,16 @@ int main(int count, char **args) {
 	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
 	breaks();
 	child_lacks();
+	if (is_fixed)
+		map_areas();
 	pthread_t ids[16];
 	for (unsigned long nth = 1; nth < threads; nth++)
 		CHECK(pthread_create(&ids[nth], NULL, run, (void *)nth) == 0);
 	run(NULL);
 	for (unsigned long nth = 1; nth < threads; nth++)
 		CHECK(pthread_join(ids[nth], NULL) == 0);
+	if (is_fixed)
+		unmap_areas();
 	puts("all is as it has to be");
 	return 0;
 }

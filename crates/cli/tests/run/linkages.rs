@@ -76,6 +76,7 @@ fn programs_of_any_linkage_find_their_memory() {
         if let Some(memory) = of("memory").filter(|_| has_break) {
             same(&["--limit", "10M"], &[&memory, &seed, &steps, "1"]);
             same(&["--limit", "10M", "--block", "16K"], &[&memory, &seed, &of_four, "4"]);
+            same(&["--limit", "12M"], &[&memory, &seed, &of_four, "4", "fixed"]);
         }
     }
 }
@@ -113,6 +114,11 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
+        let fixed = [memory.as_str(), &seed, &steps, "2", "fixed"];
+        let options = ["--limit", "16M", "--backend", backend];
+        let (ended, evicted) = limited(&options, &fixed);
+        assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
+        assert!(evicted > 100, "{backend}: {evicted}");
     }
 }
 
@@ -218,10 +224,12 @@ int main(void) {
     size_t bytes = 48 << 20;
     unsigned char *memory = malloc(bytes);
     for (size_t at = 0; at < bytes; at++) memory[at] = at % 4096 < 3000 ? at >> 12 : 7;
-    long size, resident;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (fscanf(file, "%ld %ld", &size, &resident) != 2 || resident > (32 << 20) / 4096) {
-        printf("%ld pages are resident\n", resident);
+    char line[256];
+    long resident = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (resident < 0 && fgets(line, sizeof line, file)) sscanf(line, "RssAnon: %ld", &resident);
+    if (resident < 0 || resident > 27 << 10) {
+        printf("%ld KiB are resident\n", resident);
         return 1;
     }
     for (size_t at = 0; at < bytes; at++)
@@ -275,7 +283,7 @@ fn sanitized_programs_keep_the_limit() {
     }
 }
 
-/// Zeros of a program's file that can be placed anywhere are managed.
+/// Zeros of a program's file are managed, also those of one that has fixed addresses.
 #[test]
 fn variables_of_a_program_keep_the_limit() {
     let programs = Programs::new();
@@ -284,9 +292,12 @@ fn variables_of_a_program_keep_the_limit() {
     let main =
         main.replace("unsigned char *memory = malloc(bytes);", "").replace("free(memory);", "");
     fs::write(programs.path().join("main.c"), main).unwrap();
-    let program = programs.compiled("variables", &["-static-pie"]);
-    let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
-    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("all of it\n", ""), "{evicted}");
+    for flags in [&["-static-pie"][..], &["-static", "-no-pie"], &["-no-pie"]] {
+        let program = programs.compiled("variables", flags);
+        let (ended, evicted) = limited(&["--limit", "24M"], &[&program]);
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("all of it\n", ""), "{flags:?}");
+        assert!(evicted > 1000, "{flags:?}: {evicted}");
+    }
 }
 
 /// Files that can't be executed fail with the same errors as natively, and nothing waits.

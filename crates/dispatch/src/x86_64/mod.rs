@@ -3,4 +3,5 @@
 pub(crate) mod frame;
 pub(crate) mod instructions;
 pub(crate) mod keys;
+pub(crate) mod place;
 pub mod simple;

@@ -19,6 +19,9 @@
     .set DESCRIPTOR, 44
     .set CLASSES, 48
     .set CLASSES_MAX, 512
+    .set WINDOWS_START, 560
+    .set WINDOWS_END, 568
+    .set STATE_BYTES, 576
 
     # Classes, as simple.rs numbers them.
     .set DIRECT, 1
@@ -42,7 +45,7 @@
     .hidden uzram_dispatch_state
     .globl uzram_dispatch_state
 uzram_dispatch_state:
-    .zero CLASSES + CLASSES_MAX
+    .zero STATE_BYTES
     .popsection
 
     # Restores the flags as the program had them, and rax from a slot.
@@ -115,9 +118,9 @@ uzram_dispatch_\name:
     cmp rax, rcx
     jbe 90f
     cmp rcx, [r11 + END]
-    jae 70f
+    jae 60f
     cmp rax, [r11 + START]
-    jbe 70f
+    jbe 60f
     sub rcx, [r11 + START]
     jb 90f
     cmp rax, [r11 + END]
@@ -150,6 +153,13 @@ uzram_dispatch_\name:
 12: add r11, 4
     cmp r11, [rsp + LAST]
     jbe 11b
+    jmp 70f
+
+    # Outside of the memory that `words` describes: other managed memory is left to the hook.
+60: cmp rcx, [r11 + WINDOWS_END]
+    jae 70f
+    cmp rax, [r11 + WINDOWS_START]
+    ja 90f
 
     # No byte of the buffer can be evicted: the result is the kernel's, EFAULT too.
 70: restore_with NUMBER

@@ -1,40 +1,23 @@
 //! Memory comes and goes: `mmap`, `munmap`.
 
+use super::kind::{NOT_OURS, is_executable_data, kind_of};
+use super::windows::map_outside;
 use super::{Answer, cut, error, outside, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
-use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_NONE, PROT_READ, PROT_WRITE};
+use crate::windows::{DATA, data_at};
+use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_WRITE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
-
-const DATA: i32 = PROT_READ | PROT_WRITE;
-/// What is a thread's stack, locked, of huge pages, or at low addresses is left to the system.
-const NOT_OURS: i32 =
-    libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
-
-/// Returns what a mapping is that the arena may have, by protection and flags.
-fn kind_of(prot: i32, flags: i32) -> Option<Kind> {
-    let is_anonymous = flags & libc::MAP_ANONYMOUS != 0
-        && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
-        && flags & NOT_OURS == 0;
-    match prot {
-        DATA if is_anonymous => Some(Kind::Data),
-        PROT_NONE if is_anonymous => Some(Kind::Reserved),
-        _ => None,
-    }
-}
 
 /// Returns whether the program's limits refuse a mapping.
 pub(super) fn is_over_limit(space: &Space, arena: &Arena, args: [usize; 6]) -> bool {
     let [start, bytes, prot, flags, ..] = args;
     let (prot, flags) = (prot as i32, flags as i32);
     let is_data = prot & PROT_WRITE != 0 && flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
-    let of = arena.addresses();
     let replaced = match pages(start, bytes) {
-        Ok(range) if flags & MAP_FIXED != 0 => {
-            range.start.max(of.start)..range.end.min(of.end).max(range.start.max(of.start))
-        }
+        Ok(range) if flags & MAP_FIXED != 0 => range,
         _ => 0..0,
     };
     space.is_over_limit(arena, bytes, is_data, replaced)
@@ -43,14 +26,16 @@ pub(super) fn is_over_limit(space: &Space, arena: &Arena, args: [usize; 6]) -> b
 pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
     let [start, bytes, prot, flags, ..] = args;
     let (prot, flags) = (prot as i32, flags as i32);
-    let kind = kind_of(prot, flags);
+    let is_fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
+    let data = if is_fixed { data_at(arena, start) } else { DATA };
+    let kind = kind_of(prot, flags, data);
     let page = page::page_size();
-    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
+    if is_fixed {
         return match pages(start, bytes) {
             Ok(range) if !range.is_empty() && touches(arena, &range) => {
                 map_at(space, arena, range, kind, args).into()
             }
-            _ => Answer::Issue,
+            _ => map_outside(space, arena, kind, args),
         };
     }
     if is_library(flags)
@@ -61,6 +46,9 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         return map_at(space, arena, found..found + of_file.len(), None, args_at(found, args))
             .into();
     }
+    if is_executable_data(prot, flags) {
+        return map_outside(space, arena, None, args);
+    }
     let hint = start / page * page;
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let Some((kind, wanted)) = kind.filter(|_| space.is_serving).zip(wanted) else {
@@ -70,7 +58,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let of = arena.addresses();
     let is_free = of.start <= hint && wanted.end <= of.end && space.pieces.is_empty(wanted.clone());
     let found = if is_free { Some(hint) } else { space.find(arena, wanted.len()) };
-    let Some(found) = found else { return Answer::Issue };
+    let Some(found) = found else { return map_outside(space, arena, Some(kind), args) };
     let range = found..found + wanted.len();
     match space.put(arena, range.clone(), Some(kind)) {
         Ok(()) => {
@@ -108,8 +96,8 @@ fn map_at(
         return Err(error(EEXIST));
     }
     if outer.iter().any(|part| !part.is_empty()) {
-        // Half of it is not ours to give: nobody can ask for that who does not know of the arena.
-        return Err(error(if replaces { EINVAL } else { EEXIST }));
+        // A part of these addresses is the arena's, which is mapped.
+        return Err(error(EEXIST));
     }
     if let Some(kind) = kind {
         space.put(arena, range.clone(), Some(kind))?;

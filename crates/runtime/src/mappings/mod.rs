@@ -3,13 +3,16 @@
 
 mod advise;
 mod brk;
+mod kind;
 mod map;
 mod protect;
 mod remap;
+mod windows;
 
 use crate::clock;
 use crate::space::Space;
 use crate::system::{Failed, system};
+use crate::windows::parts_within;
 use std::ops::Range;
 use zmem::Arena;
 
@@ -52,15 +55,20 @@ fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
 
 /// Returns whether a range has addresses of the arena.
 fn touches(arena: &Arena, range: &Range<usize>) -> bool {
-    let of = arena.addresses();
-    range.start < of.end && of.start < range.end
+    parts_within(arena, range).next().is_some()
 }
 
-/// Returns the part of a range that is the arena's; the part before it and the one behind.
+/// Returns whether all of a range lies in one window.
+fn is_within(arena: &Arena, range: &Range<usize>) -> bool {
+    parts_within(arena, range).any(|part| part == *range)
+}
+
+/// Returns the part of a range that is the arena's; the part before it and the one behind. The
+/// range touches one window.
 fn cut(arena: &Arena, range: &Range<usize>) -> (Range<usize>, [Range<usize>; 2]) {
-    let of = arena.addresses();
-    let inner = range.start.max(of.start)..range.end.min(of.end);
-    (inner, [range.start..of.start.min(range.end), of.end.max(range.start)..range.end])
+    let inner = parts_within(arena, range).next().unwrap_or(range.end..range.end);
+    let outer = [range.start..inner.start, inner.end..range.end];
+    (inner, outer)
 }
 
 /// Returns whether a range lies in the vDSO.
@@ -110,6 +118,9 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
 /// Answers a call, if it is about the arena.
 pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
     let [start, bytes, third, ..] = args;
+    if let Some(answer) = windows::answer_parts(space, arena, number as i64, args) {
+        return answer;
+    }
     let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
     if changes(number as i64, &args) && range().is_some_and(|range| space.is_sealed(arena, &range))
     {

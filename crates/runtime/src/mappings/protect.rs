@@ -4,11 +4,10 @@ use super::{Answer, cut, error, outside};
 use crate::pieces::Kind;
 use crate::space::{Space, protect as protect_pages};
 use crate::system::{Failed, system};
-use libc::{ENOMEM, PROT_NONE, PROT_READ, PROT_WRITE};
+use crate::windows::data_at;
+use libc::{ENOMEM, PROT_NONE};
 use std::ops::Range;
 use zmem::Arena;
-
-const DATA: i32 = PROT_READ | PROT_WRITE;
 
 pub(super) fn protect(
     space: &mut Space,
@@ -20,17 +19,21 @@ pub(super) fn protect(
     let (inner, outer) = cut(arena, &range);
     outside(libc::SYS_mprotect, outer, [args[2], 0])?;
     let is_full = space.pieces.is_full(inner.clone());
+    let data = data_at(arena, inner.start);
     for (part, kind) in space.pieces.parts(inner) {
         match (kind, prot) {
             (None, _) => return Err(error(ENOMEM)),
-            (Some(Kind::Data), DATA) | (Some(Kind::Reserved), PROT_NONE) => {}
-            (Some(Kind::Reserved), DATA) => space.turn(arena, part, Some(Kind::Data))?,
+            (Some(Kind::Data), prot) if prot == data => {}
+            (Some(Kind::Reserved), PROT_NONE) => {}
+            (Some(Kind::Reserved), prot) if prot == data => {
+                space.turn(arena, part, Some(Kind::Data))?;
+            }
             (Some(kind), _) => {
                 space.make_plain(arena, &part)?;
                 protect_pages(&part, prot)?;
                 let now = match (kind, prot) {
                     (Kind::Other, _) => Kind::Other,
-                    (_, DATA) => Kind::Data,
+                    (_, prot) if prot == data => Kind::Data,
                     _ => Kind::Held,
                 };
                 space.pieces.set(part.clone(), Some(now));
@@ -67,7 +70,8 @@ pub(super) fn hold(
 pub(super) fn lock_all(space: &mut Space, arena: &Arena, flags: usize) -> Answer {
     let flags = flags as i32;
     if flags & libc::MCL_CURRENT != 0 {
-        for (part, kind) in space.pieces.parts(arena.addresses()) {
+        let parts = arena.windows().flat_map(|window| space.pieces.parts(window));
+        for (part, kind) in parts.collect::<Vec<_>>() {
             if kind == Some(Kind::Data) {
                 if let Err(failed) = space.make_plain(arena, &part) {
                     return Answer::Is(failed);

@@ -4,7 +4,7 @@
 //! The program has asked for what is done to its memory.
 #![allow(unsafe_code)]
 
-use super::{Answer, error, map, pages, touches};
+use super::{Answer, error, is_within, map, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
@@ -31,13 +31,13 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     if !is_ours && !touches(arena, &to) {
         return Answer::Issue;
     }
-    let of = arena.addresses();
-    let is_within = |range: &Range<usize>| of.start <= range.start && range.end <= of.end;
     let flags = flags as i32;
-    if bytes == 0 || (is_ours && !is_within(&old)) || (touches(arena, &to) && !is_within(&to)) {
+    let is_cut = |range: &Range<usize>| touches(arena, range) && !is_within(arena, range);
+    if bytes == 0 || is_cut(&old) || is_cut(&to) {
         return Answer::Is(error(EINVAL));
     }
-    let mut is_data = is_ours && !old.is_empty();
+    let is_executable = arena.is_executable(old.start) || arena.is_executable(to.start);
+    let mut is_data = is_ours && !old.is_empty() && !is_executable;
     space.pieces.for_parts(old.clone(), |_, kind| is_data &= kind == Some(Kind::Data));
     match is_data && (to.is_empty() || touches(arena, &to)) && flags & libc::MREMAP_DONTUNMAP == 0 {
         true => remap_data(space, arena, old, bytes, flags, to).into(),
@@ -63,7 +63,7 @@ fn remap_data(
             return Ok(old.start);
         }
         let more = old.end..old.start + bytes;
-        if more.end <= arena.addresses().end && space.pieces.is_empty(more.clone()) {
+        if is_within(arena, &(old.start..more.end)) && space.pieces.is_empty(more.clone()) {
             space.put(arena, more.clone(), Some(Kind::Data))?;
             space.leave_out(more, is_left_out);
             return Ok(old.start);

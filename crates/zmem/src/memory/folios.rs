@@ -29,7 +29,7 @@ impl Managed {
 
     /// Excludes the memory from huge pages, which would be split as single blocks go.
     pub(super) fn keep_pages_small(&self) {
-        self.keep_pages_small_in(0..self.bytes);
+        self.keep_pages_small_in(0..self.own);
     }
 
     /// Excludes a range of it.
@@ -40,7 +40,7 @@ impl Managed {
     /// Has a block be one folio, where the system makes such and none that are larger.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
-            self.advise_folios(0..self.bytes, Advice::LinuxHugepage);
+            self.advise_folios(0..self.own, Advice::LinuxHugepage);
         }
     }
 

@@ -20,7 +20,7 @@ impl Managed {
     /// Sets whether children inherit this memory.
     pub(crate) fn set_inherited(&self, is_inherited: bool) -> Result<(), Errno> {
         let advice = if is_inherited { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
-        let (start, bytes) = self.place(&(0..self.bytes));
+        let (start, bytes) = self.place(&(0..self.own));
         // SAFETY: this changes no data here; in a child `keep_place` makes sure that nothing else
         // comes to lie there.
         unsafe { madvise(start, bytes, advice) }
@@ -29,7 +29,7 @@ impl Managed {
     /// In a child that lacks this memory, maps its range as PROT_NONE, so that nothing else is
     /// mapped there.
     pub(crate) fn keep_place(&self) -> Result<(), Errno> {
-        let (start, bytes) = self.place(&(0..self.bytes));
+        let (start, bytes) = self.place(&(0..self.own));
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         // SAFETY: FIXED_NOREPLACE replaces nothing that is mapped there already.
         let there = unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };

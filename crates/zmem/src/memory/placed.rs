@@ -19,7 +19,7 @@ impl Managed {
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
         // A system that does not know that flag (before Linux 4.17) may map elsewhere.
-        let managed = Managed { start, bytes, owner: Owner::Us };
+        let managed = Managed::new(start, bytes, Owner::Us);
         if there != wanted {
             return Err(Errno::EXIST);
         }

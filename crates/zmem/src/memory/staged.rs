@@ -4,7 +4,7 @@
 
 use super::{Managed, Owner};
 use rustix::io::Errno;
-use rustix::mm::{MremapFlags, mremap_fixed};
+use rustix::mm::{MprotectFlags, MremapFlags, mremap_fixed};
 use std::ops::Range;
 
 /// The flag came with Linux 5.7; not every backend of `rustix` names it.
@@ -46,6 +46,12 @@ impl Managed {
         let flags = MremapFlags::MAYMOVE | MREMAP_DONTUNMAP;
         // SAFETY: both lie within. The caller owns the blocks, and the pages that are replaced hold
         // no data, as the blocks are absent. With DONTUNMAP `staged` stays mapped.
-        unsafe { mremap_fixed(from, bytes, bytes, flags, to).map(drop) }
+        unsafe { mremap_fixed(from, bytes, bytes, flags, to)? };
+        // Staged memory is not executable.
+        if self.open_flags(&range).contains(MprotectFlags::EXEC) {
+            self.open(range)
+        } else {
+            Ok(())
+        }
     }
 }

@@ -18,21 +18,38 @@ pub(crate) struct Model {
 
 impl Model {
     fn new(arena: Arena, seed: u64) -> Self {
-        let Range { start, end } = arena.addresses();
-        let blocks = (end - start) / arena.block();
-        let uses = vec![Use::Free; blocks];
-        Model { rng: Rng::with_seed(seed), uses, pages: vec![0; (end - start) / 4096], arena }
+        let bytes: usize = arena.windows().map(|window| window.len()).sum();
+        let uses = vec![Use::Free; bytes / arena.block()];
+        Model { rng: Rng::with_seed(seed), uses, pages: vec![0; bytes / 4096], arena }
     }
 
+    /// Returns the addresses of the window that a block is in, and its first block. Blocks of the
+    /// model are numbered from one window to the next.
+    fn window(&self, block: usize) -> (Range<usize>, usize) {
+        let mut first = 0;
+        for window in self.arena.windows() {
+            let blocks = window.len() / self.arena.block();
+            if block < first + blocks {
+                return (window, first);
+            }
+            first += blocks;
+        }
+        panic!("there is no block {block}");
+    }
+
+    /// Returns blocks of one window.
     fn range(&mut self) -> Range<usize> {
         let longest = if self.rng.u8(..) < 16 { self.uses.len() } else { 40 };
         let start = self.rng.usize(..self.uses.len());
-        start..self.uses.len().min(start + 1 + self.rng.usize(..longest))
+        let (window, first) = self.window(start);
+        let end = first + window.len() / self.arena.block();
+        start..end.min(start + 1 + self.rng.usize(..longest))
     }
 
     fn addresses(&self, blocks: &Range<usize>) -> Range<usize> {
-        let start = self.arena.addresses().start;
-        start + blocks.start * self.arena.block()..start + blocks.end * self.arena.block()
+        let (window, first) = self.window(blocks.start);
+        let address = |block: usize| window.start + (block - first) * self.arena.block();
+        address(blocks.start)..address(blocks.end)
     }
 
     fn pages_of(&self, blocks: &Range<usize>) -> Range<usize> {
@@ -42,7 +59,9 @@ impl Model {
 
     /// The bytes of a page that are looked at.
     fn bytes(&self, page: usize) -> [*mut u8; 3] {
-        let start = self.arena.addresses().start + page * 4096;
+        let pages = self.arena.block() / 4096;
+        let (window, first) = self.window(page / pages);
+        let start = window.start + (page - first * pages) * 4096;
         [0, 1777, 4095].map(|at| (start + at) as *mut u8)
     }
 
@@ -161,11 +180,74 @@ fn what_blocks_are_for_can_change_at_any_time() {
     }
 }
 
+/// Maps addresses that begin at a multiple of their number.
+fn addresses(bytes: usize) -> Range<usize> {
+    let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: the system chooses the place.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * bytes, prot, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    let start = start.addr().next_multiple_of(bytes);
+    start..start + bytes
+}
+
+/// Returns an arena of three windows, of which two are neighbours in the reverse order.
+fn with_windows(options: &Options) -> Arena {
+    let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options).unwrap();
+    let Range { start, end } = addresses(8 * MIB);
+    // The second ends within a chunk.
+    let middle = start + 4 * MIB;
+    for window in [middle..end - MIB, start..middle] {
+        // SAFETY: nobody else uses these addresses.
+        unsafe { arena.add_window(window, false).unwrap() };
+    }
+    arena
+}
+
+#[test]
+fn windows_are_as_the_rest_of_the_arena() {
+    install();
+    for (nth, kind) in KINDS.into_iter().enumerate() {
+        for (order, limit) in [(0, 4 * MIB), (4, 9 * MIB)] {
+            let options = Options { limit: Some(limit as u64), ..options(kind, order) };
+            let mut model = Model::new(with_windows(&options), testkit::seed(80 + nth as u64));
+            for _ in 0..3 {
+                (0..200).for_each(|_| model.step());
+                model.verify_all();
+            }
+            let stats = model.arena.stats();
+            assert!(stats.evicted > 0 && stats.filled > 0, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn windows_are_refused_that_do_not_fit() {
+    let arena = with_windows(&options(BackendKind::Signal, 0));
+    let second = arena.windows().nth(1).unwrap();
+    let (block, room) = (arena.block(), arena.window_room());
+    // SAFETY: each is refused except the last, whose addresses nobody else uses.
+    let add = |range| unsafe { arena.add_window(range, false) };
+    let free = addresses(16 * MIB);
+    let at = |bytes| free.start..free.start + bytes;
+    assert!(matches!(add(second), Err(zmem::Error::Overlap { .. })));
+    assert!(matches!(add(arena.addresses()), Err(zmem::Error::Overlap { .. })));
+    assert!(matches!(add(free.start + 1..free.start + block), Err(zmem::Error::Size { .. })));
+    assert!(matches!(add(at(0)), Err(zmem::Error::Size { .. })));
+    assert!(matches!(add(at(room + block)), Err(zmem::Error::System { .. })));
+    add(at(room)).unwrap();
+    assert_eq!(arena.window_room(), 0);
+    let across = arena.addresses().start..free.start + block;
+    // SAFETY: it is refused.
+    let refused = unsafe { arena.set_use(across, Use::Managed) };
+    assert!(matches!(refused, Err(zmem::Error::Range { .. })));
+    arena.check();
+}
+
 #[test]
 fn a_child_has_a_copy() {
     install();
     let options = Options { limit: Some(4 << 20), ..options(BackendKind::Signal, 0) };
-    let mut model = Model::new(Arena::new(0, 8 * MIB, &options).unwrap(), testkit::seed(40));
+    let mut model = Model::new(with_windows(&options), testkit::seed(40));
     (0..300).for_each(|_| model.step());
     for _ in 0..3 {
         in_child(|| {

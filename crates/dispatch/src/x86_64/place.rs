@@ -1,0 +1,148 @@
+//! The progress of a thread that was interrupted in the instructions of a simple call (di-12).
+//!
+//! # Safety
+//! Only the addresses of the instructions are read.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+/// The red zone, and the slots below it.
+pub(crate) const TAKEN: usize = 192;
+
+/// The bytes of a block's word.
+pub(crate) const WORD_BYTES: usize = size_of::<u32>();
+// SAFETY: these are the symbols of simple.s and outside.s.
+unsafe extern "C" {
+    static uzram_dispatch_simple: u8;
+    static uzram_dispatch_simple_begins: u8;
+    static uzram_dispatch_simple_returns: u8;
+    static uzram_dispatch_simple_numbered: u8;
+    static uzram_dispatch_simple_decides: u8;
+    static uzram_dispatch_simple_answered: u8;
+    static uzram_dispatch_simple_pins: u8;
+    static uzram_dispatch_simple_swapped: u8;
+    static uzram_dispatch_simple_pinned: u8;
+    static uzram_dispatch_simple_pinned_call: u8;
+    static uzram_dispatch_simple_pinned_done: u8;
+    static uzram_dispatch_simple_unpins: u8;
+    static uzram_dispatch_simple_unpin: u8;
+    static uzram_dispatch_simple_unpinned: u8;
+    static uzram_dispatch_simple_released: u8;
+    static uzram_dispatch_simple_exits: u8;
+    static uzram_dispatch_simple_leaves: u8;
+    static uzram_dispatch_simple_undoes: u8;
+    static uzram_dispatch_simple_undo: u8;
+    static uzram_dispatch_simple_undone: u8;
+    static uzram_dispatch_simple_done: u8;
+    static uzram_dispatch_simple_retries: u8;
+    static uzram_dispatch_simple_end: u8;
+    static uzram_dispatch_slow: u8;
+    static uzram_dispatch_slow_end: u8;
+}
+
+macro_rules! at {
+    ($symbol:ident) => {
+        (&raw const $symbol).addr()
+    };
+}
+
+/// Returns where stubs jump to.
+pub(crate) fn entry() -> usize {
+    at!(uzram_dispatch_simple)
+}
+
+/// Blocks that a thread has pinned which was interrupted in `simple`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pinned {
+    Nothing,
+    /// From the slot `FIRST` to the slot `LAST`.
+    All,
+    /// From the slot `FIRST` to the word before r11, and this number of bytes more.
+    Before(usize),
+    /// From rcx and this number of bytes to the slot `LAST`.
+    From(usize),
+}
+
+/// Where the result of a call is that `simple` has issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Result {
+    /// There is none.
+    None,
+    /// In rax, and EFAULT has the call dispatched.
+    Tried,
+    /// In rax.
+    Register,
+    /// In the slot `RESULT`.
+    Slot,
+}
+
+/// What a thread has done that was interrupted in `simple` or `slow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The bytes by which its stack is longer than the program's.
+    pub(crate) taken: usize,
+    /// Whether the slot `RETURN` has the return address; else rcx has it.
+    pub(crate) has_return: bool,
+    /// Whether the slot `NUMBER` has rax.
+    pub(crate) has_number: bool,
+    /// Whether the slot `FLAGS` has the flags.
+    pub(crate) has_flags: bool,
+    pub(crate) pinned: Pinned,
+    pub(crate) result: Result,
+}
+
+/// Returns the place of `rip`, if it is in `simple` or `slow`. `is_zero` is the zero flag.
+pub(crate) fn place(rip: usize, is_zero: bool) -> Option<Place> {
+    let is_slow = rip == at!(uzram_dispatch_slow);
+    if !is_slow && !(at!(uzram_dispatch_simple)..at!(uzram_dispatch_simple_end)).contains(&rip) {
+        return None;
+    }
+    let is_left = rip == at!(uzram_dispatch_simple_leaves);
+    let is_behind = |label: usize| is_slow || !is_left && rip >= label;
+    let (pinned, result) =
+        if is_slow { (Pinned::Nothing, Result::None) } else { held(rip, is_zero) };
+    Some(Place {
+        taken: if is_behind(at!(uzram_dispatch_simple_begins)) { TAKEN } else { 0 },
+        has_return: is_behind(at!(uzram_dispatch_simple_returns)),
+        has_number: is_behind(at!(uzram_dispatch_simple_numbered)),
+        has_flags: is_behind(at!(uzram_dispatch_simple_decides)),
+        pinned,
+        result,
+    })
+}
+
+fn held(rip: usize, is_zero: bool) -> (Pinned, Result) {
+    let is_within = |range: Range<usize>| range.contains(&rip);
+    if is_within(at!(uzram_dispatch_simple_answered)..at!(uzram_dispatch_simple_pins)) {
+        (Pinned::Nothing, Result::Register)
+    } else if is_within(at!(uzram_dispatch_simple_pins)..at!(uzram_dispatch_simple_pinned_call)) {
+        let is_swapped = is_zero && rip == at!(uzram_dispatch_simple_swapped);
+        let is_more = is_swapped || rip == at!(uzram_dispatch_simple_pinned);
+        (Pinned::Before(if is_more { WORD_BYTES } else { 0 }), Result::None)
+    } else if rip == at!(uzram_dispatch_simple_pinned_call) {
+        (Pinned::All, Result::None)
+    } else if rip == at!(uzram_dispatch_simple_pinned_done) {
+        (Pinned::All, Result::Register)
+    } else if is_within(at!(uzram_dispatch_simple_unpins)..at!(uzram_dispatch_simple_unpin)) {
+        (Pinned::All, Result::Slot)
+    } else if is_within(at!(uzram_dispatch_simple_unpin)..at!(uzram_dispatch_simple_released)) {
+        let is_done = rip == at!(uzram_dispatch_simple_unpinned);
+        (Pinned::From(if is_done { WORD_BYTES } else { 0 }), Result::Slot)
+    } else if is_within(at!(uzram_dispatch_simple_released)..at!(uzram_dispatch_simple_exits)) {
+        (Pinned::Nothing, Result::Slot)
+    } else if is_within(at!(uzram_dispatch_simple_exits)..at!(uzram_dispatch_simple_undoes)) {
+        (Pinned::Nothing, Result::Register)
+    } else if is_within(at!(uzram_dispatch_simple_undoes)..at!(uzram_dispatch_simple_undone) + 1) {
+        let is_left = rip == at!(uzram_dispatch_simple_undo);
+        (Pinned::Before(if is_left { WORD_BYTES } else { 0 }), Result::None)
+    } else if is_within(at!(uzram_dispatch_simple_done)..at!(uzram_dispatch_simple_retries)) {
+        (Pinned::Nothing, Result::Tried)
+    } else {
+        (Pinned::Nothing, Result::None)
+    }
+}
+
+/// Returns the address behind the instruction of `slow`.
+pub(crate) fn slow_end() -> usize {
+    at!(uzram_dispatch_slow_end)
+}

@@ -1,0 +1,51 @@
+//! Windows of an arena: further ranges of addresses that it manages (zm-W1).
+//!
+//! # Safety
+//! The caller gives the addresses of a window up, and uses them only by the arena from then on.
+#![allow(unsafe_code)]
+
+use super::Arena;
+use crate::{Error, registry};
+use std::ops::Range;
+
+impl Arena {
+    /// Returns the addresses of each window, the first one first, then as they were added.
+    pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.calls.pager.memory.windows()
+    }
+
+    /// Returns the bytes of the largest window that can be added, 0 if none can.
+    pub fn window_room(&self) -> usize {
+        let pager = &self.calls.pager;
+        pager.memory.room(pager.chunk_bytes) / self.block() * self.block()
+    }
+
+    /// Returns whether managed memory at an address is executable.
+    pub fn is_executable(&self, address: usize) -> bool {
+        self.calls.pager.memory.is_executable(address)
+    }
+
+    /// Adds a window, for as long as the arena lives. All of it is free. If the window
+    /// `is_executable`, so are its managed blocks.
+    ///
+    /// # Errors
+    /// [`Error::Size`]: it begins or ends within a block; [`Error::Overlap`]; [`Error::Regions`];
+    /// [`Error::System`], also if it is larger than the room.
+    ///
+    /// # Safety
+    /// The mappings in the range are the caller's, and nobody needs them. They are unmapped.
+    pub unsafe fn add_window(&self, range: Range<usize>, is_executable: bool) -> Result<(), Error> {
+        let (pager, block) = (&self.calls.pager, self.block());
+        let (bytes, is_cut) = (range.len(), !(range.start | range.end).is_multiple_of(block));
+        if range.is_empty() || is_cut {
+            return Err(Error::Size { bytes, block });
+        }
+        // SAFETY: as the caller says; `drop` removes the pager. `map` runs on one thread at a time.
+        unsafe {
+            registry::add(pager, range.clone(), || {
+                let added = pager.memory.add_window(range, pager.chunk_bytes, is_executable);
+                added.map_err(Error::system("address space for a window"))
+            })
+        }
+    }
+}

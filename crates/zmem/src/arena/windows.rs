@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::Arena;
+use crate::policy::PIECE;
 use crate::{Error, registry};
 use std::ops::Range;
 
@@ -17,7 +18,13 @@ impl Arena {
     /// Returns the bytes of the largest window that can be added, 0 if none can.
     pub fn window_room(&self) -> usize {
         let pager = &self.calls.pager;
-        pager.memory.room(pager.chunk_bytes) / self.block() * self.block()
+        pager.memory.room(self.window_gap()) / self.block() * self.block()
+    }
+
+    /// Returns the bytes of a gap: a chunk, or a piece if that is larger, because the evictor goes
+    /// over a piece at a time (zm-W2).
+    fn window_gap(&self) -> usize {
+        self.calls.pager.chunk_bytes.max(PIECE * self.block())
     }
 
     /// Returns whether managed memory at an address is executable.
@@ -43,7 +50,7 @@ impl Arena {
         // SAFETY: as the caller says; `drop` removes the pager. `map` runs on one thread at a time.
         unsafe {
             registry::add(pager, range.clone(), || {
-                let added = pager.memory.add_window(range, pager.chunk_bytes, is_executable);
+                let added = pager.memory.add_window(range, self.window_gap(), is_executable);
                 added.map_err(Error::system("address space for a window"))
             })
         }

@@ -220,6 +220,48 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
+/// A thread that is alone drops the pages of a whole piece at once. Two windows are in no piece
+/// together, also where blocks and pieces are large because there may not be more mappings.
+#[test]
+fn windows_of_large_blocks_are_evicted_apart() {
+    install();
+    for kind in [BackendKind::SignalMappings, BackendKind::SignalRemap] {
+        in_child(|| {
+            let options = Options { limit: Some(64 << 20), ..options(kind, 0) };
+            let arena = Arena::with_room(0, 768 * MIB, 512 * MIB, &options).unwrap();
+            assert!(arena.block() >= 64 << 10, "{} bytes of a block", arena.block());
+            let windows: Vec<_> = (0..6).map(|_| addresses(2 * MIB)).collect();
+            for window in &windows {
+                // SAFETY: nobody else uses these addresses.
+                unsafe {
+                    arena.add_window(window.clone(), false).unwrap();
+                    arena.set_use(window.clone(), Use::Managed).unwrap();
+                }
+            }
+            let words =
+                |window: &Range<usize>| window.clone().step_by(4096).map(|at| at as *mut u64);
+            for round in 0..40 {
+                for at in windows.iter().flat_map(words) {
+                    // SAFETY: managed memory is readable and writable.
+                    unsafe { at.write_volatile(at.addr() as u64 * 31 + round) };
+                }
+                // An odd number of blocks may go, so a batch has blocks of two windows.
+                let (first, block) = (|window: &Range<usize>| window.start, arena.block());
+                let second = |window| first(window) + block..first(window) + 2 * block;
+                let pinned = windows.iter().map(second);
+                pinned.clone().for_each(|block| arena.pin(block).unwrap());
+                assert!(arena.reclaim(12 * MIB) > 4 * MIB);
+                pinned.for_each(|block| arena.unpin(block).unwrap());
+                for at in windows.iter().flat_map(words) {
+                    // SAFETY: as above.
+                    assert_eq!(unsafe { at.read_volatile() }, at.addr() as u64 * 31 + round);
+                }
+            }
+            arena.check();
+        });
+    }
+}
+
 #[test]
 fn windows_are_refused_that_do_not_fit() {
     let arena = with_windows(&options(BackendKind::Signal, 0));

@@ -22,6 +22,7 @@ mod heap;
 mod hook;
 mod left_out;
 mod limits;
+mod lost;
 mod mappings;
 mod own_thread;
 mod peers;

@@ -12,17 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
 impl Program {
-    /// Says, once in a tree, that the limit can't be kept, where who started `uzram run` finds it.
-    pub(crate) fn say_if_lost(&self) {
-        if let Some(stays) = self.arena.take_lost(|| self.is_heard()) {
-            let (limit, stays) = (self.arena.stats().limit.unwrap_or(0) >> 10, stays >> 10);
-            say(&format_args!(
-                "the limit of {limit} KiB can't be kept: what is compressed, and what can't be, \
-                 takes {stays} KiB by now; the program goes on above it; give a larger --limit"
-            ));
-        }
-    }
-
     /// Says, once in a tree, that the working set of this process is larger than the limit.
     fn say_if_slow(&self) {
         let may_say = || self.is_heard() && !self.is_confined.load(Relaxed);
@@ -87,6 +76,9 @@ impl Program {
     pub(crate) fn show_now_and_then(&self) {
         if self.arena.is_show_due() {
             self.show();
+            if !self.is_confined.load(Relaxed) {
+                self.arena.weigh_shared();
+            }
             self.say_if_slow();
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Space {
     pub(crate) pieces: Pieces,
     /// See `left_out`.
     pub(crate) left_out: Pieces<()>,
+    /// Stacks of threads that lie outside of the arena. Some may have been unmapped in part.
+    pub(crate) stacks: Pieces<()>,
     pub(crate) limits: Limits,
     /// The program's break; `None` if the system moves it.
     pub(crate) brk: Option<Break>,
@@ -64,8 +66,8 @@ fn refused<E>(_: E) -> Failed {
 
 impl Space {
     pub(crate) fn new(brk: Option<Break>, limits: Limits) -> Self {
-        let (pieces, left_out) = (Pieces::default(), Pieces::default());
-        Space { pieces, left_out, limits, brk, is_serving: true }
+        let [left_out, stacks] = [Pieces::default(), Pieces::default()];
+        Space { pieces: Pieces::default(), left_out, stacks, limits, brk, is_serving: true }
     }
 
     /// Returns the blocks that a range touches, as addresses.

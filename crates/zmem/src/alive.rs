@@ -1,8 +1,9 @@
 //! Whether processes are gone, and what this one has in memory, as /proc tells.
 
+use crate::descriptor::File;
 use crate::kept_file::MEMORY_USED;
-use rustix::fs::{CWD, readlinkat_raw};
-use rustix::io::{Errno, pread};
+use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
+use rustix::io::{Errno, pread, read};
 use rustix::process::{Pid, test_kill_process};
 use std::ffi::CStr;
 use std::fmt::Write;
@@ -52,6 +53,19 @@ pub(crate) fn anonymous() -> Option<u64> {
     let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
     // A process whose first thread has ended is told to have none.
     (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
+}
+
+/// Returns the bytes of a process's share of shared memory, if /proc reports them (Linux 5.4).
+pub(crate) fn shared(process: u64) -> Option<u64> {
+    let mut path = Text::default();
+    write!(path, "/proc/{process}/smaps_rollup").ok()?;
+    let path = CStr::from_bytes_until_nul(&path.bytes).ok()?;
+    let file = File::from(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?);
+    let mut bytes = [0; 2048];
+    let len = read(file, &mut bytes).ok()?;
+    let text = str::from_utf8(&bytes[..len]).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss_Shmem:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 #[cfg(test)]

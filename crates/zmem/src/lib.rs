@@ -48,6 +48,7 @@ mod all {
     pub(crate) mod forks;
     pub(crate) mod gate;
     pub(crate) mod handler;
+    pub(crate) mod holdings;
     pub(crate) mod in_handler;
     pub(crate) mod kept_file;
     pub(crate) mod limit;
@@ -92,6 +93,7 @@ mod all {
     pub use error::Error;
     pub use figures::Figures;
     pub use handler::{answer_fault, set_next_bus_handler, set_next_handler};
+    pub use holdings::Holdings;
     pub use in_handler::in_handler;
     pub use locked::Locked;
     pub use options::{Advice, BackendKind, BlockOrder, Fork, Options};
@@ -100,7 +102,7 @@ mod all {
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
     pub use times::Histogram;
-    pub use tree::{Seen, Tree};
+    pub use tree::{Lost, Seen, Tree};
     pub use uses::Use;
     // What `Options`, `Stats` and `Error` name of other crates.
     pub use zram::{

@@ -15,12 +15,14 @@ mod member;
 mod peers;
 mod seen;
 mod share;
+mod shared_memory;
 mod sharing;
 mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
+pub use member::Lost;
 pub(crate) use member::{LACKING, Member, TRACED};
 pub use seen::Seen;
 use std::ops::Range;
@@ -108,6 +110,22 @@ impl Tree {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
+    /// Returns the process that holds the most memory that can't be evicted, and its bytes.
+    fn largest(&self) -> (u64, u64) {
+        let stays = |nth: usize| {
+            let (held, may_go) = self.counted(nth);
+            (self.slot(nth).process.load(Relaxed), held.saturating_sub(may_go))
+        };
+        let named =
+            self.in_use().map(stays).filter(|(process, _)| !matches!(process, &(0 | CLEARED)));
+        named.max_by_key(|(_, bytes)| *bytes).unwrap_or_default()
+    }
+
+    /// Returns whether a process has a slot.
+    fn has(&self, process: u64) -> bool {
+        self.in_use().any(|nth| self.slot(nth).process.load(Relaxed) == process)
+    }
+
     /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
     fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
@@ -152,8 +170,8 @@ impl Tree {
 
     /// Says that the process of a slot holds nothing, and does not wait.
     fn hush(&self, nth: usize) {
-        let Slot { held, may_go, waits, wanted, peers, .. } = self.slot(nth);
-        [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
+        let Slot { held, may_go, waits, wanted, peers, shared, .. } = self.slot(nth);
+        [held, may_go, waits, wanted, peers, shared].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that are gone.

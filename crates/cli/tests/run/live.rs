@@ -296,8 +296,8 @@ fn a_file_that_says_anything_is_read() {
         // Of some processes: not all are in use, or there are figures of them.
         words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
         for slot in 0..510 {
-            words[8 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
-            words[8 + 16 * 510 + 64 * slot] = words[8 + 16 * slot];
+            words[16 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());
+            words[16 + 16 * 510 + 64 * slot] = words[16 + 16 * slot];
         }
         let [table, told, metrics] = asked("uzram-run", &bytes(&words), ALL);
         lint(&metrics.out);

@@ -1,6 +1,7 @@
 // Programs of several processes, whose memory checks itself.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #define WORDS (4096 / sizeof(uint64_t))
 
 // Behind these words of the shared file come figures of what processes have done.
-#define SLOTS_END (8 + 16 * 510)
+#define SLOTS_END (16 + 16 * 510)
 
 static size_t pages;
 
@@ -77,7 +78,7 @@ static int processes(void) {
 	uint64_t *words = mmap(0, facts.st_size, PROT_READ, MAP_SHARED, shared(), 0);
 	CHECK(words != MAP_FAILED);
 	int count = 0;
-	for (off_t nth = 8; nth < SLOTS_END; nth += 16)
+	for (off_t nth = 16; nth < SLOTS_END; nth += 16)
 		count += words[nth] != 0;
 	munmap(words, facts.st_size);
 	return count;
@@ -229,6 +230,40 @@ int main(int count, char **args) {
 		close(ends[1]);
 		for (int nth = 0; nth < 2; nth++)
 			wait_for(children[nth], 0);
+		check(memory);
+	} else if (!strcmp(mode, "shm")) {
+		// Three processes have the same pages.
+		pages = strtoul(mib, 0, 10) << 8;
+		int flags = MAP_SHARED | MAP_ANONYMOUS;
+		uint64_t *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+		CHECK(memory != MAP_FAILED);
+		fill(memory, 0);
+		for (int nth = 0; nth < 2; nth++) {
+			pid_t child = fork();
+			CHECK(child >= 0);
+			if (child == 0) {
+				check(memory);
+				for (int round = 0; round < 30; round++) {
+					usleep(20000);
+					for (int call = 0; call < 40; call++)
+						sched_yield();
+				}
+				_exit(0);
+			}
+		}
+		for (int nth = 0; nth < 2; nth++) {
+			int status;
+			CHECK(wait(&status) > 0 && status == 0);
+		}
+		check(memory);
+	} else if (!strcmp(mode, "lock")) {
+		pages = strtoul(mib, 0, 10) << 8;
+		uint64_t *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE,
+								MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CHECK(memory != MAP_FAILED && mlock(memory, pages * 4096) == 0);
+		fill(memory, 0);
+		for (int call = 0; call < 1000; call++)
+			sched_yield();
 		check(memory);
 	} else if (!strcmp(mode, "overwrite")) {
 		uint64_t *memory = filled(mib);

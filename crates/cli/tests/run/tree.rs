@@ -262,6 +262,34 @@ fn a_limit_that_can_not_be_kept_is_told_once() {
     assert!(!kept.ended.err.contains("can't be kept"), "{}", kept.ended.err);
 }
 
+/// The message names the process that holds the most, and the kinds of its memory.
+#[test]
+fn a_limit_that_can_not_be_kept_is_explained() {
+    let of = |mode, mib, kind: &str| {
+        let ended = Tree::new().told("20M", &[mode, mib]).ended;
+        let line = ended.err.lines().find(|line| line.contains("can't be kept"));
+        let line = line.unwrap_or_else(|| panic!("{mode}: {ended:?}"));
+        let (_, named) = line.split_once("Process ").unwrap();
+        let (_, named) = named.split_once(" (tree) holds ").unwrap();
+        let (all, kinds) = named.split_once(" KiB of it: ").unwrap();
+        let bytes = kinds.split_once(&format!(" KiB {kind}")).map_or("0", |(bytes, _)| bytes);
+        let [all, bytes] = [all, bytes].map(|number| number.parse::<u64>().unwrap());
+        assert!(bytes > 10 << 10 && bytes <= all + 1024, "{mode}: {line}");
+    };
+    of("lock", "40", "locked");
+    of("shm", "40", "shared memory");
+    of("hold", "120", "compressed");
+}
+
+/// Shared memory counts once, not for each process that maps it.
+#[test]
+fn shared_memory_counts_once() {
+    let told = Tree::new().told("200M", &["shm", "40"]);
+    assert_eq!((told.ended.code, told.processes.len()), (Some(0), 3), "{:?}", told.ended);
+    let held_max = told.held_max;
+    assert!((40 * MIB..60 * MIB).contains(&held_max), "{held_max}");
+}
+
 /// Who reads what a program says finds that, and no more; a shell that may tells it at its end.
 #[test]
 fn that_it_can_not_be_kept_is_told_where_the_command_says_what_it_says() {

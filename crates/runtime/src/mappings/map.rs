@@ -46,6 +46,9 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         return map_at(space, arena, found..found + of_file.len(), None, args_at(found, args))
             .into();
     }
+    if flags & libc::MAP_STACK != 0 {
+        return map_stack(space, args);
+    }
     if is_executable_data(prot, flags) {
         return map_outside(space, arena, None, args);
     }
@@ -69,6 +72,15 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
         }
         Err(_) => Answer::Issue,
     }
+}
+
+/// Has the kernel map a thread's stack, and notes where.
+fn map_stack(space: &mut Space, args: [usize; 6]) -> Answer {
+    let mapped = system(libc::SYS_mmap, args);
+    if let Ok(range) = mapped.and_then(|start| pages(start, args[1])) {
+        space.stacks.set(range, Some(()));
+    }
+    mapped.into()
 }
 
 /// Returns whether a mapping has the flags with which the loader of glibc maps a library.

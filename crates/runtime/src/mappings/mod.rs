@@ -85,6 +85,19 @@ fn outside(number: i64, parts: [Range<usize>; 2], more: [usize; 2]) -> Result<()
     Ok(())
 }
 
+/// Returns whether a call maps shared memory that the program may write.
+fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
+    let [_, _, prot, flags, ..] = *args;
+    match number {
+        libc::SYS_shmat => true,
+        libc::SYS_mmap => {
+            let is_shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
+            is_shared && prot as i32 & libc::PROT_WRITE != 0
+        }
+        _ => false,
+    }
+}
+
 /// Returns whether a call changes mappings at its first argument, which sealed memory forbids.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     match number {
@@ -120,6 +133,14 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     let [start, bytes, third, ..] = args;
     if let Some(answer) = windows::answer_parts(space, arena, number as i64, args) {
         return answer;
+    }
+    if maps_shared(number as i64, &args) {
+        arena.maps_shared();
+    }
+    if number as i64 == libc::SYS_munmap
+        && let Ok(range) = pages(start, bytes)
+    {
+        space.stacks.set(range, None);
     }
     let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
     if changes(number as i64, &args) && range().is_some_and(|range| space.is_sealed(arena, &range))

@@ -3,8 +3,9 @@
 use super::Arena;
 use crate::evict::Goal;
 use crate::figures::Figures;
+use crate::holdings::Holdings;
 use crate::process::shares_memory;
-use crate::tree::{LACKING, Member, TRACED};
+use crate::tree::{LACKING, Lost, Member, TRACED};
 
 impl Arena {
     /// Evicts down to this process's share of the limit, as long as the tree is short of room; or
@@ -84,10 +85,25 @@ impl Arena {
         self.weigh_process();
     }
 
-    /// Returns the bytes of all processes that can't go, if one found that the limit can't be kept.
-    /// Of all processes one that may say so is told, once.
-    pub fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
+    /// Returns the facts if a process found that the limit can't be kept. One process of the tree
+    /// that may report them gets them, once.
+    pub fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
         self.calls.pager.limit.member.as_ref().and_then(|member| member.take_lost(may_say))
+    }
+
+    /// Returns the memory of this process by kinds.
+    pub fn holdings(&self) -> Holdings {
+        self.calls.pager.holdings()
+    }
+
+    /// Weighs shared memory, if this process maps some and that is due. It opens files.
+    pub fn weigh_shared(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::weigh_shared);
+    }
+
+    /// Takes note that this process maps shared memory, which counts once in a tree.
+    pub fn maps_shared(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::maps_shared);
     }
 
     /// Returns the bytes of blocks that a larger limit would keep resident, if faults have taken

@@ -93,7 +93,8 @@ impl Tree {
     /// Returns that, and what of it may go.
     pub(super) fn counted(&self, nth: usize) -> (u64, u64) {
         let Slot { held, may_go, .. } = self.slot(nth);
-        self.shares(nth).counted(held.load(Relaxed), may_go.load(Relaxed))
+        let (held, may_go) = self.shares(nth).counted(held.load(Relaxed), may_go.load(Relaxed));
+        (held + self.shared(nth), may_go)
     }
 
     /// Returns what it shares with its parent, for which that counts.

@@ -1,10 +1,11 @@
 //! Where what lies in the memory that processes share.
 //!
 //! ```text
-//!   | head: 8 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
-//!   head: | magic, most held, used, is short, looked at, space, messages, lost |
+//!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
+//!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
+//!         | process, its bytes | next walk | - |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
-//!         | waits | wanted | peers | - |
+//!         | waits | wanted | peers | shared | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. Who adds up what is held reads slots alone: they lie
@@ -12,8 +13,8 @@
 
 use crate::figures;
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr7");
-pub(super) const HEAD: usize = 8;
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr8");
+pub(super) const HEAD: usize = 16;
 /// Two lines of a processor's cache: what others add up, and what they are asked.
 pub(super) const SLOT: usize = 16;
 pub(super) const ROW: usize = figures::WORDS;
@@ -44,6 +45,10 @@ pub(super) struct Head<'a, T> {
     pub(super) told: &'a T,
     /// How much can't go, if it was found that the limit can't be kept.
     pub(super) lost: &'a T,
+    /// The process that holds the most of it, and its bytes.
+    pub(super) lost_most: [&'a T; 2],
+    /// When shared memory is weighed next, in milliseconds: see `shared_memory`.
+    pub(super) shared_next: &'a T,
 }
 
 /// The words of a slot.
@@ -61,6 +66,8 @@ pub(super) struct Slot<'a, T> {
     pub(super) wanted: &'a T,
     /// Whether other processes read and write its memory: see `peers`.
     pub(super) peers: &'a T,
+    /// Shared memory that counts for it: see `shared_memory`.
+    pub(super) shared: &'a T,
 }
 
 /// What is shared of one kind: see `inherited`.
@@ -83,18 +90,42 @@ impl<'a, T> Parts<'a, T> {
 
 impl<'a, T> Head<'a, T> {
     pub(super) fn of(
-        [magic, peak, used, is_short, looked, space, told, lost]: &'a [T; HEAD],
+        [magic, peak, used, is_short, looked, space, told, lost, by, most, next, ..]: &'a [T; HEAD],
     ) -> Self {
-        Head { magic, peak, used, is_short, looked, space, told, lost }
+        Head {
+            magic,
+            peak,
+            used,
+            is_short,
+            looked,
+            space,
+            told,
+            lost,
+            lost_most: [by, most],
+            shared_next: next,
+        }
     }
 }
 
 impl<'a, T> Slot<'a, T> {
     pub(super) fn of(words: &'a [T; SLOT]) -> Self {
-        let [process, held, may_go, parent, pool, pools, blocks, all, waits, wanted, peers, ..] =
-            words;
+        let [
+            process,
+            held,
+            may_go,
+            parent,
+            pool,
+            pools,
+            blocks,
+            all,
+            waits,
+            wanted,
+            peers,
+            shared,
+            ..,
+        ] = words;
         let pool = Part { changed: pool, inherited: pools };
         let blocks = Part { changed: blocks, inherited: all };
-        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers }
+        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers, shared }
     }
 }

@@ -17,6 +17,21 @@ pub(crate) const TRACED: u64 = 4;
 const SAMPLE: usize = 256;
 /// The same if blocks are open that were not written.
 const SAMPLE_OPENED: usize = 4;
+/// A limit that can't be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The bytes of all processes that can't be evicted.
+    pub stays: u64,
+    /// The process that holds the most of them.
+    pub process: u64,
+    /// Its bytes.
+    pub most: u64,
+    /// Whether it is this process.
+    pub is_own: bool,
+    /// Whether it has not ended.
+    pub is_there: bool,
+}
+
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -77,6 +92,7 @@ impl Member {
         let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
         self.begin();
         self.tree.set_parent(self.slot.load(Relaxed), parent, inherited);
+        self.inherit_shared(parent);
     }
 
     /// Takes a slot: for a process that begins.
@@ -149,7 +165,7 @@ impl Member {
 
     /// Returns what it holds: what it shares with its parent counts there.
     pub(crate) fn held(&self, counted: u64) -> u64 {
-        self.shares().counted(self.all(counted), 0).0
+        self.shares().counted(self.all(counted), 0).0 + self.shared_bytes()
     }
 
     /// Says what this process holds.
@@ -180,7 +196,7 @@ impl Member {
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         let (held, may_go) = self.shares().counted(self.all(counted), may_go);
-        sum.held += held;
+        sum.held += held + self.shared_bytes();
         sum.may_go += may_go;
         sum.large += 1;
         raise(self.tree.head().peak, sum.held);
@@ -220,14 +236,29 @@ impl Member {
         let head = self.tree.head();
         if head.told.load(Relaxed) & LOST == 0 {
             head.lost.store(stays, Relaxed);
+            let (process, bytes) = self.tree.largest();
+            head.lost_most[0].store(process, Relaxed);
+            head.lost_most[1].store(bytes, Relaxed);
         }
     }
 
-    /// Returns the bytes that can't be evicted if any process found that the limit can't be kept,
-    /// this one may say so, and none has.
-    pub(crate) fn take_lost(&self, may_say: impl FnOnce() -> bool) -> Option<u64> {
-        let stays = self.tree.head().lost.load(Relaxed);
-        (stays != 0 && self.takes(LOST, may_say)).then_some(stays)
+    /// Returns the facts about a limit that can't be kept, if any process found that, this one may
+    /// report it, and none has.
+    pub(crate) fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
+        let head = self.tree.head();
+        let stays = head.lost.load(Relaxed);
+        if stays == 0 || head.told.load(Relaxed) & LOST != 0 {
+            return None;
+        }
+        let process = head.lost_most[0].load(Relaxed);
+        let (is_own, is_there) = (process == own_number(), self.tree.has(process));
+        let lost = Lost { stays, process, most: head.lost_most[1].load(Relaxed), is_own, is_there };
+        self.takes(LOST, || may_say(&lost)).then_some(lost)
+    }
+
+    /// Returns the bytes of private memory that the process's pager does not count.
+    pub(crate) fn beside_bytes(&self) -> u64 {
+        self.beside.load(Relaxed).max(0) as u64
     }
 
     /// Returns whether this process is the first one that says something, and may say it.

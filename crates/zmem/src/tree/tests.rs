@@ -349,11 +349,13 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
 fn that_the_limit_is_lost_is_said_once() {
     let tree = tree(2);
     let own = Member::new(tree);
-    let take = |may_say| own.take_lost(|| may_say);
+    let take = |may_say| own.take_lost(|_| may_say).map(|lost| (lost.stays, lost.most));
     assert_eq!(take(true), None);
     // By any that may.
+    own.publish(4000, 1000);
     Member::new(tree).note_lost(5000);
-    assert_eq!((take(false), take(true), take(true)), (None, Some(5000), None));
+    let expected = (None, Some((5000, 3000)), None);
+    assert_eq!((take(false), take(true), take(true)), expected);
     own.note_lost(6000);
     assert_eq!(take(true), None);
 }

@@ -1,0 +1,156 @@
+//! The message about a limit that can't be kept: which process holds the most memory that can't be
+//! evicted, and of which kinds it is.
+
+use crate::executed::contents;
+use crate::pieces::Pieces;
+use crate::program::Program;
+use crate::report::say;
+use crate::space::Space;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use zmem::{Arena, Holdings, Lost};
+
+/// The times that another process leaves the message to the process that holds the most.
+const LEFT_MAX: u32 = 64;
+
+/// Private memory that the arena does not manage, in bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Unmanaged {
+    locked: u64,
+    stacks: u64,
+}
+
+impl Program {
+    /// Reports, once in a tree, that the limit can't be kept, if standard error is that of
+    /// `uzram run`.
+    pub(crate) fn say_if_lost(&self) {
+        /// The times that this process left the message to another one.
+        static LEFT: AtomicU32 = AtomicU32::new(0);
+        let may_say = |lost: &Lost| {
+            let is_left = lost.is_there && !lost.is_own;
+            (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
+        };
+        let Some(lost) = self.arena.take_lost(may_say) else { return };
+        let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
+        let mut text = format!(
+            "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
+             can't be evicted. ",
+            lost.stays >> 10
+        );
+        let name = match lost.is_there {
+            true => contents(&format!("/proc/{}/comm", lost.process)),
+            false => b"ended".into(),
+        };
+        let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
+        let _written =
+            write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, lost.most >> 10);
+        if lost.is_own {
+            text += &kinds(&self.arena.holdings(), &unmanaged(&self.space.lock(), &self.arena));
+        }
+        text += ". The program goes on above the limit; give a larger --limit";
+        say(&text);
+    }
+}
+
+/// Returns the kinds of memory that a process holds, the largest first, without those below 1 KiB.
+fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
+    let Unmanaged { locked, stacks } = *unmanaged;
+    let other = holdings.unmanaged.saturating_sub(locked + stacks);
+    let mut kinds = [
+        (holdings.compressed, "compressed"),
+        (holdings.pinned, "pinned by system calls"),
+        (holdings.shared, "shared memory"),
+        (locked, "locked"),
+        (stacks, "stacks of threads"),
+        (other, "private memory that can't be managed"),
+    ];
+    kinds.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    let mut text = String::new();
+    for (bytes, name) in kinds.into_iter().filter(|(bytes, _)| *bytes >= 1 << 10) {
+        let sign = if text.is_empty() { ": " } else { ", " };
+        let _written = write!(text, "{sign}{} KiB {name}", bytes >> 10);
+        let incompressible = holdings.incompressible.min(bytes) >> 10;
+        if name == "compressed" && incompressible > 0 {
+            let _written = write!(text, " ({incompressible} KiB of them incompressible)");
+        }
+    }
+    text
+}
+
+/// Returns the private memory that the arena does not manage, by the kernel's list of mappings.
+fn unmanaged(space: &Space, arena: &Arena) -> Unmanaged {
+    let maps = contents("/proc/self/smaps");
+    let is_managed = |at: usize| {
+        let of_arena = arena.windows().any(|window| window.contains(&at));
+        of_arena && !space.pieces.is_empty(at..at + 1)
+    };
+    unmanaged_of(&String::from_utf8_lossy(&maps), &space.stacks, is_managed)
+}
+
+fn unmanaged_of(maps: &str, stacks: &Pieces<()>, is_managed: impl Fn(usize) -> bool) -> Unmanaged {
+    let mut found = Unmanaged::default();
+    let (mut start, mut is_stack, mut anonymous) = (0, false, 0);
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next().unwrap_or_default();
+        let (from, _) = first.split_once('-').unwrap_or_default();
+        match (usize::from_str_radix(from, 16), first) {
+            (Ok(at), _) => {
+                (start, is_stack) = (at, line.ends_with("[stack]") || !stacks.is_empty(at..at + 1));
+            }
+            (_, "Anonymous:") => {
+                anonymous = words.next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10;
+            }
+            (_, "VmFlags:") => match () {
+                () if words.any(|flag| flag == "lo") => found.locked += anonymous,
+                () if is_stack && !is_managed(start) => found.stacks += anonymous,
+                () => {}
+            },
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_named_by_its_kinds_and_the_largest_comes_first() {
+        let holdings = Holdings {
+            compressed: 5 << 20,
+            incompressible: 1 << 20,
+            pinned: 100,
+            shared: 7 << 20,
+            unmanaged: 4 << 20,
+        };
+        let text = kinds(&holdings, &Unmanaged { locked: 1 << 20, stacks: 2 << 20 });
+        let expected = ": 7168 KiB shared memory, 5120 KiB compressed (1024 KiB of them \
+            incompressible), 2048 KiB stacks of threads, 1024 KiB locked, 1024 KiB private memory \
+            that can't be managed";
+        assert_eq!(text, expected);
+        assert_eq!(kinds(&Holdings::default(), &Unmanaged::default()), "");
+    }
+
+    #[test]
+    fn locked_memory_and_stacks_are_found_in_the_list_of_mappings() {
+        let maps = "1000-3000 rw-p 00000000 00:00 0\n\
+            Anonymous:            8 kB\n\
+            VmFlags: rd wr mr mw me ac lo\n\
+            5000-6000 rw-p 00000000 00:00 0\n\
+            Anonymous:            4 kB\n\
+            VmFlags: rd wr mr mw me ac\n\
+            7000-9000 rw-p 00000000 00:00 0    [stack]\n\
+            Anonymous:           12 kB\n\
+            VmFlags: rd wr mr mw me gd ac\n\
+            a000-b000 rw-p 00000000 00:00 0\n\
+            Anonymous:           16 kB\n\
+            VmFlags: rd wr mr mw me ac\n";
+        let mut stacks = Pieces::default();
+        stacks.set(0x5000..0x6000, Some(()));
+        let found = |managed: usize| unmanaged_of(maps, &stacks, |at| at == managed);
+        assert_eq!(found(0), Unmanaged { locked: 8 << 10, stacks: 16 << 10 });
+        assert_eq!(found(0x5000), Unmanaged { locked: 8 << 10, stacks: 12 << 10 });
+    }
+}

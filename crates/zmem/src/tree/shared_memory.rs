@@ -1,0 +1,77 @@
+//! Shared memory (shm, memfd, System V), which no process can evict: it counts once in a tree
+//! (zm-L18).
+//!
+//! Each process counts its proportional share of the pages, as the kernel computes it. The share of
+//! a process that waits changes too, as others map the pages. So one process weighs all of the tree
+//! that map shared memory. That takes a walk over their page tables, so it is seldom done.
+
+use super::{CLEARED, Member, Tree};
+use crate::alive;
+use crate::times::milliseconds;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// The least time between two walks, in milliseconds.
+const EVERY: u64 = 250;
+/// Walks take at most one part in this number of the time.
+const TIME_SHARE: u64 = 100;
+/// The word of a process that maps shared memory which has not been weighed.
+const MAPS: u64 = 1;
+
+impl Tree {
+    /// Returns the bytes of shared memory that count for the process of a slot.
+    pub(super) fn shared(&self, nth: usize) -> u64 {
+        self.slot(nth).shared.load(Relaxed) & !MAPS
+    }
+
+    fn weigh_shared_of_all(&self) {
+        for nth in self.in_use() {
+            let slot = self.slot(nth);
+            let (process, before) = (slot.process.load(Relaxed), slot.shared.load(Relaxed));
+            if before & MAPS != 0
+                && !matches!(process, 0 | CLEARED)
+                && let Some(bytes) = alive::shared(process)
+            {
+                // The slot may have become another process's.
+                let _cleared = slot.shared.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Takes note that this process maps shared memory.
+    pub(crate) fn maps_shared(&self) {
+        self.own_slot().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
+    }
+
+    /// Takes note that a child maps the shared memory of its parent, which had this slot.
+    pub(super) fn inherit_shared(&self, parent: usize) {
+        if parent != super::NONE && self.tree.slot(parent).shared.load(Relaxed) != 0 {
+            self.maps_shared();
+        }
+    }
+
+    /// Returns the bytes of shared memory that count for this process.
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        let nth = self.slot.load(Relaxed);
+        if nth == super::NONE { 0 } else { self.tree.shared(nth) }
+    }
+
+    /// Weighs the shared memory of all processes of the tree, if this one maps some and no process
+    /// has done so for a while. It opens files.
+    pub(crate) fn weigh_shared(&self) {
+        let is_mapped = self.slot().is_some_and(|slot| slot.shared.load(Relaxed) != 0);
+        if !is_mapped {
+            return;
+        }
+        let (word, now) = (self.tree.head().shared_next, milliseconds());
+        let next = word.load(Relaxed);
+        if next <= now && word.compare_exchange(next, now + EVERY, Relaxed, Relaxed).is_ok() {
+            let began = Instant::now();
+            self.tree.weigh_shared_of_all();
+            let took = began.elapsed().as_millis() as u64;
+            word.store(now + EVERY.max(took * TIME_SHARE), Relaxed);
+        }
+    }
+}

@@ -47,7 +47,7 @@ mod here {
     pub use pointer::use_calls_for_pointers;
     pub use sites::{release as release_code, release_all as release_all_code};
     pub use storage::Storage;
-    pub use user::{read_memory, write_memory};
+    pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;
     pub use x86_64::simple;
 }

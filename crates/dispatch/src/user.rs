@@ -68,6 +68,13 @@ pub fn write_memory(address: usize, from: &[u8]) -> bool {
     copy_out(address, from.as_ptr().addr(), from.len()).is_ok()
 }
 
+/// Copies bytes from one place of the program's memory to another, for a hook that answers a call
+/// in the system's place. Returns false if some of either is not there; then a part may have been
+/// copied.
+pub fn copy_memory(to: usize, from: usize, bytes: usize) -> bool {
+    copy_out(to, from, bytes).is_ok()
+}
+
 /// Copies `bytes` from the program's memory to memory of ours.
 ///
 /// # Errors

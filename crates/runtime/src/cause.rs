@@ -12,12 +12,19 @@ use zmem::Arena;
 const UNMAPPED: i32 = 1;
 const PROTECTED: i32 = 2;
 
+/// Returns the address of a fault that the kernel reports by a mapping's absence or protection.
+pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
+    // SAFETY: the structure is this thread's, and of a fault.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    [UNMAPPED, PROTECTED].contains(&code).then_some(address)
+}
+
 /// Sets the code of a SIGSEGV at an address of the arena, by what the program has mapped there.
 pub(crate) fn correct(info: *const libc::siginfo_t, arena: &Arena, pieces: &Pieces) {
-    // SAFETY: the structure is this thread's, and of a fault.
-    let (info, address) = unsafe { (&mut *info.cast_mut(), (*info).si_addr().addr()) };
-    let is_ours = arena.windows().any(|window| window.contains(&address));
-    if is_ours && [UNMAPPED, PROTECTED].contains(&info.si_code) {
+    let Some(address) = address(info) else { return };
+    // SAFETY: as above.
+    let info = unsafe { &mut *info.cast_mut() };
+    if arena.windows().any(|window| window.contains(&address)) {
         let is_free = pieces.is_empty(address..address + 1);
         info.si_code = if is_free { UNMAPPED } else { PROTECTED };
     }

@@ -54,11 +54,16 @@ impl Program {
             // Last: the kernel would refuse mappings of the runtime.
             self.space.lock().limits.apply();
         }
+        let is_prctl = number as i64 == libc::SYS_prctl;
+        if is_prctl && args[0] as c_int == libc::PR_SET_MDWE {
+            self.space.lock().leave_executable(&self.arena);
+        }
         match ends_for(number, args) {
             Ends::No => {}
             Ends::Once => self.arena.rest(),
             Ends::ForGood => {
                 self.is_confined.store(true, Relaxed);
+                self.space.lock().leave_executable(&self.arena);
                 dispatch::release_all_code();
                 self.arena.end_thread();
             }

@@ -33,6 +33,14 @@ impl Hook for Program {
     ) -> bool {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
+        let is_again = !is_answered
+            && signal == libc::SIGSEGV
+            && cause::address(info).is_some_and(|address| {
+                self.changer.is_transient(&self.arena, &self.space, address)
+            });
+        if is_again {
+            return true;
+        }
         if !is_answered
             && signal == libc::SIGSEGV
             && let Some(space) = self.space.try_lock()

@@ -13,6 +13,7 @@
 
 mod begin;
 mod cause;
+mod changes;
 mod clock;
 mod cost;
 mod ends;
@@ -38,6 +39,7 @@ mod space;
 mod system;
 mod traced;
 mod tree;
+mod uses;
 mod waits;
 mod windows;
 

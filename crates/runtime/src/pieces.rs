@@ -22,8 +22,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Pieces<K = Kind>(BTreeMap<usize, (usize, K)>);
 
-impl<K> Default for Pieces<K> {
-    fn default() -> Self {
+impl<K> Pieces<K> {
+    pub(crate) const fn new() -> Self {
         Pieces(BTreeMap::new())
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     fn pieces_are_what_a_list_of_pages_is() {
         const PAGES: usize = 60;
         let mut rng = Rng::with_seed(testkit::seed(1));
-        let (mut pieces, mut pages) = (Pieces::default(), [None; PAGES]);
+        let (mut pieces, mut pages) = (Pieces::new(), [None; PAGES]);
         for _ in 0..20_000 {
             let start = rng.usize(..PAGES);
             let range = start..start + 1 + rng.usize(..(PAGES - start).min(12));

@@ -35,6 +35,29 @@ impl Space {
         find(libraries(&of).start).or_else(|| find(of.end))
     }
 
+    /// Returns the start of free addresses in a window that was added: the addresses that the
+    /// program has asked for, or any others if it has named none.
+    pub(crate) fn find_in_windows(
+        &self,
+        arena: &Arena,
+        wanted: &Range<usize>,
+        is_executable: bool,
+    ) -> Option<usize> {
+        let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
+        let mut windows = arena.windows().skip(1).filter(alike);
+        match wanted.start {
+            // A program may map at an address later that it has named before.
+            0 => windows
+                .filter(|window| self.chosen.is_full(window.clone()))
+                .find_map(|window| self.pieces.find(window, wanted.len(), arena.block())),
+            start => {
+                let has = |window: &Range<usize>| window.start <= start && wanted.end <= window.end;
+                let is_free = windows.any(|window| has(&window));
+                (is_free && self.pieces.is_empty(wanted.clone())).then_some(start)
+            }
+        }
+    }
+
     /// Returns the start of `bytes` free bytes for a library, with free addresses above for stubs.
     pub(crate) fn find_for_library(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let bytes = bytes.checked_add(ABOVE_LIBRARY)?;

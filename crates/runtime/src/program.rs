@@ -1,5 +1,6 @@
 //! The program, and its system calls before and after they are issued.
 
+use crate::changes::Changer;
 use crate::cost::Cost;
 use crate::exec::Hosting;
 use crate::limits::Limits;
@@ -25,6 +26,7 @@ pub(crate) struct Program {
     pub(crate) arena: Arena,
     pub(crate) settings: Settings,
     pub(crate) space: Mutex<Space>,
+    pub(crate) changer: Changer,
     /// Threads of this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
@@ -59,6 +61,7 @@ impl Program {
             arena,
             settings,
             space,
+            changer: Changer::default(),
             threads,
             cost,
             tree,
@@ -85,7 +88,8 @@ impl Program {
 
     /// Answers what is about the arena's mappings.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
-        mappings::answer(&mut self.space.lock(), &self.arena, number, args)
+        let mut space = self.space.lock();
+        self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args))
     }
 
     /// Does what is to be done before a call is issued.

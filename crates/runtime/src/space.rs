@@ -29,6 +29,8 @@ pub(crate) struct Space {
     pub(crate) left_out: Pieces<()>,
     /// Stacks of threads that lie outside of the arena. Some may have been unmapped in part.
     pub(crate) stacks: Pieces<()>,
+    /// Addresses of windows that the kernel has chosen, and not the program.
+    pub(crate) chosen: Pieces<()>,
     pub(crate) limits: Limits,
     /// The program's break; `None` if the system moves it.
     pub(crate) brk: Option<Break>,
@@ -60,14 +62,14 @@ pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> 
 }
 
 /// What `zmem` refuses here is address space that no longer fits its tables, or pins without end.
-fn refused<E>(_: E) -> Failed {
+pub(crate) fn refused<E>(_: E) -> Failed {
     -(libc::ENOMEM as isize)
 }
 
 impl Space {
     pub(crate) fn new(brk: Option<Break>, limits: Limits) -> Self {
-        let [left_out, stacks] = [Pieces::default(), Pieces::default()];
-        Space { pieces: Pieces::default(), left_out, stacks, limits, brk, is_serving: true }
+        let [left_out, stacks, chosen] = [const { Pieces::new() }; 3];
+        Space { pieces: Pieces::new(), left_out, stacks, chosen, limits, brk, is_serving: true }
     }
 
     /// Returns the blocks that a range touches, as addresses.
@@ -81,85 +83,6 @@ impl Space {
         let block = arena.block();
         let start = range.start.next_multiple_of(block);
         start..(range.end / block * block).max(start)
-    }
-
-    /// Returns what pl-1 says of a block.
-    fn use_of(&self, block: Range<usize>) -> Use {
-        let (mut is_data, mut is_free) = (true, true);
-        self.pieces.for_parts(block, |_, kind| {
-            is_data &= kind == Some(Kind::Data);
-            is_free &= matches!(kind, None | Some(Kind::Reserved));
-        });
-        match (is_data, is_free) {
-            (true, _) => Use::Managed,
-            (_, true) => Use::Free,
-            _ => Use::Plain,
-        }
-    }
-
-    /// Returns the blocks that a range touches by their use: neighbours of one use are one part.
-    pub(crate) fn uses(&self, arena: &Arena, range: &Range<usize>) -> Vec<(Range<usize>, Use)> {
-        let block = arena.block();
-        let mut uses: Vec<(Range<usize>, Use)> = Vec::new();
-        let mut add = |part: Range<usize>, of: Use| match uses.last_mut() {
-            Some((last, used)) if *used == of && last.end == part.start => last.end = part.end,
-            _ if part.is_empty() => {}
-            _ => uses.push((part, of)),
-        };
-        let around = Self::around(arena, range);
-        let mut next = around.start;
-        // Blocks within one piece are alike; those with an edge of one are looked at alone.
-        for (part, kind) in self.pieces.parts(around.clone()) {
-            let inner = Self::within(arena, &(part.start.max(next)..part.end));
-            while next < inner.start.min(around.end) {
-                add(next..next + block, self.use_of(next..next + block));
-                next += block;
-            }
-            let of = match kind {
-                Some(Kind::Data) => Use::Managed,
-                None | Some(Kind::Reserved) => Use::Free,
-                _ => Use::Plain,
-            };
-            add(inner.clone(), of);
-            next = next.max(inner.end);
-        }
-        while next < around.end {
-            add(next..next + block, self.use_of(next..next + block));
-            next += block;
-        }
-        uses
-    }
-
-    /// Makes the blocks plain that a range touches. Their pages are as the program has them; what
-    /// it has not mapped, or only reserved, is PROT_NONE.
-    ///
-    /// # Errors
-    /// ENOMEM
-    pub(crate) fn make_plain(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
-        for (part, of) in self.uses(arena, range) {
-            if of != Use::Plain {
-                // SAFETY: see the head of this file.
-                unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
-            }
-            if of == Use::Free {
-                protect(&part, libc::PROT_NONE)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives blocks that were made plain the use that pl-1 says.
-    ///
-    /// # Errors
-    /// ENOMEM
-    pub(crate) fn settle(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
-        for (part, of) in self.uses(arena, range) {
-            if of != Use::Plain {
-                // SAFETY: what is managed now is all `Data`.
-                unsafe { arena.set_use(part, of) }.map_err(refused)?;
-            }
-        }
-        Ok(())
     }
 
     /// Puts private anonymous memory in place of whatever a range has: `Data`, `Reserved`, or
@@ -210,6 +133,26 @@ impl Space {
         }
         self.pieces.set(range, kind);
         edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
+    }
+
+    /// Leaves executable memory to the kernel, before a filter or a setting of the program may
+    /// refuse its protection.
+    pub(crate) fn leave_executable(&mut self, arena: &Arena) {
+        for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
+            for (part, kind) in self.pieces.parts(window) {
+                // A part that can't be plain stays managed.
+                if kind == Some(Kind::Data) && self.make_plain(arena, &part).is_ok() {
+                    self.pieces.set(part, Some(Kind::Held));
+                }
+            }
+        }
+    }
+
+    /// Returns whether all of a range is of one kind.
+    pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
+        let mut is_all = true;
+        self.pieces.for_parts(range, |_, kind| is_all &= kind == Some(of));
+        is_all
     }
 
     /// Returns whether a part of a range is sealed.

@@ -105,7 +105,7 @@ impl Pager {
     fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
         match from {
             Chunk::Untouched | Chunk::Vacant => {
-                let reached = self.bytes_of_chunk(nth).len().div_ceil(table_reach());
+                let (reached, _) = self.tables_of(nth);
                 reached * page_size() * self.backend.places() + self.words_to_open(nth)
             }
             Chunk::Freed => self.tables_that_go(nth),
@@ -115,7 +115,17 @@ impl Pager {
 
     /// Returns what page tables a chunk gives back that is closed.
     fn tables_that_go(&self, nth: usize) -> usize {
-        self.bytes_of_chunk(nth).len() / table_reach() * page_size() * self.backend.places()
+        let (_, own) = self.tables_of(nth);
+        own * page_size() * self.backend.places()
+    }
+
+    /// Returns the page tables that map a chunk, and those that map nothing else.
+    fn tables_of(&self, nth: usize) -> (usize, usize) {
+        let (bytes, reach) = (self.bytes_of_chunk(nth), table_reach());
+        let start = self.memory.address_of(&bytes);
+        let end = start + bytes.len();
+        let reached = end.div_ceil(reach) - start / reach;
+        (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
     }
 
     /// Returns what words of blocks come with a chunk that is touched for the first time: a page of

@@ -126,6 +126,11 @@ impl Managed {
         start..start + self.own
     }
 
+    /// Returns the address of a range.
+    pub(crate) fn address_of(&self, range: &Range<usize>) -> usize {
+        self.place(range).0.addr()
+    }
+
     /// Returns the address and the length of a range.
     fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
         assert!(range.start <= range.end, "outside the region");

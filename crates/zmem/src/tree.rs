@@ -12,6 +12,7 @@
 mod inherited;
 mod layout;
 mod member;
+mod messages;
 mod peers;
 mod seen;
 mod share;
@@ -22,8 +23,9 @@ mod waits;
 use crate::alive::is_gone;
 use crate::figures::Figures;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
-pub use member::Lost;
-pub(crate) use member::{LACKING, Member, TRACED};
+pub(crate) use member::Member;
+pub use messages::Lost;
+pub(crate) use messages::{LACKING, TRACED};
 pub use seen::Seen;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -163,6 +165,7 @@ impl Tree {
         // Not at once: who comes late must not clear what the next process says there.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
+            slot.shared.store(0, Relaxed);
             self.rows[nth][0].store(0, Relaxed);
             slot.process.store(0, Release);
         }
@@ -170,8 +173,8 @@ impl Tree {
 
     /// Says that the process of a slot holds nothing, and does not wait.
     fn hush(&self, nth: usize) {
-        let Slot { held, may_go, waits, wanted, peers, shared, .. } = self.slot(nth);
-        [held, may_go, waits, wanted, peers, shared].iter().for_each(|word| word.store(0, Relaxed));
+        let Slot { held, may_go, waits, wanted, peers, .. } = self.slot(nth);
+        [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Frees the slots of processes that are gone.

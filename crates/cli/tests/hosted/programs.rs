@@ -77,6 +77,25 @@ fn threads_that_wait_find_their_memory() {
     assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
 }
 
+/// Calls whose ranges have parts of several areas end as natively.
+#[test]
+fn calls_about_several_areas_end_as_natively() {
+    let place = Place::new();
+    let program = place.compile("windows");
+    for block in [4096, 65536] {
+        place.same(&format!("limit=20000000,block={block}"), &[program.to_str().unwrap()]);
+    }
+}
+
+/// A thread touches memory while another one replaces it.
+#[test]
+fn memory_that_is_replaced_can_be_touched_at_any_time() {
+    let place = Place::new();
+    let program = place.compile("replaced");
+    let rounds = scaled(600, 20_000).to_string();
+    place.same("limit=20000000", &[program.to_str().unwrap(), &rounds]);
+}
+
 /// The kernel finds the mutexes of a thread that ends, also those in evicted memory.
 #[test]
 fn who_waits_for_a_thread_that_has_ended_is_told() {

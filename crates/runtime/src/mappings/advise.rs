@@ -4,7 +4,7 @@
 //! The program has asked for what is done to its memory.
 #![allow(unsafe_code)]
 
-use super::{Answer, cut, error, outside};
+use super::{Answer, error};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
@@ -47,20 +47,19 @@ fn meaning(advice: i32) -> Means {
 }
 
 pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Answer {
-    let (inner, outer) = cut(arena, &range);
-    let more = [advice as usize, 0];
-    let done = outside(SYS_madvise, outer, more).and_then(|()| match meaning(advice) {
+    let inner = range;
+    let done = match meaning(advice) {
         Means::Nothing => Ok(()),
         Means::LeftOut(is_left_out) => {
             space.leave_out(inner.clone(), is_left_out);
             Ok(())
         }
-        Means::Other => other(space, arena, inner.clone(), more),
+        Means::Other => other(space, arena, inner.clone(), advice),
         means => space.uses(arena, &inner).into_iter().try_for_each(|(blocks, of)| {
             let part = blocks.start.max(inner.start)..blocks.end.min(inner.end);
             match (of, &means) {
                 (Use::Free, _) => Ok(()),
-                (Use::Plain, _) => outside(SYS_madvise, [part, 0..0], more),
+                (Use::Plain, _) => issue(&part, advice),
                 (Use::Managed, Means::Is(advice)) => {
                     let _done = arena.advise(Space::around(arena, &part), *advice);
                     Ok(())
@@ -71,7 +70,7 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
                 }
             }
         }),
-    });
+    };
     let is_full = space.pieces.is_full(inner);
     let done = done.and_then(|()| if is_full { Ok(0) } else { Err(error(ENOMEM)) });
     done.into()
@@ -97,14 +96,9 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
 }
 
 /// Has the system take an advice that we do not.
-fn other(
-    space: &mut Space,
-    arena: &Arena,
-    range: Range<usize>,
-    more: [usize; 2],
-) -> Result<(), Failed> {
+fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Result<(), Failed> {
     space.make_plain(arena, &range)?;
-    let done = system(SYS_madvise, [range.start, range.len(), more[0], more[1], 0, 0]);
+    let done = issue(&range, advice);
     if done.is_ok() {
         for (part, kind) in space.pieces.parts(range.clone()) {
             if kind.is_some() {
@@ -113,5 +107,9 @@ fn other(
         }
     }
     space.settle(arena, &range)?;
-    done.map(|_| ())
+    done
+}
+
+fn issue(range: &Range<usize>, advice: i32) -> Result<(), Failed> {
+    system(SYS_madvise, [range.start, range.len(), advice as usize, 0, 0, 0]).map(drop)
 }

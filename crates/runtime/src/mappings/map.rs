@@ -2,7 +2,7 @@
 
 use super::kind::{NOT_OURS, is_executable_data, kind_of};
 use super::windows::map_outside;
-use super::{Answer, cut, error, outside, pages, touches};
+use super::{Answer, error, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
@@ -49,19 +49,27 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     if flags & libc::MAP_STACK != 0 {
         return map_stack(space, args);
     }
-    if is_executable_data(prot, flags) {
-        return map_outside(space, arena, None, args);
-    }
+    let is_executable = is_executable_data(prot, flags);
     let hint = start / page * page;
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
-    let Some((kind, wanted)) = kind.filter(|_| space.is_serving).zip(wanted) else {
+    let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);
+    let Some((managed, wanted)) = managed.zip(wanted) else {
         // The system does not place what has no address in the arena, which is mapped.
         return Answer::Issue;
     };
-    let of = arena.addresses();
-    let is_free = of.start <= hint && wanted.end <= of.end && space.pieces.is_empty(wanted.clone());
-    let found = if is_free { Some(hint) } else { space.find(arena, wanted.len()) };
-    let Some(found) = found else { return map_outside(space, arena, Some(kind), args) };
+    let in_windows = space.find_in_windows(arena, &wanted, is_executable);
+    let found = match is_executable {
+        true => in_windows,
+        false => {
+            let of = arena.addresses();
+            let is_within = of.start <= hint && wanted.end <= of.end;
+            let is_free = is_within && space.pieces.is_empty(wanted.clone());
+            let by_hint = if is_free { Some(hint) } else { in_windows.filter(|_| hint != 0) };
+            by_hint.or_else(|| space.find(arena, wanted.len())).or(in_windows)
+        }
+    };
+    let Some(found) = found else { return map_outside(space, arena, kind, args) };
+    let kind = managed;
     let range = found..found + wanted.len();
     match space.put(arena, range.clone(), Some(kind)) {
         Ok(()) => {
@@ -74,7 +82,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     }
 }
 
-/// Has the kernel map a thread's stack, and notes where.
+/// Maps a thread's stack by the kernel, and notes its addresses.
 fn map_stack(space: &mut Space, args: [usize; 6]) -> Answer {
     let mapped = system(libc::SYS_mmap, args);
     if let Ok(range) = mapped.and_then(|start| pages(start, args[1])) {
@@ -102,13 +110,8 @@ fn map_at(
     args: [usize; 6],
 ) -> Result<usize, Failed> {
     let flags = args[3] as i32;
-    let (inner, outer) = cut(arena, &range);
     let replaces = flags & MAP_FIXED_NOREPLACE == 0;
-    if !replaces && !space.pieces.is_empty(inner.clone()) {
-        return Err(error(EEXIST));
-    }
-    if outer.iter().any(|part| !part.is_empty()) {
-        // A part of these addresses is the arena's, which is mapped.
+    if !replaces && !space.pieces.is_empty(range.clone()) {
         return Err(error(EEXIST));
     }
     if let Some(kind) = kind {
@@ -135,10 +138,8 @@ pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Re
     if range.is_empty() {
         return Err(error(EINVAL));
     }
-    let (inner, outer) = cut(arena, &range);
-    outside(libc::SYS_munmap, outer, [0; 2])?;
-    // What is free stays as it is; what is the system's is replaced.
-    for (part, kind) in space.pieces.parts(inner) {
+    // Free addresses stay as they are; mappings of the kernel are replaced.
+    for (part, kind) in space.pieces.parts(range) {
         if kind.is_some() {
             space.put(arena, part, None)?;
         }

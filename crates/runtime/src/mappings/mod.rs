@@ -16,6 +16,8 @@ use crate::windows::parts_within;
 use std::ops::Range;
 use zmem::Arena;
 
+/// The protections that `mprotect` knows, with the flag that extends a stack.
+const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
 /// Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// Linux 6.10.
@@ -63,26 +65,29 @@ fn is_within(arena: &Arena, range: &Range<usize>) -> bool {
     parts_within(arena, range).any(|part| part == *range)
 }
 
-/// Returns the part of a range that is the arena's; the part before it and the one behind. The
-/// range touches one window.
-fn cut(arena: &Arena, range: &Range<usize>) -> (Range<usize>, [Range<usize>; 2]) {
-    let inner = parts_within(arena, range).next().unwrap_or(range.end..range.end);
-    let outer = [range.start..inner.start, inner.end..range.end];
-    (inner, outer)
-}
-
 /// Returns whether a range lies in the vDSO.
 fn is_vdso(start: usize, bytes: usize) -> bool {
     let vdso = clock::vdso();
     pages(start, bytes).is_ok_and(|range| vdso.start <= range.start && range.end <= vdso.end)
 }
 
-/// Makes a call about the parts of a range that are not the arena's.
-fn outside(number: i64, parts: [Range<usize>; 2], more: [usize; 2]) -> Result<(), Failed> {
-    for part in parts.into_iter().filter(|part| !part.is_empty()) {
-        system(number, [part.start, part.len(), more[0], more[1], 0, 0])?;
+/// Makes a call as the program would.
+fn make(space: &mut Space, arena: &Arena, number: i64, args: [usize; 6]) -> Result<usize, Failed> {
+    match answer(space, arena, number as usize, args) {
+        Answer::Issue => system(number, args),
+        Answer::Is(result @ ..0) => Err(result),
+        Answer::Is(result) => Ok(result as usize),
     }
-    Ok(())
+}
+
+/// Returns the arguments of a call with a range of whole pages, if the kernel rounds its range.
+fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
+    if matches!(number, libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock) {
+        let before = args[0] % page::page_size();
+        args[0] -= before;
+        args[1] = args[1].saturating_add(before);
+    }
+    args
 }
 
 /// Returns whether a call maps shared memory that the program may write.
@@ -130,7 +135,15 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
 
 /// Answers a call, if it is about the arena.
 pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
+    let args = whole_pages(number as i64, args);
     let [start, bytes, third, ..] = args;
+    let is_sealed = |range: Range<usize>| space.is_sealed(arena, &range);
+    if changes(number as i64, &args) && pages(start, bytes).is_ok_and(is_sealed) {
+        return Answer::Is(error(libc::EPERM));
+    }
+    if number as i64 == libc::SYS_mmap && map::is_over_limit(space, arena, args) {
+        return Answer::Is(error(libc::ENOMEM));
+    }
     if let Some(answer) = windows::answer_parts(space, arena, number as i64, args) {
         return answer;
     }
@@ -143,12 +156,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         space.stacks.set(range, None);
     }
     let range = || pages(start, bytes).ok().filter(|range| touches(arena, range));
-    if changes(number as i64, &args) && range().is_some_and(|range| space.is_sealed(arena, &range))
-    {
-        return Answer::Is(error(libc::EPERM));
-    }
     match number as i64 {
-        libc::SYS_mmap if map::is_over_limit(space, arena, args) => Answer::Is(error(libc::ENOMEM)),
         libc::SYS_mremap if space.is_over_limit(arena, third.saturating_sub(bytes), true, 0..0) => {
             Answer::Is(error(libc::ENOMEM))
         }
@@ -164,8 +172,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
         number => match (number, range()) {
             (libc::SYS_munmap, Some(range)) => map::unmap(space, arena, range).map(|()| 0).into(),
-            (libc::SYS_mprotect, Some(range)) => {
-                protect::protect(space, arena, range, args, third as i32).into()
+            (libc::SYS_mprotect, Some(range)) if third & !PROT_ALL == 0 => {
+                protect::protect(space, arena, range, third as i32).into()
             }
             (
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
@@ -173,7 +181,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
             ) => protect::hold(space, arena, range, number, args).into(),
             // The system has the whole arena mapped.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
-                if !space.pieces.is_full(cut(arena, &range).0) =>
+                if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {
                 Answer::Is(error(libc::ENOMEM))
             }

@@ -1,6 +1,6 @@
 //! Protection, and locks: what is not both readable and writable, or locked, is not managed.
 
-use super::{Answer, cut, error, outside};
+use super::{Answer, error};
 use crate::pieces::Kind;
 use crate::space::{Space, protect as protect_pages};
 use crate::system::{Failed, system};
@@ -13,14 +13,11 @@ pub(super) fn protect(
     space: &mut Space,
     arena: &Arena,
     range: Range<usize>,
-    args: [usize; 6],
     prot: i32,
 ) -> Result<usize, Failed> {
-    let (inner, outer) = cut(arena, &range);
-    outside(libc::SYS_mprotect, outer, [args[2], 0])?;
-    let is_full = space.pieces.is_full(inner.clone());
-    let data = data_at(arena, inner.start);
-    for (part, kind) in space.pieces.parts(inner) {
+    let is_full = space.pieces.is_full(range.clone());
+    let data = data_at(arena, range.start);
+    for (part, kind) in space.pieces.parts(range) {
         match (kind, prot) {
             (None, _) => return Err(error(ENOMEM)),
             (Some(Kind::Data), prot) if prot == data => {}
@@ -52,17 +49,16 @@ pub(super) fn hold(
     number: i64,
     args: [usize; 6],
 ) -> Result<usize, Failed> {
-    let (inner, _) = cut(arena, &range);
-    if !space.pieces.is_full(inner.clone()) {
+    if !space.pieces.is_full(range.clone()) {
         return Err(error(ENOMEM));
     }
-    space.make_plain(arena, &inner)?;
+    space.make_plain(arena, &range)?;
     let done = system(number, args);
     if done.is_ok() {
         let kind = if number == super::SYS_MSEAL { Kind::Sealed } else { Kind::Other };
-        space.pieces.set(inner.clone(), Some(kind));
+        space.pieces.set(range.clone(), Some(kind));
     }
-    space.settle(arena, &inner)?;
+    space.settle(arena, &range)?;
     done
 }
 

@@ -1,15 +1,12 @@
 //! `mremap`.
-//!
-//! # Safety
-//! The program has asked for what is done to its memory.
-#![allow(unsafe_code)]
 
-use super::{Answer, error, is_within, map, pages, touches};
+use super::{Answer, error, is_within, make, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
+use crate::windows::{data_at, parts_within};
 use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
-use libc::{SYS_madvise, SYS_mremap};
+use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mremap, SYS_munmap};
 use std::ops::Range;
 use zmem::Arena;
 
@@ -18,53 +15,67 @@ const STEP: usize = 1 << 20;
 
 pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer {
     let [old, old_bytes, new_bytes, flags, to, _] = args;
+    let flags = flags as i32;
     let ranges = (|| {
         let old = pages(old, old_bytes)?;
-        let to = if flags as i32 & MREMAP_FIXED != 0 { pages(to, new_bytes)? } else { 0..0 };
+        let to = if flags & MREMAP_FIXED != 0 { pages(to, new_bytes)? } else { 0..0 };
         Ok::<_, Failed>((old, to))
     })();
+    let bytes = new_bytes.checked_next_multiple_of(page::page_size()).unwrap_or(0);
     let Ok((old, to)) = ranges else { return Answer::Issue };
-    let Some(bytes) = new_bytes.checked_next_multiple_of(page::page_size()) else {
-        return Answer::Issue;
-    };
     let is_ours = touches(arena, &old);
-    if !is_ours && !touches(arena, &to) {
+    // The kernel refuses wrong arguments before it changes anything.
+    if bytes == 0 || is_wrong(flags, old_bytes != new_bytes) || !(is_ours || touches(arena, &to)) {
         return Answer::Issue;
     }
-    let flags = flags as i32;
-    let is_cut = |range: &Range<usize>| touches(arena, range) && !is_within(arena, range);
-    if bytes == 0 || is_cut(&old) || is_cut(&to) {
-        return Answer::Is(error(EINVAL));
+    let is_there = parts_within(arena, &old).all(|part| space.pieces.is_full(part));
+    let stays = flags & (MREMAP_FIXED | libc::MREMAP_DONTUNMAP) == 0 && bytes <= old.len();
+    if is_ours && is_there && stays {
+        return unmap(space, arena, old.start + bytes..old.end).map(|()| old.start).into();
     }
-    let is_executable = arena.is_executable(old.start) || arena.is_executable(to.start);
-    let mut is_data = is_ours && !old.is_empty() && !is_executable;
-    space.pieces.for_parts(old.clone(), |_, kind| is_data &= kind == Some(Kind::Data));
-    match is_data && (to.is_empty() || touches(arena, &to)) && flags & libc::MREMAP_DONTUNMAP == 0 {
-        true => remap_data(space, arena, old, bytes, flags, to).into(),
-        false => remap_plain(space, arena, old, args, to).into(),
+    let is_all = |kind| parts_within(arena, &old).all(|part| space.is_all(part, kind));
+    let mut kinds = [Kind::Data, Kind::Reserved].into_iter();
+    let kind = kinds.find(|kind| is_ours && flags & libc::MREMAP_DONTUNMAP == 0 && is_all(*kind));
+    if let Some(kind) = kind.filter(|_| is_within(arena, &old)) {
+        return move_or_grow(space, arena, kind, old, bytes, flags, to).into();
     }
+    // Memory of several windows, or in part of one, is several mappings to the kernel. Some kernels
+    // move them (Linux 6.17); for others it is copied.
+    let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
+        Err(failed) => {
+            kind.map_or(Err(failed), |kind| move_or_grow(space, arena, kind, old, bytes, flags, to))
+        }
+        done => done,
+    };
+    done.into()
 }
 
-/// Moves, grows or shrinks data within the arena.
-fn remap_data(
+/// Returns whether flags are none, or do not go together.
+fn is_wrong(flags: i32, is_resized: bool) -> bool {
+    let has = |flag| flags & flag != 0;
+    let may_move = has(MREMAP_MAYMOVE);
+    has(!(MREMAP_FIXED | MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP))
+        || has(MREMAP_FIXED) && !may_move
+        || has(libc::MREMAP_DONTUNMAP) && (!may_move || is_resized)
+}
+
+/// Moves or grows data or a reservation. Parts of it may lie outside of the arena.
+fn move_or_grow(
     space: &mut Space,
     arena: &Arena,
+    kind: Kind,
     old: Range<usize>,
     bytes: usize,
     flags: i32,
     to: Range<usize>,
 ) -> Result<usize, Failed> {
-    let is_left_out = space.is_left_out(old.start);
+    let first = parts_within(arena, &old).next().map_or(old.start, |part| part.start);
+    let is_left_out = space.is_left_out(first);
+    let prot = if kind == Kind::Data { data_at(arena, first) } else { libc::PROT_NONE };
     if flags & MREMAP_FIXED == 0 {
-        if bytes <= old.len() {
-            if bytes < old.len() {
-                map::unmap(space, arena, old.start + bytes..old.end)?;
-            }
-            return Ok(old.start);
-        }
         let more = old.end..old.start + bytes;
         if is_within(arena, &(old.start..more.end)) && space.pieces.is_empty(more.clone()) {
-            space.put(arena, more.clone(), Some(Kind::Data))?;
+            space.put(arena, more.clone(), Some(kind))?;
             space.leave_out(more, is_left_out);
             return Ok(old.start);
         }
@@ -72,30 +83,45 @@ fn remap_data(
     if flags & MREMAP_MAYMOVE == 0 {
         return Err(error(ENOMEM));
     }
-    let to = match flags & MREMAP_FIXED {
-        0 => space.find(arena, bytes).ok_or(error(ENOMEM))?,
-        _ if to.start < old.end && old.start < to.end => return Err(error(EINVAL)),
-        _ => to.start,
-    };
-    space.put(arena, to..to + bytes, Some(Kind::Data))?;
-    space.leave_out(to..to + bytes, is_left_out);
+    let is_fixed = flags & MREMAP_FIXED != 0;
+    if is_fixed && to.start < old.end && old.start < to.end {
+        return Err(error(EINVAL));
+    }
+    let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
+    let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
+    let to = make(space, arena, SYS_mmap, place)?;
+    if is_left_out {
+        // A part of it may lie outside of the arena.
+        make(space, arena, SYS_madvise, [to, bytes, MADV_DONTFORK as usize, 0, 0, 0])?;
+    }
     let moved = bytes.min(old.len());
-    for at in (0..moved).step_by(STEP) {
-        let part = at..moved.min(at + STEP);
-        // SAFETY: both are the program's, readable and writable, and do not overlap; they are there
-        // when they are touched. No reference of ours points to them.
-        unsafe {
-            let from = std::ptr::with_exposed_provenance::<u8>(old.start + at);
-            let into = std::ptr::with_exposed_provenance_mut::<u8>(to + at);
-            into.copy_from_nonoverlapping(from, part.len());
+    let is_whole = is_within(arena, &old);
+    let copied = if kind == Kind::Data { moved } else { 0 };
+    for at in (0..copied).step_by(STEP) {
+        let part = at..copied.min(at + STEP);
+        if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
+            // A part outside of the arena has another protection, so nothing was unmapped.
+            unmap(space, arena, to..to + bytes)?;
+            return Err(error(EFAULT));
         }
         // Its data are in the new place: what can't be freed stays mapped, and nothing is lost.
-        let _left = space.put(arena, old.start + part.start..old.start + part.end, None);
+        if is_whole {
+            let _left = unmap(space, arena, old.start + part.start..old.start + part.end);
+        }
     }
-    if moved < old.len() {
-        let _left = space.put(arena, old.start + moved..old.end, None);
+    if !is_whole || copied < moved {
+        let _left = unmap(space, arena, old.start..old.start + moved);
     }
+    let _left = unmap(space, arena, old.start + moved..old.end);
     Ok(to)
+}
+
+/// Unmaps a range, which may be empty.
+fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
+    match range.is_empty() {
+        true => Ok(()),
+        false => make(space, arena, SYS_munmap, [range.start, range.len(), 0, 0, 0, 0]).map(drop),
+    }
 }
 
 /// Has the system do it, to or from plain memory; what it leaves in the arena is ours again.
@@ -106,43 +132,32 @@ fn remap_plain(
     args: [usize; 6],
     to: Range<usize>,
 ) -> Result<usize, Failed> {
-    let is_ours = touches(arena, &old);
-    let is_left_out = is_ours && space.is_left_out(old.start);
-    if is_ours {
-        if !space.pieces.is_full(old.clone()) {
-            return Err(error(EFAULT));
-        }
-        space.make_plain(arena, &old)?;
+    let ours: Vec<_> = parts_within(arena, &old).collect();
+    let to_ours: Vec<_> = parts_within(arena, &to).collect();
+    let is_left_out = ours.first().is_some_and(|part| space.is_left_out(part.start));
+    if ours.iter().any(|part| !space.pieces.is_full(part.clone())) {
+        return Err(error(EFAULT));
     }
-    let is_to_ours = touches(arena, &to);
-    if is_to_ours {
-        space.make_plain(arena, &to)?;
-    }
+    ours.iter().chain(&to_ours).try_for_each(|part| space.make_plain(arena, part))?;
     let done = system(SYS_mremap, args);
     let Ok(now) = done else {
-        if is_ours {
-            space.settle(arena, &old)?;
-        }
-        if is_to_ours {
-            space.settle(arena, &to)?;
-        }
+        ours.iter().chain(&to_ours).try_for_each(|part| space.settle(arena, part))?;
         return done;
     };
     let is_kept = args[3] as i32 & libc::MREMAP_DONTUNMAP != 0;
-    if is_ours && !is_kept && now != old.start {
-        space.pieces.set(old.clone(), Some(Kind::Other));
-        space.put(arena, old.clone(), None)?;
-    } else if is_ours {
-        if args[2] < old.len() {
-            let rest = now + args[2].next_multiple_of(page::page_size())..old.end;
-            space.put(arena, rest, None)?;
+    for part in &ours {
+        if !is_kept && now != old.start {
+            space.pieces.set(part.clone(), Some(Kind::Other));
+            space.put(arena, part.clone(), None)?;
+        } else {
+            space.settle(arena, part)?;
         }
-        space.settle(arena, &old)?;
     }
-    if is_to_ours {
-        space.pieces.set(to.clone(), Some(Kind::Other));
-        space.left_out.set(to, is_left_out.then_some(()));
-    } else if is_left_out && now != old.start {
+    for part in to_ours {
+        space.pieces.set(part.clone(), Some(Kind::Other));
+        space.left_out.set(part, is_left_out.then_some(()));
+    }
+    if to.is_empty() && is_left_out && now != old.start {
         system(SYS_madvise, [now, args[2], MADV_DONTFORK as usize, 0, 0, 0])?;
     }
     Ok(now)

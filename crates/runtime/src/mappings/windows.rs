@@ -2,16 +2,16 @@
 //! the mapping is larger than the arena. It gets a window of the arena.
 //!
 //! # Safety
-//! Memory that gets a window was mapped by the same call, so it has no contents.
+//! A window replaces memory that the same call has mapped, or that the program replaces.
 #![allow(unsafe_code)]
 
 use super::kind::is_executable_data;
-use super::{Answer, answer, pages};
+use super::{Answer, error, is_within, make, pages, touches};
 use crate::pieces::Kind;
-use crate::space::{Space, map_over};
+use crate::space::Space;
 use crate::system::{Failed, system};
-use crate::windows::{DATA, parts_within};
-use libc::{MAP_FIXED, MAP_POPULATE, PROT_EXEC, PROT_NONE};
+use crate::windows::parts_within;
+use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
@@ -22,7 +22,7 @@ const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// Maps memory where the system or the program chooses, and gives it a window if it is of a kind
+/// Maps memory that the arena has no free addresses for, and gives it a window if it is of a kind
 /// that the arena manages.
 pub(super) fn map_outside(
     space: &mut Space,
@@ -30,26 +30,107 @@ pub(super) fn map_outside(
     kind: Option<Kind>,
     args: [usize; 6],
 ) -> Answer {
-    let is_large = args[1] >= WINDOW_MIN && arena.window_room() >= WINDOW_MIN;
-    let is_executable = kind.is_none() && is_executable_data(args[2] as i32, args[3] as i32);
+    let [start, bytes, prot, flags, ..] = args;
+    let (prot, flags) = (prot as i32, flags as i32);
+    let is_large = bytes >= WINDOW_MIN && arena.window_room() >= WINDOW_MIN;
+    let is_executable = kind.is_none() && is_executable_data(prot, flags);
     let kind = kind.or(is_executable.then_some(Kind::Data));
     let Some(kind) = kind.filter(|_| space.is_serving && is_large) else { return Answer::Issue };
-    let is_populated = args[3] as i32 & MAP_POPULATE != 0;
-    let mut args = args;
-    args[3] &= !(MAP_POPULATE as usize);
-    let mapped = system(libc::SYS_mmap, args).and_then(|start| {
-        let range = pages(start, args[1])?;
-        let window = add(space, arena, &range, kind, is_executable)?;
-        if is_populated && kind == Kind::Data {
-            let _done = arena.advise(window.clone(), Advice::Hot);
-            for part in [range.start..window.start, window.end..range.end] {
-                let args = [part.start, part.len(), MADV_POPULATE_WRITE, 0, 0, 0];
-                let _done = system(libc::SYS_madvise, args);
-            }
+    let window = New { kind, is_executable };
+    let done = match flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) {
+        MAP_FIXED => match pages(start, bytes) {
+            Ok(range) => window.replace(space, arena, range, args),
+            Err(_) => return Answer::Issue,
+        },
+        _ => window.map(space, arena, args),
+    };
+    let Some(done) = done else { return Answer::Issue };
+    done.map(|(range, window)| {
+        if flags & MAP_POPULATE != 0 && kind == Kind::Data {
+            populate(arena, &range, window);
         }
-        Ok(start)
-    });
-    mapped.into()
+        range.start
+    })
+    .into()
+}
+
+/// Populates a new mapping.
+fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
+    let _done = arena.advise(window.clone(), Advice::Hot);
+    for part in [range.start..window.start, window.end..range.end] {
+        let _done =
+            system(libc::SYS_madvise, [part.start, part.len(), MADV_POPULATE_WRITE, 0, 0, 0]);
+    }
+}
+
+/// The addresses of a mapping, and those of its window, which may be empty.
+type Placed = (Range<usize>, Range<usize>);
+
+/// New memory that gets a window.
+struct New {
+    kind: Kind,
+    is_executable: bool,
+}
+
+impl New {
+    /// Maps memory where the kernel chooses, and puts a window there.
+    fn map(
+        &self,
+        space: &mut Space,
+        arena: &Arena,
+        mut args: [usize; 6],
+    ) -> Option<Result<Placed, Failed>> {
+        args[3] &= !(MAP_POPULATE as usize);
+        let mapped = system(libc::SYS_mmap, args);
+        Some(mapped.and_then(|start| {
+            let range = pages(start, args[1])?;
+            let window = window_of(arena, &range, self.kind);
+            // SAFETY: the mapping is new, so nobody has written to it.
+            if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
+                return Ok((range.clone(), range.start..range.start));
+            }
+            space.put(arena, window.clone(), Some(self.kind))?;
+            space.chosen.set(window.clone(), (args[0] == 0).then_some(()));
+            Ok((range, window))
+        }))
+    }
+
+    /// Puts a window in place of whatever the range has, and maps the rest of it by the kernel.
+    /// Returns `None` if the range gets no window.
+    fn replace(
+        &self,
+        space: &mut Space,
+        arena: &Arena,
+        range: Range<usize>,
+        args: [usize; 6],
+    ) -> Option<Result<Placed, Failed>> {
+        let window = window_of(arena, &range, self.kind);
+        // SAFETY: the program replaces whatever is mapped there.
+        if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
+            return None;
+        }
+        let rest = [range.start..window.start, window.end..range.end];
+        let mapped = space.put(arena, window.clone(), Some(self.kind)).and_then(|()| {
+            rest.into_iter().filter(|part| !part.is_empty()).try_for_each(|part| {
+                let args = [part.start, part.len(), args[2], args[3], args[4], args[5]];
+                system(libc::SYS_mmap, args).map(drop)
+            })
+        });
+        Some(mapped.map(|()| (range, window)))
+    }
+
+    /// Adds a window. Its memory is PROT_NONE.
+    ///
+    /// # Safety
+    /// Nobody needs the mappings there. If this fails, they are as before.
+    unsafe fn add(&self, arena: &Arena, window: &Range<usize>) -> Result<(), zmem::Error> {
+        // SAFETY: as the caller says.
+        unsafe { arena.add_window(window.clone(), self.is_executable)? };
+        let added = arena.windows().skip(1);
+        let hull = added.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        dispatch::simple::set_windows(&hull.unwrap_or_default());
+        Ok(())
+    }
 }
 
 /// Returns the part of a new mapping that gets a window; an empty range if none does.
@@ -62,40 +143,8 @@ fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
         Kind::Reserved => room / RESERVED_SHARE.1 * RESERVED_SHARE.0 / align * align,
         _ => 0,
     };
-    if bytes < WINDOW_MIN { start..start } else { start..start + bytes }
-}
-
-/// Gives a new mapping a window, and returns its addresses: an empty range if the mapping stays
-/// the system's.
-///
-/// # Errors
-/// ENOMEM: the mapping is lost.
-fn add(
-    space: &mut Space,
-    arena: &Arena,
-    range: &Range<usize>,
-    kind: Kind,
-    is_executable: bool,
-) -> Result<Range<usize>, Failed> {
-    let window = window_of(arena, range, kind);
-    if window.is_empty() {
-        return Ok(window);
-    }
-    // SAFETY: the mapping is new, see the head of this file.
-    if unsafe { arena.add_window(window.clone(), is_executable) }.is_err() {
-        let prot = match kind {
-            Kind::Data if is_executable => DATA | PROT_EXEC,
-            Kind::Data => DATA,
-            _ => PROT_NONE,
-        };
-        map_over(&window, prot)?;
-        return Ok(window.start..window.start);
-    }
-    let beyond = arena.windows().skip(1);
-    let hull = beyond.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
-    dispatch::simple::set_windows(&hull.unwrap_or_default());
-    space.put(arena, window.clone(), Some(kind))?;
-    Ok(window)
+    // Address 0 is no window's.
+    if bytes < WINDOW_MIN || start == 0 { start..start } else { start..start + bytes }
 }
 
 /// Returns whether a call is about the range of its first two arguments, and of no other memory.
@@ -107,52 +156,59 @@ fn has_range(number: i64) -> bool {
             | libc::SYS_pkey_mprotect
             | libc::SYS_mlock
             | libc::SYS_mlock2
-            | libc::SYS_munlock
             | libc::SYS_madvise
-            | libc::SYS_msync
             | super::SYS_MSEAL
     )
 }
 
-/// Answers a call whose range has parts of several windows, or a mapping at an address of which
-/// only a part is the arena's. Each part is a call of its own. Returns `None` for other calls.
+/// Answers a call of whose range only a part lies in a window, or which has parts of several
+/// windows. Each part is a call of its own, in the order of addresses. Returns `None` for other
+/// calls.
 pub(super) fn answer_parts(
     space: &mut Space,
     arena: &Arena,
     number: i64,
     args: [usize; 6],
 ) -> Option<Answer> {
-    let is_map = number == libc::SYS_mmap && args[3] as i32 & MAP_FIXED != 0;
+    let placed = (args[3] as i32) & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+    let is_map = number == libc::SYS_mmap && placed != 0;
     let range = pages(args[0], args[1]).ok().filter(|_| is_map || has_range(number))?;
-    let mut parts = parts_within(arena, &range);
-    let first = parts.next()?;
-    if parts.next().is_none() && !(is_map && first != range) {
+    if !touches(arena, &range) || is_within(arena, &range) {
         return None;
     }
     let edges = parts_within(arena, &range).flat_map(|part| [part.start, part.end]);
     let mut edges: Vec<usize> = edges.chain([range.start, range.end]).collect();
     edges.sort_unstable();
     edges.dedup();
-    let mut result = if is_map { range.start as isize } else { 0 };
+    let replaces = placed & MAP_FIXED_NOREPLACE == 0;
+    if is_map && !replaces && parts_within(arena, &range).any(|part| !space.pieces.is_empty(part)) {
+        return Some(Answer::Is(error(libc::EEXIST)));
+    }
+    let mut result = Ok(if is_map { range.start } else { 0 });
     for part in edges.windows(2) {
         let mut args = args;
         (args[0], args[1]) = (part[0], part[1] - part[0]);
         if is_map {
             args[5] = args[5].wrapping_add(part[0] - range.start);
         }
-        let done = match answer(space, arena, number as usize, args) {
-            Answer::Is(done) => done,
-            Answer::Issue => {
-                system(number, args).map_or_else(|failed| failed, |done| done as isize)
+        let done = make(space, arena, number, args);
+        match done {
+            // A kernel that does not know MAP_FIXED_NOREPLACE maps elsewhere.
+            Ok(start) if is_map && start != part[0] => {
+                let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
+                result = Err(error(libc::EEXIST));
             }
-        };
-        if done < 0 {
-            result = done;
-            // The kernel, too, advises what lies behind a hole.
-            if number != libc::SYS_madvise {
-                break;
-            }
+            Ok(_) => continue,
+            Err(failed) => result = Err(failed),
+        }
+        if is_map && !replaces && part[0] > range.start {
+            let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
+            let _left = make(space, arena, libc::SYS_munmap, mapped);
+        }
+        // The kernel also advises the memory behind a hole.
+        if number != libc::SYS_madvise {
+            break;
         }
     }
-    Some(Answer::Is(result))
+    Some(result.into())
 }

@@ -8,30 +8,10 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
-/// Bits for messages that one process of the tree says once: the limit can't be kept, a working set
-/// is larger than it, a process is traced.
-const LOST: u64 = 1;
-pub(crate) const LACKING: u64 = 2;
-pub(crate) const TRACED: u64 = 4;
 /// Faults between two samples of the process's memory.
 const SAMPLE: usize = 256;
 /// The same if blocks are open that were not written.
 const SAMPLE_OPENED: usize = 4;
-/// A limit that can't be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The bytes of all processes that can't be evicted.
-    pub stays: u64,
-    /// The process that holds the most of them.
-    pub process: u64,
-    /// Its bytes.
-    pub most: u64,
-    /// Whether it is this process.
-    pub is_own: bool,
-    /// Whether it has not ended.
-    pub is_there: bool,
-}
-
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -102,6 +82,7 @@ impl Member {
         let nth = self.tree.take(process);
         nth.inspect(|nth| self.sharing.begin(self.tree.renew(*nth)));
         nth.inspect(|nth| self.tree.forget_waits(*nth));
+        nth.inspect(|nth| self.tree.slot(*nth).shared.store(0, Relaxed));
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
@@ -231,40 +212,9 @@ impl Member {
         has_looked
     }
 
-    /// Takes note that the limit can't be kept, as so much can't go.
-    pub(crate) fn note_lost(&self, stays: u64) {
-        let head = self.tree.head();
-        if head.told.load(Relaxed) & LOST == 0 {
-            head.lost.store(stays, Relaxed);
-            let (process, bytes) = self.tree.largest();
-            head.lost_most[0].store(process, Relaxed);
-            head.lost_most[1].store(bytes, Relaxed);
-        }
-    }
-
-    /// Returns the facts about a limit that can't be kept, if any process found that, this one may
-    /// report it, and none has.
-    pub(crate) fn take_lost(&self, may_say: impl FnOnce(&Lost) -> bool) -> Option<Lost> {
-        let head = self.tree.head();
-        let stays = head.lost.load(Relaxed);
-        if stays == 0 || head.told.load(Relaxed) & LOST != 0 {
-            return None;
-        }
-        let process = head.lost_most[0].load(Relaxed);
-        let (is_own, is_there) = (process == own_number(), self.tree.has(process));
-        let lost = Lost { stays, process, most: head.lost_most[1].load(Relaxed), is_own, is_there };
-        self.takes(LOST, || may_say(&lost)).then_some(lost)
-    }
-
     /// Returns the bytes of private memory that the process's pager does not count.
     pub(crate) fn beside_bytes(&self) -> u64 {
         self.beside.load(Relaxed).max(0) as u64
-    }
-
-    /// Returns whether this process is the first one that says something, and may say it.
-    pub(crate) fn takes(&self, said: u64, may_say: impl FnOnce() -> bool) -> bool {
-        let told = self.tree.head().told;
-        told.load(Relaxed) & said == 0 && may_say() && told.fetch_or(said, Relaxed) & said == 0
     }
 }
 

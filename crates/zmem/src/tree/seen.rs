@@ -2,6 +2,7 @@
 
 use super::inherited::Shares;
 use super::layout::{CLEARED, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot};
+use super::shared_memory::shared_bytes;
 use crate::figures::Figures;
 
 /// What the processes of a tree have said by now.
@@ -43,6 +44,7 @@ impl Seen {
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();
             let (process, (tree_held, _)) = (*slot.process, shares.counted(*slot.held, 0));
+            let tree_held = tree_held.saturating_add(shared_bytes(*slot.shared));
             Some(Figures { process, tree_held, ..said.unwrap_or_default() })
         };
         let used = usize::try_from(*head.used).unwrap_or(usize::MAX);

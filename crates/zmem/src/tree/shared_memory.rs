@@ -18,10 +18,15 @@ const TIME_SHARE: u64 = 100;
 /// The word of a process that maps shared memory which has not been weighed.
 const MAPS: u64 = 1;
 
+/// Returns the bytes that a slot's word says.
+pub(super) fn shared_bytes(word: u64) -> u64 {
+    word & !MAPS
+}
+
 impl Tree {
     /// Returns the bytes of shared memory that count for the process of a slot.
     pub(super) fn shared(&self, nth: usize) -> u64 {
-        self.slot(nth).shared.load(Relaxed) & !MAPS
+        shared_bytes(self.slot(nth).shared.load(Relaxed))
     }
 
     fn weigh_shared_of_all(&self) {

@@ -1,0 +1,60 @@
+//! Faults beside a change of mappings by another thread (pl-25). The kernel answers a fault before
+//! or after a change of mappings. The runtime changes a mapping in several steps, so a fault may
+//! come between them: it is tried again.
+
+use crate::pieces::Kind;
+use crate::space::Space;
+use page::fork::Mutex;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use zmem::Arena;
+
+/// A fault at the same address is the program's after this number of tries without a change.
+const TRIES: u32 = 8;
+
+thread_local! {
+    /// The address of the last fault that was tried again, and how often.
+    static LAST: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Returns a number that no other thread has.
+fn own() -> usize {
+    LAST.with(|last| (&raw const *last).addr())
+}
+
+/// The thread that changes mappings, which holds the lock of `Space`.
+#[derive(Debug, Default)]
+pub(crate) struct Changer(AtomicUsize);
+
+impl Changer {
+    /// Calls `work` to change mappings.
+    pub(crate) fn change<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.store(own(), Relaxed);
+        let done = work();
+        self.0.store(0, Relaxed);
+        done
+    }
+
+    fn is_another(&self) -> bool {
+        let changer = self.0.load(Relaxed);
+        changer != 0 && changer != own()
+    }
+
+    /// Returns whether the thread touches the address again after a fault that the pager has not
+    /// answered: another thread changes mappings, or has just made the address data.
+    pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
+        if !arena.windows().any(|window| window.contains(&address)) {
+            return false;
+        }
+        if self.is_another() {
+            std::thread::yield_now();
+            return true;
+        }
+        let (last, tries) = LAST.get();
+        let tries = if last == address { tries } else { 0 };
+        let is_data = |space: &Space| space.is_all(address..address + 1, Kind::Data);
+        let is_again = tries < TRIES && space.try_lock().is_some_and(|space| is_data(&space));
+        LAST.set(if is_again { (address, tries + 1) } else { (0, 0) });
+        is_again
+    }
+}

@@ -1,0 +1,92 @@
+//! The use of blocks that follows from the pieces of a program's memory (pl-1).
+//!
+//! # Safety
+//! The program has asked for each change of its memory.
+#![allow(unsafe_code)]
+
+use crate::pieces::Kind;
+use crate::space::{Space, protect, refused};
+use crate::system::Failed;
+use std::ops::Range;
+use zmem::{Arena, Use};
+
+impl Space {
+    /// Returns what pl-1 says of a block.
+    fn use_of(&self, block: Range<usize>) -> Use {
+        let (mut is_data, mut is_free) = (true, true);
+        self.pieces.for_parts(block, |_, kind| {
+            is_data &= kind == Some(Kind::Data);
+            is_free &= matches!(kind, None | Some(Kind::Reserved));
+        });
+        match (is_data, is_free) {
+            (true, _) => Use::Managed,
+            (_, true) => Use::Free,
+            _ => Use::Plain,
+        }
+    }
+
+    /// Returns the blocks that a range touches by their use: neighbours of one use are one part.
+    pub(crate) fn uses(&self, arena: &Arena, range: &Range<usize>) -> Vec<(Range<usize>, Use)> {
+        let block = arena.block();
+        let mut uses: Vec<(Range<usize>, Use)> = Vec::new();
+        let mut add = |part: Range<usize>, of: Use| match uses.last_mut() {
+            Some((last, used)) if *used == of && last.end == part.start => last.end = part.end,
+            _ if part.is_empty() => {}
+            _ => uses.push((part, of)),
+        };
+        let around = Self::around(arena, range);
+        let mut next = around.start;
+        // Blocks within one piece have one use. A block with an edge of a piece is examined alone.
+        for (part, kind) in self.pieces.parts(around.clone()) {
+            let inner = Self::within(arena, &(part.start.max(next)..part.end));
+            while next < inner.start.min(around.end) {
+                add(next..next + block, self.use_of(next..next + block));
+                next += block;
+            }
+            let of = match kind {
+                Some(Kind::Data) => Use::Managed,
+                None | Some(Kind::Reserved) => Use::Free,
+                _ => Use::Plain,
+            };
+            add(inner.clone(), of);
+            next = next.max(inner.end);
+        }
+        while next < around.end {
+            add(next..next + block, self.use_of(next..next + block));
+            next += block;
+        }
+        uses
+    }
+
+    /// Makes the blocks plain that a range touches. Their pages are as the program has them. Free
+    /// and reserved pages are PROT_NONE.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn make_plain(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
+        for (part, of) in self.uses(arena, range) {
+            if of != Use::Plain {
+                // SAFETY: see the head of this file.
+                unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
+            }
+            if of == Use::Free {
+                protect(&part, libc::PROT_NONE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives blocks that were made plain the use that pl-1 says.
+    ///
+    /// # Errors
+    /// ENOMEM
+    pub(crate) fn settle(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
+        for (part, of) in self.uses(arena, range) {
+            if of != Use::Plain {
+                // SAFETY: all pages of blocks that become managed are `Data`.
+                unsafe { arena.set_use(part, of) }.map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+}

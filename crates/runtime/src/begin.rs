@@ -100,7 +100,10 @@ fn start(
     // Else what ends there, and is the system's, could grow out of the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
-    let program = Program::new(arena, Space::new(brk, limits), settings, (tree, hosting));
+    let mut space = Space::new(brk, limits);
+    let get_mdwe = [libc::PR_GET_MDWE as usize, 0, 0, 0, 0, 0];
+    space.is_exec_refused = system(libc::SYS_prctl, get_mdwe).is_ok_and(|mdwe| mdwe != 0);
+    let program = Program::new(arena, space, settings, (tree, hosting));
     let program = PROGRAM.get_or_init(|| program);
     if OwnThread::is_useful() {
         program.arena.store_aside(&OWN_THREAD);

@@ -11,6 +11,8 @@ use zmem::Arena;
 
 /// A fault at the same address is the program's after this number of tries without a change.
 const TRIES: u32 = 8;
+/// The same while the lock of `Space` is held.
+const LOCKED_TRIES: u32 = 10_000;
 
 thread_local! {
     /// The address of the last fault that was tried again, and how often.
@@ -43,17 +45,23 @@ impl Changer {
     /// Returns whether the thread touches the address again after a fault that the pager has not
     /// answered: another thread changes mappings, or has just made the address data.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
-        if !arena.windows().any(|window| window.contains(&address)) {
-            return false;
-        }
         if self.is_another() {
             std::thread::yield_now();
             return true;
         }
+        if !arena.windows().any(|window| window.contains(&address)) {
+            return false;
+        }
         let (last, tries) = LAST.get();
         let tries = if last == address { tries } else { 0 };
-        let is_data = |space: &Space| space.is_all(address..address + 1, Kind::Data);
-        let is_again = tries < TRIES && space.try_lock().is_some_and(|space| is_data(&space));
+        let is_again = match space.try_lock() {
+            Some(space) => tries < TRIES && space.is_all(address..address + 1, Kind::Data),
+            // Another thread holds the lock, or this one, which would wait for ever.
+            None => {
+                std::thread::yield_now();
+                tries < LOCKED_TRIES
+            }
+        };
         LAST.set(if is_again { (address, tries + 1) } else { (0, 0) });
         is_again
     }

@@ -27,6 +27,10 @@ impl Program {
         /// The times that this process left the message to another one.
         static LEFT: AtomicU32 = AtomicU32::new(0);
         let may_say = |lost: &Lost| {
+            // A filter of the program may end it for calls that it does not make itself.
+            if self.is_confined.load(Relaxed) {
+                return false;
+            }
             let is_left = lost.is_there && !lost.is_own;
             (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
         };
@@ -45,8 +49,10 @@ impl Program {
         let _written =
             write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, lost.most >> 10);
         if lost.is_own {
+            let maps = contents("/proc/self/smaps");
             // A fault within a mapping call of this thread comes while it holds the lock.
-            let unmanaged = self.space.try_lock().map(|space| unmanaged(&space, &self.arena));
+            let space = self.space.try_lock();
+            let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
             text += &kinds(&self.arena.holdings(), &unmanaged.unwrap_or_default());
         }
         text += ". The program goes on above the limit; give a larger --limit";
@@ -80,13 +86,12 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
 }
 
 /// Returns the private memory that the arena does not manage, by the kernel's list of mappings.
-fn unmanaged(space: &Space, arena: &Arena) -> Unmanaged {
-    let maps = contents("/proc/self/smaps");
+fn unmanaged(maps: &[u8], space: &Space, arena: &Arena) -> Unmanaged {
     let is_managed = |at: usize| {
         let of_arena = arena.windows().any(|window| window.contains(&at));
         of_arena && !space.pieces.is_empty(at..at + 1)
     };
-    unmanaged_of(&String::from_utf8_lossy(&maps), &space.stacks, is_managed)
+    unmanaged_of(&String::from_utf8_lossy(maps), &space.stacks, is_managed)
 }
 
 fn unmanaged_of(maps: &str, stacks: &Pieces<()>, is_managed: impl Fn(usize) -> bool) -> Unmanaged {

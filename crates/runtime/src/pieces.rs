@@ -68,6 +68,13 @@ impl<K: Copy + Eq> Pieces<K> {
         is_full
     }
 
+    /// Returns whether all of a range is of one kind.
+    pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
+        let mut is_all = true;
+        self.for_parts(range, |_, kind| is_all &= kind == Some(of));
+        is_all
+    }
+
     /// Returns whether there is nothing in a range.
     pub(crate) fn is_empty(&self, range: Range<usize>) -> bool {
         let mut is_empty = true;

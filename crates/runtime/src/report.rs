@@ -14,7 +14,7 @@ use zmem::Figures;
 impl Program {
     /// Says, once in a tree, that the working set of this process is larger than the limit.
     fn say_if_slow(&self) {
-        let may_say = || self.is_heard() && !self.is_confined.load(Relaxed);
+        let may_say = || !self.is_confined.load(Relaxed) && self.is_heard();
         if let Some(lacks) = self.arena.take_lacking(may_say) {
             let limit = self.arena.stats().limit.unwrap_or(0);
             let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);

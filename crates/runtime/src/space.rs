@@ -31,6 +31,10 @@ pub(crate) struct Space {
     pub(crate) stacks: Pieces<()>,
     /// Addresses of windows that the kernel has chosen, and not the program.
     pub(crate) chosen: Pieces<()>,
+    /// The parts of mappings with a window that lie outside of it, as they were mapped.
+    pub(crate) edges: Pieces<Kind>,
+    /// Whether the system may refuse executable memory, so that none is managed.
+    pub(crate) is_exec_refused: bool,
     pub(crate) limits: Limits,
     /// The program's break; `None` if the system moves it.
     pub(crate) brk: Option<Break>,
@@ -69,7 +73,9 @@ pub(crate) fn refused<E>(_: E) -> Failed {
 impl Space {
     pub(crate) fn new(brk: Option<Break>, limits: Limits) -> Self {
         let [left_out, stacks, chosen] = [const { Pieces::new() }; 3];
-        Space { pieces: Pieces::new(), left_out, stacks, chosen, limits, brk, is_serving: true }
+        let (pieces, edges) = (Pieces::new(), Pieces::new());
+        let (is_serving, is_exec_refused) = (true, false);
+        Space { pieces, left_out, stacks, chosen, edges, is_exec_refused, limits, brk, is_serving }
     }
 
     /// Returns the blocks that a range touches, as addresses.
@@ -135,9 +141,26 @@ impl Space {
         edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
     }
 
+    /// Returns the protection of managed memory at an address, if memory may be managed there.
+    pub(crate) fn data_at(&self, arena: &Arena, address: usize) -> Option<i32> {
+        let prot = data_at(arena, address);
+        (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
+    }
+
+    /// Returns whether all of a range is one mapping to the program, of one kind.
+    pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
+        let mut is_one = true;
+        self.pieces.for_parts(range.clone(), |part, kind| {
+            let is_edge = || kind.is_none() && self.edges.is_all(part.clone(), of);
+            is_one &= kind == Some(of) || parts_within(arena, &part).next().is_none() && is_edge();
+        });
+        is_one
+    }
+
     /// Leaves executable memory to the kernel, before a filter or a setting of the program may
     /// refuse its protection.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
+        self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
             for (part, kind) in self.pieces.parts(window) {
                 // A part that can't be plain stays managed.
@@ -150,9 +173,7 @@ impl Space {
 
     /// Returns whether all of a range is of one kind.
     pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
-        let mut is_all = true;
-        self.pieces.for_parts(range, |_, kind| is_all &= kind == Some(of));
-        is_all
+        self.pieces.is_all(range, of)
     }
 
     /// Returns whether a part of a range is sealed.

@@ -16,11 +16,11 @@ fn is_private_anonymous(flags: i32) -> bool {
 
 /// Returns what a mapping is that the arena may have, by protection and flags. Managed memory has
 /// the protection `data` there.
-pub(super) fn kind_of(prot: i32, flags: i32, data: i32) -> Option<Kind> {
+pub(super) fn kind_of(prot: i32, flags: i32, data: Option<i32>) -> Option<Kind> {
     match prot {
         _ if !is_private_anonymous(flags) => None,
         PROT_NONE => Some(Kind::Reserved),
-        prot => (prot == data).then_some(Kind::Data),
+        prot => (Some(prot) == data).then_some(Kind::Data),
     }
 }
 

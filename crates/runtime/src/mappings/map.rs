@@ -6,7 +6,7 @@ use super::{Answer, error, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
-use crate::windows::{DATA, data_at};
+use crate::windows::DATA;
 use libc::{EEXIST, EINVAL, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_WRITE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
@@ -27,7 +27,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let [start, bytes, prot, flags, ..] = args;
     let (prot, flags) = (prot as i32, flags as i32);
     let is_fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
-    let data = if is_fixed { data_at(arena, start) } else { DATA };
+    let data = if is_fixed { space.data_at(arena, start) } else { Some(DATA) };
     let kind = kind_of(prot, flags, data);
     let page = page::page_size();
     if is_fixed {
@@ -49,7 +49,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     if flags & libc::MAP_STACK != 0 {
         return map_stack(space, args);
     }
-    let is_executable = is_executable_data(prot, flags);
+    let is_executable = is_executable_data(prot, flags) && !space.is_exec_refused;
     let hint = start / page * page;
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);

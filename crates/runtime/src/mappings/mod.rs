@@ -18,6 +18,8 @@ use zmem::Arena;
 
 /// The protections that `mprotect` knows, with the flag that extends a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
+/// Smaller mappings that are only read are most often files of the C library.
+const SHARED_MIN: usize = 1 << 20;
 /// Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// Linux 6.10.
@@ -90,14 +92,14 @@ fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     args
 }
 
-/// Returns whether a call maps shared memory that the program may write.
+/// Returns whether a call maps shared memory that may be large, or that the program may write.
 fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
-    let [_, _, prot, flags, ..] = *args;
+    let [_, bytes, prot, flags, ..] = *args;
     match number {
         libc::SYS_shmat => true,
         libc::SYS_mmap => {
             let is_shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
-            is_shared && prot as i32 & libc::PROT_WRITE != 0
+            is_shared && (prot as i32 & libc::PROT_WRITE != 0 || bytes >= SHARED_MIN)
         }
         _ => false,
     }
@@ -144,6 +146,12 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
     if number as i64 == libc::SYS_mmap && map::is_over_limit(space, arena, args) {
         return Answer::Is(error(libc::ENOMEM));
     }
+    if changes(number as i64, &args)
+        && number as i64 != libc::SYS_mremap
+        && let Ok(range) = pages(start, bytes)
+    {
+        space.edges.set(range, None);
+    }
     if let Some(answer) = windows::answer_parts(space, arena, number as i64, args) {
         return answer;
     }
@@ -165,7 +173,9 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
         // An address of the program's choice may lie within.
-        libc::SYS_shmat if touches(arena, &(bytes..bytes + 1)) => Answer::Is(error(libc::ENOMEM)),
+        libc::SYS_shmat if arena.windows().any(|window| window.contains(&bytes)) => {
+            Answer::Is(error(libc::ENOMEM))
+        }
         // Faults of the arena would come to it in place of us.
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
         // Code of the runtime calls it.

@@ -4,7 +4,6 @@ use super::{Answer, error};
 use crate::pieces::Kind;
 use crate::space::{Space, protect as protect_pages};
 use crate::system::{Failed, system};
-use crate::windows::data_at;
 use libc::{ENOMEM, PROT_NONE};
 use std::ops::Range;
 use zmem::Arena;
@@ -16,13 +15,13 @@ pub(super) fn protect(
     prot: i32,
 ) -> Result<usize, Failed> {
     let is_full = space.pieces.is_full(range.clone());
-    let data = data_at(arena, range.start);
+    let data = space.data_at(arena, range.start);
     for (part, kind) in space.pieces.parts(range) {
         match (kind, prot) {
             (None, _) => return Err(error(ENOMEM)),
-            (Some(Kind::Data), prot) if prot == data => {}
+            (Some(Kind::Data), prot) if Some(prot) == data => {}
             (Some(Kind::Reserved), PROT_NONE) => {}
-            (Some(Kind::Reserved), prot) if prot == data => {
+            (Some(Kind::Reserved), prot) if Some(prot) == data => {
                 space.turn(arena, part, Some(Kind::Data))?;
             }
             (Some(kind), _) => {
@@ -30,7 +29,7 @@ pub(super) fn protect(
                 protect_pages(&part, prot)?;
                 let now = match (kind, prot) {
                     (Kind::Other, _) => Kind::Other,
-                    (_, prot) if prot == data => Kind::Data,
+                    (_, prot) if Some(prot) == data => Kind::Data,
                     _ => Kind::Held,
                 };
                 space.pieces.set(part.clone(), Some(now));

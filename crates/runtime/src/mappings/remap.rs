@@ -1,6 +1,6 @@
 //! `mremap`.
 
-use super::{Answer, error, is_within, make, pages, touches};
+use super::{Answer, error, is_within, make, map, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
 use crate::system::{Failed, system};
@@ -39,12 +39,14 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     if let Some(kind) = kind.filter(|_| is_within(arena, &old)) {
         return move_or_grow(space, arena, kind, old, bytes, flags, to).into();
     }
+    let is_one = kind.is_some_and(|kind| space.is_one_mapping(arena, &old, kind));
     // Memory of several windows, or in part of one, is several mappings to the kernel. Some kernels
     // move them (Linux 6.17); for others it is copied.
     let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
-        Err(failed) => {
-            kind.map_or(Err(failed), |kind| move_or_grow(space, arena, kind, old, bytes, flags, to))
-        }
+        Err(failed) => match kind.filter(|_| failed == error(EFAULT) && is_one) {
+            Some(kind) => move_or_grow(space, arena, kind, old, bytes, flags, to),
+            None => Err(failed),
+        },
         done => done,
     };
     done.into()
@@ -73,7 +75,7 @@ fn move_or_grow(
     let is_left_out = space.is_left_out(first);
     let prot = if kind == Kind::Data { data_at(arena, first) } else { libc::PROT_NONE };
     if flags & MREMAP_FIXED == 0 {
-        let more = old.end..old.start + bytes;
+        let more = old.end..old.start.checked_add(bytes).ok_or(error(ENOMEM))?;
         if is_within(arena, &(old.start..more.end)) && space.pieces.is_empty(more.clone()) {
             space.put(arena, more.clone(), Some(kind))?;
             space.leave_out(more, is_left_out);
@@ -89,7 +91,15 @@ fn move_or_grow(
     }
     let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
     let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
-    let to = make(space, arena, SYS_mmap, place)?;
+    // The limits were asked about the growth alone.
+    let to = match is_fixed && !is_within(arena, &to) {
+        true => make(space, arena, SYS_mmap, place)?,
+        false => match map::map(space, arena, place) {
+            Answer::Issue => system(SYS_mmap, place)?,
+            Answer::Is(failed @ ..0) => return Err(failed),
+            Answer::Is(start) => start as usize,
+        },
+    };
     if is_left_out {
         // A part of it may lie outside of the arena.
         make(space, arena, SYS_madvise, [to, bytes, MADV_DONTFORK as usize, 0, 0, 0])?;
@@ -141,7 +151,18 @@ fn remap_plain(
     ours.iter().chain(&to_ours).try_for_each(|part| space.make_plain(arena, part))?;
     let done = system(SYS_mremap, args);
     let Ok(now) = done else {
-        ours.iter().chain(&to_ours).try_for_each(|part| space.settle(arena, part))?;
+        ours.iter().try_for_each(|part| space.settle(arena, part))?;
+        // The kernel may have unmapped the new place before it found more than one mapping.
+        let is_lost =
+            matches!(done, Err(failed) if [error(EFAULT), error(ENOMEM)].contains(&failed));
+        for part in to_ours {
+            if is_lost {
+                space.pieces.set(part.clone(), Some(Kind::Other));
+                space.put(arena, part, None)?;
+            } else {
+                space.settle(arena, &part)?;
+            }
+        }
         return done;
     };
     let is_kept = args[3] as i32 & libc::MREMAP_DONTUNMAP != 0;

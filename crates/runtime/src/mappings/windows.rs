@@ -33,7 +33,7 @@ pub(super) fn map_outside(
     let [start, bytes, prot, flags, ..] = args;
     let (prot, flags) = (prot as i32, flags as i32);
     let is_large = bytes >= WINDOW_MIN && arena.window_room() >= WINDOW_MIN;
-    let is_executable = kind.is_none() && is_executable_data(prot, flags);
+    let is_executable = kind.is_none() && is_executable_data(prot, flags) && !space.is_exec_refused;
     let kind = kind.or(is_executable.then_some(Kind::Data));
     let Some(kind) = kind.filter(|_| space.is_serving && is_large) else { return Answer::Issue };
     let window = New { kind, is_executable };
@@ -90,6 +90,7 @@ impl New {
                 return Ok((range.clone(), range.start..range.start));
             }
             space.put(arena, window.clone(), Some(self.kind))?;
+            self.note_edges(space, &range, &window);
             space.chosen.set(window.clone(), (args[0] == 0).then_some(()));
             Ok((range, window))
         }))
@@ -116,7 +117,14 @@ impl New {
                 system(libc::SYS_mmap, args).map(drop)
             })
         });
+        self.note_edges(space, &range, &window);
         Some(mapped.map(|()| (range, window)))
+    }
+
+    fn note_edges(&self, space: &mut Space, range: &Range<usize>, window: &Range<usize>) {
+        for edge in [range.start..window.start, window.end..range.end] {
+            space.edges.set(edge, Some(self.kind));
+        }
     }
 
     /// Adds a window. Its memory is PROT_NONE.

@@ -31,6 +31,8 @@ pub(crate) struct Member {
     /// Whether it is in another space of numbers than the tree.
     is_foreign: AtomicBool,
     pub(super) sharing: Sharing,
+    /// Whether this process has mapped shared memory.
+    pub(super) maps_shared: AtomicBool,
 }
 
 impl Member {
@@ -55,6 +57,7 @@ impl Member {
             before: Figures::default(),
             is_foreign: false.into(),
             sharing: Sharing::default(),
+            maps_shared: false.into(),
         }
     }
 
@@ -72,7 +75,7 @@ impl Member {
         let (parent, inherited) = (self.slot.load(Relaxed), self.sharing.inherited());
         self.begin();
         self.tree.set_parent(self.slot.load(Relaxed), parent, inherited);
-        self.inherit_shared(parent);
+        self.begin_shared();
     }
 
     /// Takes a slot: for a process that begins.
@@ -102,6 +105,10 @@ impl Member {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
             self.tree.hush(self.slot.load(Relaxed));
+            match done {
+                Some(_) => self.slot().iter().for_each(|slot| slot.shared.store(0, Relaxed)),
+                None => self.begin_shared(),
+            }
             done.inspect(|done| self.show(&Figures::default().after(done)));
         }
     }

@@ -11,6 +11,8 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+/// A walk that takes longer, in milliseconds, counts as one of a killed process.
+const LONGEST: u64 = 60_000;
 /// The least time between two walks, in milliseconds.
 const EVERY: u64 = 250;
 /// Walks take at most one part in this number of the time.
@@ -47,12 +49,14 @@ impl Tree {
 impl Member {
     /// Takes note that this process maps shared memory.
     pub(crate) fn maps_shared(&self) {
+        self.maps_shared.store(true, Relaxed);
         self.own_slot().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// Takes note that a child maps the shared memory of its parent, which had this slot.
-    pub(super) fn inherit_shared(&self, parent: usize) {
-        if parent != super::NONE && self.tree.slot(parent).shared.load(Relaxed) != 0 {
+    /// Takes note of shared memory again: a child maps that of its parent, and a process that did
+    /// not execute a program has its own.
+    pub(super) fn begin_shared(&self) {
+        if self.maps_shared.load(Relaxed) {
             self.maps_shared();
         }
     }
@@ -72,11 +76,11 @@ impl Member {
         }
         let (word, now) = (self.tree.head().shared_next, milliseconds());
         let next = word.load(Relaxed);
-        if next <= now && word.compare_exchange(next, now + EVERY, Relaxed, Relaxed).is_ok() {
+        if next <= now && word.compare_exchange(next, now + LONGEST, Relaxed, Relaxed).is_ok() {
             let began = Instant::now();
             self.tree.weigh_shared_of_all();
             let took = began.elapsed().as_millis() as u64;
-            word.store(now + EVERY.max(took * TIME_SHARE), Relaxed);
+            word.store(now + took + EVERY.max(took * TIME_SHARE), Relaxed);
         }
     }
 }

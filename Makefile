@@ -100,10 +100,12 @@ later = mkdir -p target; ($(2)) > target/$(1).log 2>&1; code=$$?; cat target/$(1
 test: lint commit-subjects
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
+# Both select targets of the whole workspace, because a selection of packages has other features, and builds most of it again.
 engine-tests:
-	$(UNSET_MAKE); cargo test --workspace $(FRONT_ENDS:%=--exclude %) --locked
+	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib --bins $$targets
+	$(UNSET_MAKE); cargo test --workspace --locked --doc
 front-end-tests:
-	@$(UNSET_MAKE); $(call later,front-end-tests,cargo test $(FRONT_ENDS:%=-p %) --locked)
+	@$(UNSET_MAKE); $(call later,front-end-tests,targets=$$(tools/test-targets.py of $(FRONT_ENDS)) && cargo test --workspace --locked $$targets)
 
 # A file that is there keeps what it says. Folders are open to all, whatever the mask.
 INSTALL = umask 022; install

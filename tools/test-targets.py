@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Prints the test targets of packages as arguments of `cargo test`.
+
+usage: tools/test-targets.py of PACKAGE... | except PACKAGE...
+
+Cargo unifies features over the packages that a command names. So `cargo test --workspace` with the
+names of test targets builds nothing again, and `cargo test -p PACKAGE` would. A name that packages
+on both sides have is printed for the named ones, and selects the tests of all of them.
+"""
+
+import json
+import subprocess
+import sys
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in ("of", "except"):
+        sys.exit(__doc__.split("\n\n")[1])
+    how, named = sys.argv[1], set(sys.argv[2:])
+    command = ["cargo", "metadata", "--no-deps", "--locked", "--format-version", "1"]
+    packages = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["packages"]
+    unknown = named - {package["name"] for package in packages}
+    if unknown:
+        sys.exit(f"test-targets: no package is named {', '.join(sorted(unknown))}")
+    targets = {True: set(), False: set()}
+    for package in packages:
+        names = {target["name"] for target in package["targets"] if "test" in target["kind"]}
+        targets[package["name"] in named] |= names
+    # A name that both sides have stands for the tests of both.
+    names = targets[True] if how == "of" else targets[False] - targets[True]
+    print(" ".join(f"--test {name}" for name in sorted(names)))
+
+
+main()

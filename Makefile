@@ -102,7 +102,7 @@ test: lint commit-subjects
 	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
 # Both select targets of the whole workspace, because a selection of packages has other features, and builds most of it again.
 engine-tests:
-	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib --bins $$targets
+	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib $$targets
 	$(UNSET_MAKE); cargo test --workspace --locked --doc
 front-end-tests:
 	@$(UNSET_MAKE); $(call later,front-end-tests,targets=$$(tools/test-targets.py of $(FRONT_ENDS)) && cargo test --workspace --locked $$targets)

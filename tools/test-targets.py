@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the test targets of packages as arguments of `cargo test`.
+"""Prints the test targets of packages as arguments of `cargo test`. The programs with unit tests
+are printed with `except`.
 
 usage: tools/test-targets.py of PACKAGE... | except PACKAGE...
 
@@ -24,11 +25,15 @@ def main():
         sys.exit(f"test-targets: no package is named {', '.join(sorted(unknown))}")
     targets = {True: set(), False: set()}
     for package in packages:
-        names = {target["name"] for target in package["targets"] if "test" in target["kind"]}
-        targets[package["name"] in named] |= names
+        for target in package["targets"]:
+            if target["test"] and "test" in target["kind"]:
+                targets[package["name"] in named].add(f"--test {target['name']}")
+            # The unit tests of all programs; an explicit choice would include those without tests.
+            elif target["test"] and "bin" in target["kind"]:
+                targets[False].add(f"--bin {target['name']}")
     # A name that both sides have stands for the tests of both.
     names = targets[True] if how == "of" else targets[False] - targets[True]
-    print(" ".join(f"--test {name}" for name in sorted(names)))
+    print(" ".join(sorted(names)))
 
 
 main()

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::pieces::Pieces;
+use crate::windows;
 use zmem::Arena;
 
 /// The kernel's codes for an address without a mapping, and for one that is protected.
@@ -24,7 +25,7 @@ pub(crate) fn correct(info: *const libc::siginfo_t, arena: &Arena, pieces: &Piec
     let Some(address) = address(info) else { return };
     // SAFETY: as above.
     let info = unsafe { &mut *info.cast_mut() };
-    if arena.windows().any(|window| window.contains(&address)) {
+    if windows::has(arena, address) {
         let is_free = pieces.is_empty(address..address + 1);
         info.si_code = if is_free { UNMAPPED } else { PROTECTED };
     }

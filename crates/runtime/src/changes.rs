@@ -4,6 +4,7 @@
 
 use crate::pieces::Kind;
 use crate::space::Space;
+use crate::windows;
 use page::fork::Mutex;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -49,7 +50,7 @@ impl Changer {
             std::thread::yield_now();
             return true;
         }
-        if !arena.windows().any(|window| window.contains(&address)) {
+        if !windows::has(arena, address) {
             return false;
         }
         let (last, tries) = LAST.get();

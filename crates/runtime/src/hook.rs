@@ -33,19 +33,15 @@ impl Hook for Program {
     ) -> bool {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
-        let is_again = !is_answered
-            && signal == libc::SIGSEGV
-            && cause::address(info).is_some_and(|address| {
-                self.changer.is_transient(&self.arena, &self.space, address)
-            });
-        if is_again {
-            return true;
-        }
-        if !is_answered
-            && signal == libc::SIGSEGV
-            && let Some(space) = self.space.try_lock()
-        {
-            cause::correct(info, &self.arena, &space.pieces);
+        if !is_answered && signal == libc::SIGSEGV {
+            let is_transient =
+                |address| self.changer.is_transient(&self.arena, &self.space, address);
+            if cause::address(info).is_some_and(is_transient) {
+                return true;
+            }
+            if let Some(space) = self.space.try_lock() {
+                cause::correct(info, &self.arena, &space.pieces);
+            }
         }
         self.do_left();
         self.say_if_lost();

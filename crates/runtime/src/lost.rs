@@ -6,6 +6,7 @@ use crate::pieces::Pieces;
 use crate::program::Program;
 use crate::report::say;
 use crate::space::Space;
+use crate::windows;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::{Arena, Holdings, Lost};
@@ -87,10 +88,7 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
 
 /// Returns the private memory that the arena does not manage, by the kernel's list of mappings.
 fn unmanaged(maps: &[u8], space: &Space, arena: &Arena) -> Unmanaged {
-    let is_managed = |at: usize| {
-        let of_arena = arena.windows().any(|window| window.contains(&at));
-        of_arena && !space.pieces.is_empty(at..at + 1)
-    };
+    let is_managed = |at| windows::has(arena, at) && !space.pieces.is_empty(at..at + 1);
     unmanaged_of(&String::from_utf8_lossy(maps), &space.stacks, is_managed)
 }
 

@@ -11,6 +11,11 @@ pub(crate) fn data_at(arena: &Arena, address: usize) -> i32 {
     if arena.is_executable(address) { DATA | libc::PROT_EXEC } else { DATA }
 }
 
+/// Returns whether a window has an address.
+pub(crate) fn has(arena: &Arena, address: usize) -> bool {
+    arena.windows().any(|window| window.contains(&address))
+}
+
 /// Returns the parts of a range that windows of the arena have.
 pub(crate) fn parts_within<'a>(
     arena: &'a Arena,

@@ -95,7 +95,7 @@ impl Managed {
         Managed { start, own: bytes, bytes, owner, windows: Windows::default() }
     }
 
-    /// Returns it with room for windows of so many bytes.
+    /// Adds room for windows of `room` bytes in all.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.bytes = self.own + room;
         self

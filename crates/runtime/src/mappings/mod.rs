@@ -12,7 +12,7 @@ mod windows;
 use crate::clock;
 use crate::space::Space;
 use crate::system::{Failed, system};
-use crate::windows::parts_within;
+use crate::windows::{has, parts_within};
 use std::ops::Range;
 use zmem::Arena;
 
@@ -173,9 +173,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
         // An address of the program's choice may lie within.
-        libc::SYS_shmat if arena.windows().any(|window| window.contains(&bytes)) => {
-            Answer::Is(error(libc::ENOMEM))
-        }
+        libc::SYS_shmat if has(arena, bytes) => Answer::Is(error(libc::ENOMEM)),
         // Faults of the arena would come to it in place of us.
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
         // Code of the runtime calls it.

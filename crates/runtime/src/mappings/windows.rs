@@ -57,10 +57,15 @@ pub(super) fn map_outside(
 /// Populates a new mapping.
 fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
     let _done = arena.advise(window.clone(), Advice::Hot);
-    for part in [range.start..window.start, window.end..range.end] {
+    for part in edges(range, &window) {
         let _done =
             system(libc::SYS_madvise, [part.start, part.len(), MADV_POPULATE_WRITE, 0, 0, 0]);
     }
+}
+
+/// Returns the parts of a mapping that lie before its window and behind it.
+fn edges(range: &Range<usize>, window: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    [range.start..window.start, window.end..range.end].into_iter()
 }
 
 /// The addresses of a mapping, and those of its window, which may be empty.
@@ -110,9 +115,8 @@ impl New {
         if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
             return None;
         }
-        let rest = [range.start..window.start, window.end..range.end];
         let mapped = space.put(arena, window.clone(), Some(self.kind)).and_then(|()| {
-            rest.into_iter().filter(|part| !part.is_empty()).try_for_each(|part| {
+            edges(&range, &window).filter(|part| !part.is_empty()).try_for_each(|part| {
                 let args = [part.start, part.len(), args[2], args[3], args[4], args[5]];
                 system(libc::SYS_mmap, args).map(drop)
             })
@@ -122,7 +126,7 @@ impl New {
     }
 
     fn note_edges(&self, space: &mut Space, range: &Range<usize>, window: &Range<usize>) {
-        for edge in [range.start..window.start, window.end..range.end] {
+        for edge in edges(range, window) {
             space.edges.set(edge, Some(self.kind));
         }
     }

@@ -43,6 +43,11 @@ impl Changer {
         changer != 0 && changer != own()
     }
 
+    /// Ends the series of tries, because the pager has answered a fault of this thread.
+    pub(crate) fn forget_tries() {
+        LAST.set((0, 0));
+    }
+
     /// Returns whether the thread touches the address again after a fault that the pager has not
     /// answered: another thread changes mappings, or has just made the address data.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {

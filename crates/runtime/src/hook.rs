@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::cause;
+use crate::changes::Changer;
 use crate::heap::HEAP;
 use crate::own_thread::OWN_THREAD;
 use crate::program::Program;
@@ -33,7 +34,9 @@ impl Hook for Program {
     ) -> bool {
         // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
-        if !is_answered && signal == libc::SIGSEGV {
+        if is_answered {
+            Changer::forget_tries();
+        } else if signal == libc::SIGSEGV {
             let is_transient =
                 |address| self.changer.is_transient(&self.arena, &self.space, address);
             if cause::address(info).is_some_and(is_transient) {

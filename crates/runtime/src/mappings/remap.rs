@@ -126,6 +126,13 @@ fn move_or_grow(
     Ok(to)
 }
 
+/// Maps a range PROT_NONE if nothing is mapped there. Returns whether it did.
+fn maps_where_nothing_is(range: &Range<usize>) -> bool {
+    let how = MAP_PRIVATE | MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let args = [range.start, range.len(), libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
+    system(SYS_mmap, args) == Ok(range.start)
+}
+
 /// Unmaps a range, which may be empty.
 fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     match range.is_empty() {
@@ -152,11 +159,9 @@ fn remap_plain(
     let done = system(SYS_mremap, args);
     let Ok(now) = done else {
         ours.iter().try_for_each(|part| space.settle(arena, part))?;
-        // The kernel may have unmapped the new place before it found more than one mapping.
-        let is_lost =
-            matches!(done, Err(failed) if [error(EFAULT), error(ENOMEM)].contains(&failed));
         for part in to_ours {
-            if is_lost {
+            // Some kernels unmap the new place before they find more than one mapping.
+            if maps_where_nothing_is(&part) {
                 space.pieces.set(part.clone(), Some(Kind::Other));
                 space.put(arena, part, None)?;
             } else {

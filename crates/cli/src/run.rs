@@ -1,7 +1,8 @@
-//! `uzram run`: a program that a host runs, with its memory compressed.
+//! `uzram run`: a program with its memory compressed, by a host.
 //!
 //! ```text
-//!   search: PATH, interpreters -> executable, raised: can a host run it? -> host SETTINGS FILE ...
+//!   search: PATH, interpreters -> executable, raised: can a host run it?
+//!     -> launch: a helper, which injects a host; the program | the host SETTINGS FILE ...
 //!     no --stats: the program takes the place of this one
 //!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
 //! ```
@@ -10,6 +11,7 @@ mod args;
 mod child;
 pub(crate) mod figures;
 mod host;
+mod launch;
 pub(crate) mod live;
 mod raised;
 mod refusal;
@@ -21,6 +23,7 @@ use crate::error::{Error, failed};
 use crate::log;
 use crate::process_start::keep_pipe_signal;
 pub(crate) use args::RunArgs;
+use launch::{Launch, inject_into, is_dispatched};
 use measure::memory::cgroup_limit;
 use refusal::Refusal;
 use rustix::fs::fstat;
@@ -28,9 +31,8 @@ use rustix::stdio::stderr;
 use stats_file::StatsFile;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use tree::Tree;
 use zcomp::Params;
 
@@ -56,13 +58,23 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
     let mut settings = settings(args, limit, &tree, stats.as_ref().map(StatsFile::path))?;
     settings.push(",host=");
     settings.push(&host);
-    let mut command = program.command(name, &host, &settings);
-    command.args(rest);
-    keep_pipe_signal(&mut command);
-    let Some(stats) = stats.filter(|_| args.stats) else {
-        return Err(Refusal::of_start(Path::new(name), &command.exec()));
+    let begins = |mut command: Command| {
+        command.args(rest);
+        keep_pipe_signal(&mut command);
+        command
     };
-    let code = child::run(&mut command, Path::new(name))?;
+    // Within another `uzram run`, the helper's calls would be those of a program.
+    let is_injected = args.inject && !program.lacks_loader && !is_dispatched();
+    let injected = is_injected.then(|| {
+        let mut command = begins(program.command(name));
+        inject_into(&mut command, &host, &settings);
+        command
+    });
+    let launch = Launch { injected, hosted: begins(program.hosted(name, &host, &settings)) };
+    let Some(stats) = stats.filter(|_| args.stats) else {
+        return Err(Refusal::of_start(Path::new(name), &launch.exec()));
+    };
+    let code = child::run(launch, Path::new(name))?;
     let figures = stats.figures(tree.held_max())?;
     log::text(&if args.json { figures.json() } else { figures.table() });
     Ok(code)
@@ -90,6 +102,9 @@ fn settings(
     }
     if args.first_only {
         text.push(",first-only=1");
+    }
+    if args.inject {
+        text.push(",inject=1");
     }
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {

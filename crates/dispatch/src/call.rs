@@ -14,7 +14,7 @@ use std::ptr::null;
 /// Words of [`Call::room`].
 const ROOM_WORDS: usize = 4096;
 /// Words that a hook may keep with a call.
-pub const NOTE_WORDS: usize = 8;
+pub const NOTE_WORDS: usize = 9;
 
 /// A system call, which a hook may change, answer or let go on.
 #[repr(C)]

@@ -32,6 +32,7 @@ mod here {
     pub(crate) mod mask;
     pub(crate) mod pointer;
     pub(crate) mod repeat;
+    pub(crate) mod room;
     pub(crate) mod selector;
     pub(crate) mod settle;
     pub(crate) mod signal_calls;
@@ -45,8 +46,8 @@ mod here {
     pub use arm::arm;
     pub use call::{Call, NOTE_WORDS};
     pub use pointer::use_calls_for_pointers;
+    pub use room::{Room, Run};
     pub use sites::{release as release_code, release_all as release_all_code};
-    pub use storage::Storage;
     pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;
     pub use x86_64::simple;

@@ -25,7 +25,7 @@ const ALIGN: usize = 64;
 
 /// How the thread-local storage of this code begins on every thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Storage {
+pub(crate) struct Storage {
     /// The address of what its file has of it, and how many bytes.
     image: usize,
     bytes: usize,
@@ -70,7 +70,7 @@ fn pointer() -> usize {
 
 impl Storage {
     /// Returns how storage begins. The first call comes from a thread of the C library's.
-    pub fn find() -> &'static Self {
+    pub(crate) fn find() -> &'static Self {
         static FOUND: OnceLock<Storage> = OnceLock::new();
         FOUND.get_or_init(|| {
             let mut found = Storage::default();
@@ -86,7 +86,7 @@ impl Storage {
     }
 
     /// Returns the bytes that storage takes, below its pointer and from there on.
-    pub fn room(&self) -> (usize, usize) {
+    pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }
 
@@ -94,7 +94,7 @@ impl Storage {
     ///
     /// # Safety
     /// The [`room`](Self::room) there is the caller's, and zeros from the pointer on.
-    pub unsafe fn lay_out(&self, pointer: usize) {
+    pub(crate) unsafe fn lay_out(&self, pointer: usize) {
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: all lies in the room, which the caller has; the image is the file's.
         unsafe {

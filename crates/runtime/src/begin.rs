@@ -30,26 +30,35 @@ const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
 /// The share of its addresses that are room for windows (pl-24).
 const ROOM_SHARE: usize = 4;
+/// Breaks of programs that are not position-independent lie below.
+const LOW_END: usize = 1 << 32;
+/// Two thirds of all addresses, where the kernel has programs that are position-independent.
+const HIGH: usize = 0x5555_5555_4000;
 const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// Begins in a process that hosts the program of the file `path`, by these settings. From now on
-/// system calls of this thread are the program's.
+/// Begins in a process that hosts the program of the file `path`, or into whose program a host was
+/// injected, by these settings. From now on system calls of this thread are the program's.
 ///
 /// # Errors
 /// The reason why it can't begin.
 ///
 /// # Safety
 /// This thread runs alone, and goes on in the program.
-pub unsafe fn begin(settings: &OsStr, path: &Path) -> Result<(), String> {
+pub unsafe fn begin(settings: &OsStr, path: Option<&Path>) -> Result<(), String> {
     let parsed = Settings::parse(settings)?;
     start(parsed, settings, path).map_err(|error| error.to_string())
 }
 
-/// Makes the arena, right above the program's break if there is room, so that it can serve that.
+/// Makes the arena, right above the program's break if there is room, so that it can serve that. A
+/// break at low addresses is answered as if it were where those of other programs are, because the
+/// arena would take all that MAP_32BIT can have.
 fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
-    let brk = system(libc::SYS_brk, [0; 6]).unwrap_or(0);
+    let brk = match system(libc::SYS_brk, [0; 6]).unwrap_or(0) {
+        low @ ..LOW_END => low + HIGH,
+        brk => brk,
+    };
     let start = brk.next_multiple_of(ALIGN);
     // Before anything else: the C library's allocator, which may be called yet, moves the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
@@ -86,7 +95,7 @@ fn reserve(range: &Range<usize>) -> bool {
 fn start(
     mut settings: Settings,
     text: &OsStr,
-    path: &Path,
+    path: Option<&Path>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     clock::begin();
     page::fork::take_over();

@@ -1,7 +1,8 @@
-//! Programs that the program executes: a host runs them (pl-17).
+//! Programs that the program executes: a host is injected into them (pl-27), or runs them (pl-17).
 //!
 //! ```text
-//!   execve(PATH, ARGV, ENV) -> execve(HOST, [HOST, SETTINGS, FILE, PATH, ARGV ...], ENV)
+//!   execve(PATH, ARGV, ENV) -> a helper; the call as it is
+//!                           -> execve(HOST, [HOST, SETTINGS, FILE, PATH, ARGV ...], ENV)
 //! ```
 
 use crate::executed::{ExecutedFile, is_executable};
@@ -9,6 +10,7 @@ use crate::settings::Settings;
 use crate::system::system;
 use dispatch::{Call, read_memory, write_memory};
 use executable::{DEPTH, Kind, Loading};
+use inject::{Helper, Plan};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -25,24 +27,38 @@ const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 /// How programs are executed.
 #[derive(Debug)]
 pub(crate) struct Hosting {
-    /// The path of the host.
-    host: CString,
-    /// The settings that the host gets.
-    settings: CString,
-    /// The path of this process's program.
-    program: CString,
+    plan: Plan,
+    /// Whether a host is injected into programs, where the system lets it be.
+    is_injected: bool,
+    /// The path of this process's program, if /proc/self/exe is the host.
+    program: Option<CString>,
     /// Whether programs that are executed have the limit, too.
     goes_on: bool,
 }
 
+/// A call that executes a program.
+struct Execution {
+    /// The address of the program's path.
+    path_at: usize,
+    /// The path, or that of this process's program if the call names it as /proc/self/exe.
+    path: PathBuf,
+    list: usize,
+    environment: usize,
+    /// Whether a host could open the file by the path.
+    is_plain: bool,
+}
+
 impl Hosting {
     /// Returns how programs are executed by these settings, which have the text `text`, in a
-    /// process that hosts the program of the file `path`. Returns `None` if no host is named.
-    pub(crate) fn new(settings: &Settings, text: &OsStr, path: &Path) -> Option<Self> {
+    /// process whose program is that of the file `path`, if it is hosted. Returns `None` if no host
+    /// is named.
+    pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
+        let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
+        let text = CString::new(text.as_bytes()).ok()?;
         Some(Hosting {
-            host: settings.host.clone()?,
-            settings: CString::new(text.as_bytes()).ok()?,
-            program: CString::new(path.as_os_str().as_bytes()).ok()?,
+            plan: Plan { host: settings.host.clone()?, settings: text },
+            is_injected: settings.is_injected,
+            program: program.transpose().ok()?,
             goes_on: !settings.is_first_only,
         })
     }
@@ -50,6 +66,7 @@ impl Hosting {
     /// Returns the program's path if the string at `address` is the kernel's name for it, which
     /// means the host.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
+        let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];
         if !read_memory(address, &mut start) || start != *PROC {
             return None;
@@ -57,7 +74,7 @@ impl Hosting {
         let path = text(address)?;
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
         let is_self = SELF.contains(&&*path) || path == format!("/proc/{process}/exe").as_bytes();
-        is_self.then_some(&self.program)
+        is_self.then_some(program)
     }
 
     /// Puts the program's path in place of the kernel's name for it in a call that looks at the
@@ -89,32 +106,33 @@ impl Hosting {
         None
     }
 
-    /// Makes a host run the program that `call` executes, if a host can.
-    pub(crate) fn redirect(&self, call: &mut Call) {
-        let args = call.args();
-        let (path_at, list, environment) = match call.number() as i64 {
-            libc::SYS_execve => (args[0], args[1], args[2]),
-            libc::SYS_execveat if args[4] == 0 => (args[1], args[2], args[3]),
-            _ => return,
+    /// Starts a helper that injects a host into the program that `call` executes. If that is
+    /// refused, changes the call, so that a host runs the program. Returns the helper.
+    pub(crate) fn redirect(
+        &self,
+        call: &mut Call,
+        is_heard: impl Fn() -> bool,
+    ) -> Option<Helper<'_>> {
+        let own = match call.number() as i64 {
+            libc::SYS_execve => self.own_program(call.args()[0]),
+            _ => None,
         };
-        let own = self.own_program(path_at);
-        let Some(path) = own.map(|own| own.to_bytes().to_vec()).or_else(|| text(path_at)) else {
-            return;
-        };
-        let is_of_folder = call.number() as i64 == libc::SYS_execveat
-            && args[0] as i32 != libc::AT_FDCWD
-            && !path.starts_with(b"/");
-        let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| path.starts_with(dir));
-        let is_candidate = self.goes_on && !is_of_folder && !is_descriptor;
-        let path = Path::new(OsStr::from_bytes(&path));
-        let is_hosted = is_candidate && is_hosted(path);
-        if !is_hosted {
-            if let Some(own) = own {
-                call.set_args([own.as_ptr().addr(), list, environment, 0, 0, 0]);
-                call.set_number(libc::SYS_execve as usize);
-            }
-            return;
+        let execution = Execution::of(call, own)?;
+        let is_hosted = self.goes_on && is_hosted(&execution.path);
+        let helper = (is_hosted && self.is_injected).then(|| Helper::start(&self.plan, is_heard()));
+        let helper = helper.flatten();
+        if is_hosted && helper.is_none() && execution.is_plain {
+            self.run_by_host(call, &execution, own);
+        } else if let Some(own) = own {
+            let [_, rest @ ..] = call.args();
+            call.set_args([own.as_ptr().addr(), rest[0], rest[1], rest[2], rest[3], rest[4]]);
         }
+        helper
+    }
+
+    /// Makes a host run the program.
+    fn run_by_host(&self, call: &mut Call, execution: &Execution, own: Option<&CString>) {
+        let Execution { path_at, list, environment, .. } = *execution;
         let file_at = own.map_or(path_at, |own| own.as_ptr().addr());
         let count = (0..).take_while(|nth| list != 0 && has_word(list + nth * WORD)).count();
         // A child of `vfork` leaves a long list behind in its parent's heap.
@@ -126,12 +144,9 @@ impl Hosting {
                 long.leak()
             }
         };
-        room[..ADDED].copy_from_slice(&[
-            self.host.as_ptr().addr(),
-            self.settings.as_ptr().addr(),
-            file_at,
-            path_at,
-        ]);
+        let Plan { host, settings } = &self.plan;
+        let host = host.as_ptr().addr();
+        room[..ADDED].copy_from_slice(&[host, settings.as_ptr().addr(), file_at, path_at]);
         // The kernel gives a program without arguments an empty one.
         room[ADDED] = c"".as_ptr().addr();
         for nth in 0..count {
@@ -141,13 +156,38 @@ impl Hosting {
         room[ADDED + count.max(1)] = 0;
         let list = room.as_ptr().addr();
         call.set_number(libc::SYS_execve as usize);
-        call.set_args([self.host.as_ptr().addr(), list, environment, 0, 0, 0]);
+        call.set_args([host, list, environment, 0, 0, 0]);
     }
 
     /// Returns whether `call` executes a host in place of the program that it names.
     pub(crate) fn is_host(&self, call: &Call) -> bool {
-        let is_host = call.args()[0] == self.host.as_ptr().addr();
+        let is_host = call.args()[0] == self.plan.host.as_ptr().addr();
         call.number() as i64 == libc::SYS_execve && is_host
+    }
+}
+
+impl Execution {
+    /// Returns what `call` executes, if it executes a program. `own` is this process's program if
+    /// the call names that.
+    fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
+        let args = call.args();
+        let (folder, args, flags) = match call.number() as i64 {
+            libc::SYS_execve => (libc::AT_FDCWD, [args[0], args[1], args[2]], 0),
+            libc::SYS_execveat => (args[0] as i32, [args[1], args[2], args[3]], args[4] as i32),
+            _ => return None,
+        };
+        let [path_at, list, environment] = args;
+        let text = own.map(|own| own.to_bytes().to_vec()).or_else(|| text(path_at))?;
+        let is_of_folder = folder != libc::AT_FDCWD && !text.starts_with(b"/");
+        let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| text.starts_with(dir));
+        let path = PathBuf::from(OsStr::from_bytes(&text));
+        let path = match is_of_folder {
+            true if text.is_empty() => PathBuf::from(format!("/proc/self/fd/{folder}")),
+            true => Path::new(&format!("/proc/self/fd/{folder}")).join(path),
+            false => path,
+        };
+        let is_plain = !is_of_folder && !is_descriptor && flags == 0;
+        Some(Execution { path_at, path, list, environment, is_plain })
     }
 }
 

@@ -20,6 +20,7 @@ mod ends;
 mod exec;
 mod executed;
 mod heap;
+mod helpers;
 mod hook;
 mod left_out;
 mod limits;

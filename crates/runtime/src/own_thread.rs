@@ -16,13 +16,11 @@
 //! the thread ends.
 #![allow(unsafe_code)]
 
-mod room;
-
 use crate::system::system;
+use dispatch::Room;
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
-use room::{Room, map_room};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
@@ -77,9 +75,9 @@ impl OwnThread {
 ///
 /// # Safety
 /// `run` is the word that names a [`Run`], which nobody else uses.
-unsafe extern "C" fn run_thread(run: *mut Run) -> ! {
+unsafe extern "C" fn run_thread(run: *mut c_void) -> ! {
     // SAFETY: as the caller says.
-    let run = unsafe { Box::from_raw(run) };
+    let run = unsafe { Box::from_raw(run.cast::<Run>()) };
     run();
     // SAFETY: the thread ends; what it had lies in memory that stays.
     unsafe {
@@ -92,58 +90,22 @@ unsafe extern "C" fn run_thread(run: *mut Run) -> ! {
     }
 }
 
-/// Makes the thread, which calls `run_thread` on the room's stack. Returns the system's answer.
-///
-/// # Safety
-/// The room is the caller's and laid out; `run` is a word that names a [`Run`].
-unsafe fn clone(room: &Room, is_there: *const AtomicU32, run: *mut Run) -> isize {
-    let stack = std::ptr::with_exposed_provenance_mut::<usize>(room.stack_end - 16);
-    let result: isize;
-    // SAFETY: the stack's last words are in the room. The new thread finds them, and never returns;
-    // this one goes on as after any system call.
-    unsafe {
-        stack.write(run.expose_provenance());
-        stack.add(1).write(run_thread as *const () as usize);
-        std::arch::asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "pop rdi",
-            "pop rax",
-            "call rax",
-            "ud2",
-            "2:",
-            inlateout("rax") libc::SYS_clone => result,
-            in("rdi") FLAGS as usize,
-            in("rsi") stack,
-            in("rdx") is_there,
-            in("r10") is_there,
-            in("r8") room.pointer,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    result
-}
-
 impl StartThread for OwnThread {
     fn start(&self, run: Run) -> bool {
         if self.is_there.compare_exchange(0, TO_COME, SeqCst, SeqCst).is_err() {
             return false;
         }
         let room = self.room.get().copied().or_else(|| {
-            let room = map_room()?;
+            let room = Room::map()?;
             Some(*self.room.get_or_init(|| room))
         });
         let Some(room) = room else {
             self.is_there.store(0, SeqCst);
             return false;
         };
-        room.lay_out();
         let run = Box::into_raw(Box::new(run));
-        // SAFETY: this thread has the room, laid out; the word names what was just boxed.
-        let made = unsafe { clone(&room, &raw const self.is_there, run) };
+        // SAFETY: this thread has the room, and all signals blocked; the argument is a box.
+        let made = unsafe { room.start(FLAGS, &raw const self.is_there, run_thread, run.cast()) };
         if made > 0 {
             self.last.store(made as u32, SeqCst);
         } else {

@@ -2,7 +2,7 @@
 //! time.
 //!
 //! ```text
-//!   note:  | list, or 0 | how many ranges, flags | start, end | start, end | start, end |
+//!   note:  | list, or 0 | how many ranges, flags | start, end | start, end | start, end | helper |
 //! ```
 //! pl-2: what is pinned for a call is noted with it, and unpinned once when the call has ended.
 //! More ranges than fit are a list on this library's heap.
@@ -18,8 +18,10 @@ use dispatch::NOTE_WORDS;
 use std::ops::Range;
 use zmem::Arena;
 
+/// The word of a note that names a helper (pl-27), or is 0.
+pub(crate) const HELPER: usize = NOTE_WORDS - 1;
 /// Ranges that fit in a note.
-const INLINE: usize = (NOTE_WORDS - 2) / 2;
+const INLINE: usize = (HELPER - 2) / 2;
 /// The call was made twice.
 const RETRIED: u64 = 1 << 32;
 /// The call names memory of the arena.
@@ -78,7 +80,7 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
         let _pinned = arena.unpin(range);
     };
     let count = (note[1] as u32) as usize;
-    let inline = note[2..].chunks(2).take(count.min(INLINE));
+    let inline = note[2..HELPER].chunks(2).take(count.min(INLINE));
     inline.for_each(|range| unpin(range[0] as usize..range[1] as usize));
     if note[0] != 0 {
         // SAFETY: `add` put a box's address there, and it is taken out here.

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
 use crate::waits::{may_be_asked, waits};
-use crate::{clock, pins};
+use crate::{clock, helpers, pins};
 use calls::Special;
 use dispatch::{Call, Outcome, Step};
 use page::fork::Mutex;
@@ -100,7 +100,8 @@ impl Program {
             }
             // A filter of the program may refuse the calls that a host needs.
             if !self.is_confined.load(Relaxed) {
-                hosting.redirect(call);
+                let helper = hosting.redirect(call, || self.is_heard());
+                helpers::keep(call.note(), helper);
             }
         }
         let (number, args) = (call.number(), call.args());
@@ -176,8 +177,10 @@ impl Program {
                 call.restore();
                 self.again(call)
             }
-            Outcome::Returned(result) => Step::Answer(result),
-            Outcome::GivenUp => Step::Answer(0),
+            _ => {
+                helpers::dismiss(call.note());
+                Step::Answer(if let Outcome::Returned(result) = outcome { result } else { 0 })
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) stats: Option<Vec<u8>>,
     /// Whether programs that this one executes are left as they are.
     pub(crate) is_first_only: bool,
+    /// Whether hosts are injected into programs that are executed, if the system permits it.
+    pub(crate) is_injected: bool,
     /// The file that the processes of the tree share.
     pub(crate) tree: Option<TreeName>,
     /// The path of the program that hosts others.
@@ -46,6 +48,7 @@ impl Settings {
             arena: None,
             stats: None,
             is_first_only: false,
+            is_injected: false,
             tree: None,
             host: None,
             stderr: None,
@@ -86,6 +89,7 @@ impl Settings {
                     options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
                 }
                 b"first-only" => found.is_first_only = number()? != 0,
+                b"inject" => found.is_injected = number()? != 0,
                 b"arena" => found.arena = Some(number()?),
                 b"tree" => {
                     found.tree = Some(pair().map(|(number, inode)| TreeName { number, inode })?);
@@ -114,6 +118,7 @@ mod tests {
         assert_eq!(found.tree, Some(TreeName { number: 960, inode: 7 }));
         assert_eq!(found.stderr, Some((12, 3)));
         assert!(found.is_first_only && !of("first-only=0").unwrap().is_first_only);
+        assert!(!found.is_injected && of("inject=1").unwrap().is_injected);
         assert_eq!(found.options.limit, Some(1000));
         assert_eq!(found.options.backend, BackendKind::SignalRemap);
         assert_eq!(found.options.block, BlockOrder::Fixed(2));

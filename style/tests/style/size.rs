@@ -20,7 +20,7 @@ const DISPATCH: &str = "crates/dispatch";
 /// The code that answers the system calls and faults of a program.
 const RUNTIME: &str = "crates/runtime";
 /// The host that runs programs, and the code that reads which files it can run.
-const HOST: [&str; 2] = ["crates/cli/src/host", "crates/executable"];
+const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inject"];
 /// What passes the product on to programs, in Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.

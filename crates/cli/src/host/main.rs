@@ -6,11 +6,16 @@
 //!   kernel: execve(uzram-host) -> start: FILE -> #! -> the runtime begins
 //!     -> the program and the loader that it names are mapped, as by calls of the program
 //!     -> stack as execve makes it -> the entry point
+//!
+//!   a process that has executed a program -> inject -> start: injected -> the runtime begins
+//!     -> the entry point
 //! ```
 #![cfg_attr(target_arch = "x86_64", no_main)]
 
 #[cfg(target_arch = "x86_64")]
 mod image;
+#[cfg(target_arch = "x86_64")]
+mod injected;
 #[cfg(target_arch = "x86_64")]
 mod memory_map;
 #[cfg(target_arch = "x86_64")]

@@ -47,8 +47,11 @@ pub(crate) struct Stack {
     auxiliary: Range<usize>,
 }
 
+/// Strings of an environment, and pairs of an auxiliary vector.
+pub(crate) type Inherited = (Vec<&'static [u8]>, Vec<(usize, usize)>);
+
 /// Returns the environment's strings, and the auxiliary vector behind them.
-fn inherited(environment: *const *const c_char) -> (Vec<&'static [u8]>, Vec<(usize, usize)>) {
+pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
     // SAFETY: the kernel's vectors, which end with zeros.
     unsafe {
         let mut at = environment;
@@ -135,49 +138,59 @@ impl Stack {
 
     /// Enters the program.
     pub(crate) fn enter(self, entry: usize) -> ! {
-        // SAFETY: the stack below is free; nothing of this stack is used again. The first call is
-        // dispatched, and takes the thread pointer of this process's C library away.
-        unsafe {
-            asm!(
-                "mov rsp, {start}",
-                "rep movsq",
-                "mov [rsp - 8], r12",
-                "mov eax, 158",
-                "mov edi, 0x1002",
-                "xor esi, esi",
-                "syscall",
-                "xor eax, eax",
-                "xor ebx, ebx",
-                "xor ecx, ecx",
-                "xor edx, edx",
-                "xor esi, esi",
-                "xor edi, edi",
-                "xor ebp, ebp",
-                "xor r8d, r8d",
-                "xor r9d, r9d",
-                "xor r10d, r10d",
-                "xor r11d, r11d",
-                "xor r12d, r12d",
-                "xor r13d, r13d",
-                "xor r14d, r14d",
-                "xor r15d, r15d",
-                "xorps xmm0, xmm0",
-                "xorps xmm1, xmm1",
-                "xorps xmm2, xmm2",
-                "xorps xmm3, xmm3",
-                "xorps xmm4, xmm4",
-                "xorps xmm5, xmm5",
-                "xorps xmm6, xmm6",
-                "xorps xmm7, xmm7",
-                "jmp [rsp - 8]",
-                start = in(reg) self.start,
-                in("r12") entry,
-                in("rsi") self.contents.as_ptr(),
-                in("rdi") self.start,
-                in("rcx") self.contents.len(),
-                options(noreturn)
-            )
-        }
+        // SAFETY: the stack below is free; nothing of this stack is used again.
+        unsafe { enter(self.start, &self.contents, entry) }
+    }
+}
+
+/// Enters a program with `contents` at the start of its stack.
+///
+/// # Safety
+/// The stack there is the program's, and `entry` its first instruction. Nothing of this stack is
+/// used again.
+pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize) -> ! {
+    // SAFETY: as the caller says. The first call is dispatched, and takes the thread pointer of
+    // this process's C library away.
+    unsafe {
+        asm!(
+            "mov rsp, {start}",
+            "rep movsq",
+            "mov [rsp - 8], r12",
+            "mov eax, 158",
+            "mov edi, 0x1002",
+            "xor esi, esi",
+            "syscall",
+            "xor eax, eax",
+            "xor ebx, ebx",
+            "xor ecx, ecx",
+            "xor edx, edx",
+            "xor esi, esi",
+            "xor edi, edi",
+            "xor ebp, ebp",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "xor r10d, r10d",
+            "xor r11d, r11d",
+            "xor r12d, r12d",
+            "xor r13d, r13d",
+            "xor r14d, r14d",
+            "xor r15d, r15d",
+            "xorps xmm0, xmm0",
+            "xorps xmm1, xmm1",
+            "xorps xmm2, xmm2",
+            "xorps xmm3, xmm3",
+            "xorps xmm4, xmm4",
+            "xorps xmm5, xmm5",
+            "xorps xmm6, xmm6",
+            "xorps xmm7, xmm7",
+            "jmp [rsp - 8]",
+            start = in(reg) start,
+            in("r12") entry,
+            in("rsi") contents.as_ptr(),
+            in("rdi") start,
+            in("rcx") contents.len(),
+            options(noreturn)
+        )
     }
 }
 

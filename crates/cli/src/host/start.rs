@@ -5,9 +5,11 @@
 #![allow(unsafe_code)]
 
 use crate::image::Image;
+use crate::injected;
 use crate::memory_map::MemoryMap;
 use crate::stack::{self, Arguments, Stack};
 use executable::{DEPTH, Kind};
+use inject::Entry;
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::fs::File;
 use std::io::Write as _;
@@ -51,6 +53,10 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
         .collect();
     let Failure(message, code) = match &arguments[..] {
+        [_, settings, entry @ ..] if Entry::of(entry).is_some() => {
+            let message = Entry::of(entry).map(|entry| injected::begin(settings, &entry));
+            Failure(message.unwrap_or_default(), 1)
+        }
         [_, settings, file, path, list @ ..] if !list.is_empty() => {
             let (file, path) = (Path::new(file), Path::new(path));
             let executed = Executed { file, path, list, environment };
@@ -97,7 +103,7 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     let memory = MemoryMap::of_process();
     // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
     // calls of the program.
-    unsafe { runtime::begin(settings, &absolute) }.map_err(|message| Failure(message, 1))?;
+    unsafe { runtime::begin(settings, Some(&absolute)) }.map_err(|message| Failure(message, 1))?;
     // The runtime has begun, so memory that is mapped for the program is managed.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {

@@ -19,8 +19,8 @@ const DEFAULT_PERCENT: u8 = 85;
 /// touched. The program needs no change, and has to be for x86-64. A host, uzram-host, runs it,
 /// whether it is linked to glibc, to musl or statically, and in whatever language it is written.
 /// Its environment does not change. Reads, writes and calls that only ask take about as long as
-/// natively; each other system call takes some microseconds more. A host also runs each program
-/// that it executes, and all of these processes together keep the limit.
+/// natively; each other system call takes some microseconds more. Each program that it executes
+/// gets a host too, and all of these processes together keep the limit.
 ///
 /// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
 /// above it, and a line on standard error says so, once, with what all processes have that can't
@@ -86,6 +86,10 @@ pub(crate) struct RunArgs {
     /// does not count. Where PROGRAM is a script that 'env' starts, 'env' is the first
     #[arg(long)]
     pub(crate) first_only: bool,
+    /// Map the host into the processes of the programs by ptrace, so that /proc/PID/exe and
+    /// debuggers show the programs; if the system refuses that, hosts run the programs
+    #[arg(long)]
+    pub(crate) inject: bool,
     /// When the program has ended, print what each of its processes did that had ended by then, and
     /// what they did together, to standard error: memory at its most, evictions, faults and the
     /// time that they took, dispatched system calls and what that costs each, beside the call

@@ -1,5 +1,6 @@
 //! The program as a child of this process: signals are passed on to it, and it is waited for.
 
+use super::launch::Launch;
 use super::refusal::Refusal;
 use crate::error::{failed, no_handler};
 use measure::process_status::process_status;
@@ -13,7 +14,7 @@ use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::low_level::siginfo::Cause;
 use std::ffi::c_int;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
@@ -21,13 +22,13 @@ const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 
 const BY_SIGNAL: i32 = 128;
 
 /// Starts a program and waits for its end; the code that tells of it comes back.
-pub(super) fn run(command: &mut Command, name: &Path) -> Result<ExitCode, Refusal> {
+pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
     // What is ignored now stays so, here and in the program; a handler would become the default.
     let ignored = process_status("SigIgn:", 16).unwrap_or(0);
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
-    let child = command.spawn().map_err(|error| Refusal::of_start(name, &error))?;
+    let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
     // The program is waited for between signals only, so its number is not another's meanwhile.
     for came in signals.forever() {

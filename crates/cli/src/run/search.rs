@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,20 +24,33 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
+    /// Whether its loader is not installed, which the host reports.
+    pub(super) lacks_loader: bool,
 }
 
 impl Program {
-    /// Returns the command by which `host` runs the program, with the argument 0 `name`.
-    pub(super) fn command(&self, name: &OsStr, host: &Path, settings: &OsStr) -> Command {
-        let (file, name) = match self.is_for_shell {
-            true => (Path::new(SHELL), OsStr::new(SHELL)),
-            false => (self.file.as_path(), name),
-        };
-        let mut command = Command::new(host);
-        command.arg(settings).arg(file).arg(file).arg(name);
-        if self.is_for_shell {
-            command.arg(&self.file);
+    /// Returns the file that is executed, and the arguments before the program's own, where the
+    /// argument 0 of the program is `name`.
+    fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
+        match self.is_for_shell {
+            true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),
+            false => (&self.file, name, None),
         }
+    }
+
+    /// Returns the command that executes the program.
+    pub(super) fn command(&self, name: &OsStr) -> Command {
+        let (file, name, script) = self.execution(name);
+        let mut command = Command::new(file);
+        command.arg0(name).args(script);
+        command
+    }
+
+    /// Returns the command by which `host` runs the program.
+    pub(super) fn hosted(&self, name: &OsStr, host: &Path, settings: &OsStr) -> Command {
+        let (file, name, script) = self.execution(name);
+        let mut command = Command::new(host);
+        command.arg(settings).arg(file).arg(file).arg(name).args(script);
         command
     }
 }
@@ -47,8 +61,8 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
     let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
-    check(&file, if is_for_shell { shell() } else { kind })?;
-    Ok(Program { file, is_for_shell })
+    let lacks_loader = check(&file, if is_for_shell { shell() } else { kind })?;
+    Ok(Program { file, is_for_shell, lacks_loader })
 }
 
 /// Returns the file that a name stands for.
@@ -96,8 +110,9 @@ fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     })
 }
 
-/// Checks that a host can run a program, or the interpreter of a script.
-fn check(program: &Path, mut kind: Kind<File>) -> Result<(), Refusal> {
+/// Checks that a host can run a program, or the interpreter of a script. Returns whether the loader
+/// of that is missing.
+fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
         match kind {
@@ -114,8 +129,8 @@ fn check(program: &Path, mut kind: Kind<File>) -> Result<(), Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Checks that a host can run the program of a file.
-fn check_elf(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
+/// Checks that a host can run the program of a file. Returns whether its loader is missing.
+fn check_elf(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let of = if program == path { String::new() } else { format!("(of '{}') ", program.display()) };
     let what = &format!("{of}can't be run with its memory compressed");
     if let Some(why) = raised::by(&file) {
@@ -123,8 +138,8 @@ fn check_elf(program: &Path, path: &Path, file: File) -> Result<(), Refusal> {
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
     }
     match Loading::of(file, Path::is_file) {
-        // The host reports the loader that is missing.
-        Ok(Loading::Program | Loading::NoLoader) => Ok(()),
+        Ok(Loading::Program) => Ok(false),
+        Ok(Loading::NoLoader) => Ok(true),
         Ok(Loading::Foreign | Loading::Host) => {
             let why = "it is not for 64-bit x86-64";
             Err(Error::of_file(path, what, why, "give a program that is").into())

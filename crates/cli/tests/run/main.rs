@@ -4,6 +4,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod figures;
+mod injected;
 mod linkages;
 mod live;
 mod programs;
@@ -27,8 +28,12 @@ fn run(options: &[&str]) -> Command {
     command
 }
 
-/// Both ways: in place of the command, and as its child.
-const WAYS: [&[&str]; 2] = [&["--limit", "32M", "--"], &["--limit", "32M", "--stats", "--"]];
+/// All ways: in place of the command, as its child, and by a host that is injected.
+const WAYS: [&[&str]; 3] = [
+    &["--limit", "32M", "--"],
+    &["--limit", "32M", "--stats", "--"],
+    &["--limit", "32M", "--inject", "--"],
+];
 
 fn end_of(options: &[&str], program: &[&str]) -> Ended {
     end(run(options).args(program))

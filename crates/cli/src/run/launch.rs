@@ -1,0 +1,100 @@
+//! The start of a program: a host is injected into it. If the system refuses that, a host runs it.
+//!
+//! # Safety
+//! The code between a fork and the execution of a program makes system calls alone. A word of a
+//! helper is taken out of its variable when it is used.
+#![allow(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command};
+#[cfg(target_arch = "x86_64")]
+use std::{
+    ffi::{CString, NulError},
+    os::unix::ffi::OsStrExt as _,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
+const SET_DISPATCH: i32 = 59;
+
+/// The error of a command into which no host can be injected: `execve` has no such error.
+const REFUSED: i32 = libc::ENOTRECOVERABLE;
+
+/// The helper that injects a host into the next program, as a word.
+#[cfg(target_arch = "x86_64")]
+static HELPER: AtomicU64 = AtomicU64::new(0);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Launch {
+    /// Executes the program, with a helper that injects a host.
+    pub(super) injected: Option<Command>,
+    /// Executes the host, which runs the program.
+    pub(super) hosted: Command,
+}
+
+impl Launch {
+    /// Executes the program in place of this one. Returns the error of the system.
+    pub(super) fn exec(mut self) -> io::Error {
+        let refused = self.injected.as_mut().map(Command::exec);
+        dismiss_helper();
+        refused.filter(|error| !is_refused(error)).unwrap_or_else(|| self.hosted.exec())
+    }
+
+    /// Starts the program as a child.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(super) fn spawn(&mut self) -> io::Result<Child> {
+        match self.injected.as_mut().map(Command::spawn) {
+            Some(Err(error)) if is_refused(&error) => self.hosted.spawn(),
+            Some(spawned) => spawned,
+            None => self.hosted.spawn(),
+        }
+    }
+}
+
+/// Makes a command inject a host into the program that it executes. If the system refuses that, the
+/// command fails with the error REFUSED.
+pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
+    #[cfg(target_arch = "x86_64")]
+    if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
+        let plan = inject::Plan { host, settings };
+        let inject = move || {
+            let helper = inject::Helper::start(&plan, true);
+            let word = helper.ok_or_else(|| io::Error::from_raw_os_error(REFUSED))?.into_word();
+            HELPER.store(word, Relaxed);
+            Ok(())
+        };
+        // SAFETY: the helper is started by system calls alone, in memory that it maps.
+        unsafe { command.pre_exec(inject) };
+    }
+}
+
+/// Returns whether the calls of this process are dispatched by another `uzram run`.
+pub(super) fn is_dispatched() -> bool {
+    // SAFETY: this process has no dispatch of its own that would end.
+    unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(REFUSED)
+}
+
+/// Dismisses the helper of a program that was not executed.
+fn dismiss_helper() {
+    #[cfg(target_arch = "x86_64")]
+    match HELPER.swap(0, Relaxed) {
+        0 => {}
+        // SAFETY: see the head of this file. The command has the plan, and still exists.
+        word => drop(unsafe { inject::Helper::from_word(word) }),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn name(text: &OsStr) -> Result<CString, NulError> {
+    CString::new(text.as_bytes())
+}

@@ -1,0 +1,126 @@
+//! Memory in which a thread or process that shares this memory runs code of ours.
+//!
+//! ```text
+//!   | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
+//! ```
+//! The C library and the program know nothing of it: it is made by a system call of its own, and is
+//! not armed. It calls nothing of the C library that needs more of its storage than zeros (di-9).
+//!
+//! # Safety
+//! The caller has the room, and lets one thread at a time use it.
+#![allow(unsafe_code)]
+
+use crate::storage::Storage;
+use crate::x86_64::instructions::{leave, raw_syscall};
+use std::arch::asm;
+use std::ffi::{c_int, c_void};
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::AtomicU32;
+
+const PAGE: usize = 4096;
+/// Only the pages that are touched take memory.
+const STACK_BYTES: usize = 256 << 10;
+
+/// The function that a room's thread runs.
+pub type Run = unsafe extern "C" fn(*mut c_void) -> !;
+
+/// Addresses of a room.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    start: usize,
+    bytes: usize,
+    stack_end: usize,
+    pointer: usize,
+}
+
+fn system(number: i64, args: [usize; 6]) -> Option<usize> {
+    // SAFETY: the calls below map memory that nobody has, or unmap a room.
+    let result = unsafe { raw_syscall(number as usize, args) };
+    usize::try_from(result).ok()
+}
+
+impl Room {
+    /// Maps a room.
+    pub fn map() -> Option<Self> {
+        let (below, above) = Storage::find().room();
+        let below = below.next_multiple_of(PAGE);
+        let bytes = PAGE + STACK_BYTES + below + above;
+        let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let args = [0, bytes, prot as usize, flags as usize, usize::MAX, 0];
+        let start = system(libc::SYS_mmap, args)?;
+        let stack_end = start + PAGE + STACK_BYTES;
+        let room = Room { start, bytes, stack_end, pointer: stack_end + below };
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let open = [start + PAGE, bytes - PAGE, prot as usize, 0, 0, 0];
+        if system(libc::SYS_mprotect, open).is_none() {
+            room.unmap();
+            return None;
+        }
+        Some(room)
+    }
+
+    /// Unmaps the room. No thread uses it.
+    pub fn unmap(self) {
+        system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
+    }
+
+    /// Returns the lowest address of the room's stack: a page there is the caller's.
+    pub fn data(&self) -> *mut c_void {
+        with_exposed_provenance_mut(self.start + PAGE)
+    }
+
+    /// Makes a thread, or a process that shares this memory, which calls `run` with `argument`.
+    /// `flags` are those of `clone`, which puts the new number into `number`, and 0 there at the
+    /// end of the thread, if they ask for it. Returns the number, or an error below 0.
+    ///
+    /// # Safety
+    /// The room is the caller's, and `flags` have CLONE_VM and CLONE_SETTLS. `run` may be called
+    /// with `argument`, and all signals are blocked if the new thread shares their handlers.
+    pub unsafe fn start(
+        &self,
+        flags: c_int,
+        number: *const AtomicU32,
+        run: Run,
+        argument: *mut c_void,
+    ) -> isize {
+        // SAFETY: the room is the caller's; no thread writes behind the pointer but to its words.
+        unsafe { Storage::find().lay_out(self.pointer) };
+        let stack = with_exposed_provenance_mut::<usize>(self.stack_end - 16);
+        let result: isize;
+        // SAFETY: the stack's last words are in the room. The new thread finds them, and never
+        // returns; this one goes on as after any system call.
+        unsafe {
+            stack.write(argument.expose_provenance());
+            stack.add(1).write(run as *const () as usize);
+            asm!(
+                "syscall",
+                "test rax, rax",
+                "jnz 2f",
+                "xor ebp, ebp",
+                "pop rdi",
+                "pop rax",
+                "call rax",
+                "ud2",
+                "2:",
+                inlateout("rax") libc::SYS_clone => result,
+                in("rdi") flags as usize,
+                in("rsi") stack,
+                in("rdx") number,
+                in("r10") number,
+                in("r8") self.pointer,
+                lateout("rcx") _,
+                lateout("r11") _,
+            );
+        }
+        result
+    }
+
+    /// Ends the thread that runs in the room, and unmaps the room before.
+    ///
+    /// # Safety
+    /// The caller runs in the room, has all signals blocked, and no other thread looks at it.
+    pub unsafe fn leave(self) -> ! {
+        // SAFETY: as the caller says.
+        unsafe { leave(self.start, self.bytes, libc::SYS_exit as usize, 0) }
+    }
+}

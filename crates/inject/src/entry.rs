@@ -1,0 +1,67 @@
+//! The arguments by which a host that was injected knows the program.
+
+use crate::system::wait;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
+
+/// The argument behind the settings, in place of a file.
+const MARK: &str = "--injected";
+
+/// Where the program begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The program's stack, as the kernel has made it.
+    pub stack: usize,
+    /// The address of the first instruction: of the program's loader, or of a static program.
+    pub instruction: usize,
+    /// The helper's number.
+    pub(crate) helper: usize,
+}
+
+impl Entry {
+    /// The number of arguments.
+    pub(crate) const ARGUMENTS: usize = 6;
+
+    /// Writes the arguments of a host, each with a zero behind.
+    pub(crate) fn write(&self, settings: &[u8], into: &mut impl Write) -> io::Result<()> {
+        into.write_all(b"uzram-host\0")?;
+        into.write_all(settings)?;
+        let Entry { stack, instruction, helper } = self;
+        write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}\0")
+    }
+
+    /// Returns the entry that a host's arguments behind the settings name.
+    pub fn of<S: AsRef<OsStr>>(arguments: &[S]) -> Option<Self> {
+        let [mark, rest @ ..] = arguments else { return None };
+        if mark.as_ref() != MARK || rest.len() != 3 {
+            return None;
+        }
+        let number = |nth: usize| str::from_utf8(rest[nth].as_ref().as_bytes()).ok()?.parse().ok();
+        Some(Entry { stack: number(0)?, instruction: number(1)?, helper: number(2)? })
+    }
+
+    /// Waits until the helper has ended, so that nobody else finds such a child.
+    pub fn wait_for_helper(&self) {
+        let _gone = wait(self.helper as i32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_they_were_written() {
+        let entry = Entry { stack: 0x7fff_ffff_e000, instruction: 0x40_1000, helper: 12 };
+        let mut written = Vec::new();
+        entry.write(b"limit=1000", &mut written).unwrap();
+        let list: Vec<_> = written.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();
+        assert_eq!(list.len(), Entry::ARGUMENTS + 1);
+        assert_eq!(list[1], "limit=1000");
+        assert_eq!(Entry::of(&list[2..Entry::ARGUMENTS]), Some(entry));
+        for wrong in [&list[1..5], &list[2..5], &list[3..6], &[]] {
+            assert_eq!(Entry::of(wrong), None);
+        }
+    }
+}

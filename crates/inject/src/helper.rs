@@ -1,0 +1,111 @@
+//! A helper, as the process sees it whose program gets a host.
+//!
+//! # Safety
+//! The room is the helper's until it has ended. The plan stays until then, because a helper borrows
+//! it, or the process has executed another program.
+#![allow(unsafe_code)]
+
+use crate::control::{ASKED, Control, READY, REFUSED, STARTED, run};
+use crate::namespace::has_own_children;
+use crate::plan::Plan;
+use crate::system::{system, wait};
+use dispatch::Room;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
+
+const FLAGS: c_int = libc::CLONE_VM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID
+    | libc::CLONE_UNTRACED;
+
+/// A helper, which is dismissed when it is dropped.
+#[derive(Debug)]
+pub struct Helper<'a> {
+    control: *mut Control,
+    _plan: PhantomData<&'a Plan>,
+}
+
+impl<'a> Helper<'a> {
+    /// Starts a helper for the next program that this thread executes. If no host can be entered
+    /// then, the program runs without one, and a line on standard error says so if `is_heard`.
+    ///
+    /// Returns `None` if no host can be injected: the system refuses to trace this process, another
+    /// one traces it already, or children of this thread get another namespace of processes.
+    pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
+        if !has_own_children() {
+            return None;
+        }
+        let [thread, parent] = [libc::SYS_gettid, libc::SYS_getpid]
+            .map(|number| system(number, [0; 6]).map_or(0, |number| number as i32));
+        let room = Room::map()?;
+        let control = room.data().cast::<Control>();
+        let [state, running] = [STARTED, 0].map(AtomicU32::new);
+        let number = AtomicI32::new(0);
+        // SAFETY: the room is new, and its lowest page holds the structure. Only the helper runs in
+        // the room, and it has its own handlers of signals.
+        let made = unsafe {
+            control.write(Control { room, plan, thread, parent, is_heard, number, state, running });
+            room.start(FLAGS, &raw const (*control).running, run, control.cast())
+        };
+        if made <= 0 {
+            room.unmap();
+            return None;
+        }
+        let helper = Helper { control, _plan: PhantomData };
+        helper.control().number.store(made as i32, SeqCst);
+        // Yama may permit ancestors alone to trace a process. A kernel without Yama refuses the
+        // call.
+        let allow = [libc::PR_SET_PTRACER as usize, made as usize, 0, 0, 0, 0];
+        let _unknown = system(libc::SYS_prctl, allow);
+        helper.control().set(ASKED);
+        helper.is_ready().then_some(helper)
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: the room stays mapped until the helper is dismissed.
+        unsafe { &*self.control }
+    }
+
+    /// Waits for the helper's answer. Returns whether it traces this thread.
+    fn is_ready(&self) -> bool {
+        let control = self.control();
+        loop {
+            match control.state.load(SeqCst) {
+                READY => return true,
+                REFUSED => return false,
+                state if control.running.load(SeqCst) != 0 => control.wait_while(state),
+                // The helper was killed.
+                _ => return false,
+            }
+        }
+    }
+
+    /// Converts the helper to a word, and does not dismiss it.
+    pub fn into_word(self) -> u64 {
+        let control = self.control;
+        std::mem::forget(self);
+        control.expose_provenance() as u64
+    }
+
+    /// Returns the helper that was converted to `word`.
+    ///
+    /// # Safety
+    /// The word comes from [`into_word`](Self::into_word), and is used once. The plan still exists.
+    pub unsafe fn from_word(word: u64) -> Self {
+        let control = std::ptr::with_exposed_provenance_mut(word as usize);
+        Helper { control, _plan: PhantomData }
+    }
+}
+
+impl Drop for Helper<'_> {
+    fn drop(&mut self) {
+        let control = self.control();
+        let (room, number) = (control.room, control.number.load(SeqCst));
+        let kill = [number as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
+        let _ended = system(libc::SYS_kill, kill);
+        let _gone = wait(number);
+        room.unmap();
+    }
+}

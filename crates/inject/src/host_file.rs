@@ -1,0 +1,162 @@
+//! The files of a host: its program, and the loader that this names if it is linked dynamically.
+//!
+//! The helper reads them, so nothing here allocates.
+
+use crate::system::{Errno, system};
+use object::LittleEndian;
+use object::elf::{FileHeader64, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
+use object::pod;
+use std::ffi::CStr;
+
+pub(crate) const PAGE: usize = 4096;
+/// More than a host's file has.
+const SEGMENTS: usize = 8;
+/// Program headers lie behind the file's header, within its first page.
+const HEAD_BYTES: usize = PAGE;
+/// The longest path of a loader, with a zero.
+const PATH_BYTES: usize = 256;
+/// The address after the last one of a file's.
+const END_MAX: usize = 1 << 30;
+
+type Header = FileHeader64<LittleEndian>;
+type ProgramHeader = ProgramHeader64<LittleEndian>;
+
+/// A segment that is mapped. Addresses are those of the file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Segment {
+    pub(crate) start: usize,
+    pub(crate) file_end: usize,
+    pub(crate) end: usize,
+    pub(crate) offset: usize,
+    pub(crate) prot: usize,
+}
+
+/// See the head of this file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFiles {
+    pub(crate) program: Elf,
+    pub(crate) loader: Option<Loader>,
+}
+
+/// A loader.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loader {
+    pub(crate) elf: Elf,
+    path: Path,
+}
+
+type Path = [u8; PATH_BYTES];
+
+impl HostFiles {
+    /// Reads the files of a host.
+    ///
+    /// # Errors
+    /// The system's error, or ENOEXEC: one of them is none of a host.
+    pub(crate) fn read(path: &CStr) -> Result<Self, Errno> {
+        let (program, loader) = Elf::read(path)?;
+        let loader = match loader {
+            Some(path) => {
+                let name = CStr::from_bytes_until_nul(&path).map_err(|_| libc::ENOEXEC)?;
+                Some(Loader { elf: Elf::read(name)?.0, path })
+            }
+            None => None,
+        };
+        Ok(HostFiles { program, loader })
+    }
+}
+
+impl Loader {
+    pub(crate) fn path(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.path).unwrap_or_default()
+    }
+}
+
+/// The parts of a file that are mapped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Elf {
+    /// The address of the first instruction.
+    pub(crate) entry: usize,
+    /// The address of the program headers, and how many there are.
+    pub(crate) headers: (usize, usize),
+    segments: [Segment; SEGMENTS],
+    count: usize,
+}
+
+impl Elf {
+    fn read(path: &CStr) -> Result<(Self, Option<Path>), Errno> {
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let path = path.as_ptr().addr();
+        let fd = system(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0])?;
+        let mut head = [0_u64; HEAD_BYTES / 8];
+        let bytes = system(libc::SYS_pread64, [fd, head.as_mut_ptr().addr(), HEAD_BYTES, 0, 0, 0]);
+        let _closed = system(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        let head = pod::bytes_of_slice(&head);
+        Self::parse(head.get(..bytes?).unwrap_or_default()).ok_or(libc::ENOEXEC)
+    }
+
+    fn parse(head: &[u8]) -> Option<(Self, Option<Path>)> {
+        let end = LittleEndian;
+        let (header, _) = pod::from_bytes::<Header>(head).ok()?;
+        let at = header.e_phoff.get(end) as usize;
+        let count = usize::from(header.e_phnum.get(end));
+        let (headers, _) = pod::slice_from_bytes::<ProgramHeader>(head.get(at..)?, count).ok()?;
+        let entry = header.e_entry.get(end) as usize;
+        let mut found = Elf { entry, headers: (at, count), ..Elf::default() };
+        for load in headers.iter().filter(|header| header.p_type.get(end) == PT_LOAD) {
+            *found.segments.get_mut(found.count)? = Segment::of(load)?;
+            found.count += 1;
+        }
+        // The headers are mapped, as the first segment has the file's start.
+        let first = found.segments().first()?;
+        let headers_end = at + size_of_val(headers);
+        let is_sound = first.offset == 0 && first.start == 0 && first.file_end >= headers_end;
+        let loader = headers.iter().find(|header| header.p_type.get(end) == PT_INTERP);
+        let loader = match loader {
+            Some(loader) => {
+                let at = loader.p_offset.get(end) as usize;
+                let name = head.get(at..)?.get(..loader.p_filesz.get(end) as usize)?;
+                let mut path = [0; PATH_BYTES];
+                path.get_mut(..name.len())?.copy_from_slice(name);
+                Some(path)
+            }
+            None => None,
+        };
+        is_sound.then_some((found, loader))
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments[..self.count]
+    }
+
+    /// Returns the address after the last segment.
+    pub(crate) fn end(&self) -> usize {
+        let ends = self.segments().iter().map(|segment| segment.end.next_multiple_of(PAGE));
+        ends.max().unwrap_or(0)
+    }
+}
+
+impl Segment {
+    fn of(load: &ProgramHeader) -> Option<Self> {
+        let end = LittleEndian;
+        let [start, offset, file_bytes, bytes] =
+            [load.p_vaddr, load.p_offset, load.p_filesz, load.p_memsz]
+                .map(|value| value.get(end) as usize);
+        let flags = load.p_flags.get(end).0;
+        let rights = [(PF_R, libc::PROT_READ), (PF_W, libc::PROT_WRITE), (PF_X, libc::PROT_EXEC)];
+        let rights = rights.iter().filter(|(flag, _)| flags & flag.0 != 0);
+        let prot = rights.fold(0, |all, (_, prot)| all | *prot as usize);
+        let segment = Segment {
+            start,
+            file_end: start.checked_add(file_bytes)?,
+            end: start.checked_add(bytes)?,
+            offset,
+            prot,
+        };
+        let is_sound = file_bytes <= bytes
+            && file_bytes > 0
+            && segment.end <= END_MAX
+            && offset % PAGE == start % PAGE
+            && load.p_align.get(end) as usize <= PAGE;
+        is_sound.then_some(segment)
+    }
+}

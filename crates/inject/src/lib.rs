@@ -1,0 +1,28 @@
+//! inject: maps a host of uzram into the program that a process executes, before the program's
+//! first instruction (Linux, x86-64). So /proc and debuggers show the program's own process.
+//!
+//! ```text
+//!   process:  Helper::start -- clone --> helper: shares the memory, on a stack of its own
+//!             <-- READY ---------------  PTRACE_SEIZE of the process
+//!             execve(program) -- stop ->  open, mmap ... of the host, as calls of the process
+//!             host's entry <-- detach --  unmaps its room, ends
+//!             host: waits for the helper; the runtime begins; the program's first instruction
+//! ```
+//! `docs/design.md` lists the rules (in-1 ...). On other processors the crate is empty.
+#![cfg(target_arch = "x86_64")]
+
+mod control;
+mod entry;
+mod helper;
+mod host_file;
+mod maps;
+mod namespace;
+mod plan;
+mod stack;
+mod steps;
+mod system;
+mod tracee;
+
+pub use entry::Entry;
+pub use helper::Helper;
+pub use plan::Plan;

@@ -1,0 +1,58 @@
+//! A file's segments, mapped by calls of a traced process.
+
+use crate::host_file::{Elf, PAGE, Segment};
+use crate::system::Errno;
+use crate::tracee::Tracee;
+use std::ffi::CStr;
+
+const PRIVATE: usize = libc::MAP_PRIVATE as usize;
+const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
+const FIXED: usize = libc::MAP_FIXED as usize;
+const NO_FILE: usize = usize::MAX;
+
+/// Maps a file where the kernel chooses. `scratch` is memory below which the process's stack is
+/// free. Returns what its addresses differ by from those of its file.
+pub(crate) fn map(
+    tracee: &Tracee,
+    file: &Elf,
+    path: &CStr,
+    scratch: usize,
+) -> Result<usize, Errno> {
+    let path = path.to_bytes_with_nul();
+    let at = scratch - path.len();
+    tracee.write(at, path)?;
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    let fd = tracee.call(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0])?;
+    let mapped = map_segments(tracee, file, fd);
+    tracee.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    mapped
+}
+
+fn map_segments(tracee: &Tracee, file: &Elf, fd: usize) -> Result<usize, Errno> {
+    let reserved = ANONYMOUS | libc::MAP_NORESERVE as usize;
+    let base = tracee.call(libc::SYS_mmap, [0, file.end(), 0, reserved, NO_FILE, 0])?;
+    let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));
+    if let Err(error) = mapped {
+        tracee.call(libc::SYS_munmap, [base, file.end(), 0, 0, 0, 0])?;
+        return Err(error);
+    }
+    Ok(base)
+}
+
+fn map_segment(tracee: &Tracee, segment: &Segment, base: usize, fd: usize) -> Result<(), Errno> {
+    let page = segment.start & !(PAGE - 1);
+    let (at, bytes) = (base + page, segment.file_end - page);
+    let offset = segment.offset - (segment.start - page);
+    tracee.call(libc::SYS_mmap, [at, bytes, segment.prot, PRIVATE | FIXED, fd, offset])?;
+    let file_end = segment.file_end.next_multiple_of(PAGE);
+    let is_writable = segment.prot & libc::PROT_WRITE as usize != 0;
+    if is_writable && file_end > segment.file_end {
+        tracee.write(base + segment.file_end, &[0; PAGE][..file_end - segment.file_end])?;
+    }
+    if segment.end > file_end {
+        let (at, bytes) = (base + file_end, segment.end - file_end);
+        let flags = ANONYMOUS | FIXED;
+        tracee.call(libc::SYS_mmap, [at, bytes, segment.prot, flags, NO_FILE, 0])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! Namespaces of processes.
+
+use crate::system::system;
+use std::ffi::CStr;
+
+/// The namespace of this thread, and the namespace of its next child.
+const LINKS: [&CStr; 2] = [c"/proc/thread-self/ns/pid", c"/proc/thread-self/ns/pid_for_children"];
+const LINK_BYTES: usize = 64;
+
+/// Returns whether the next child of this thread gets the thread's own namespace. In a new one, a
+/// helper would be the first process: the namespace would end with it.
+pub(crate) fn has_own_children() -> bool {
+    let link = |path: &CStr| {
+        let mut link = [0_u8; LINK_BYTES];
+        let args = [path.as_ptr().addr(), link.as_mut_ptr().addr(), LINK_BYTES, 0, 0, 0];
+        system(libc::SYS_readlink, args).map(|bytes| (link, bytes))
+    };
+    let [own, of_children] = LINKS.map(link);
+    own.is_ok() && own == of_children
+}

@@ -1,0 +1,12 @@
+//! The plan of an injection.
+
+use std::ffi::CString;
+
+/// The host that is injected into programs.
+#[derive(Debug)]
+pub struct Plan {
+    /// The path of the host's file.
+    pub host: CString,
+    /// The settings of the runtime, which the host gets as an argument.
+    pub settings: CString,
+}

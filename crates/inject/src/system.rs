@@ -1,0 +1,36 @@
+//! System calls that are not dispatched.
+//!
+//! # Safety
+//! The callers name memory of their own.
+#![allow(unsafe_code)]
+
+use dispatch::raw_syscall;
+
+/// The error of a failed system call, as its number.
+pub(crate) type Errno = i32;
+
+/// Makes a system call.
+///
+/// # Errors
+/// The error's number.
+pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: see the head of this file.
+    let result = unsafe { raw_syscall(number as usize, args) };
+    if (-4095..0).contains(&result) { Err(-result as Errno) } else { Ok(result as usize) }
+}
+
+/// Waits until a child, or a process that is traced, changes its state. Returns its number and
+/// its status.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn wait(process: i32) -> Result<(i32, i32), Errno> {
+    let mut status = 0_i32;
+    let at = (&raw mut status).addr();
+    loop {
+        match system(libc::SYS_wait4, [process as usize, at, libc::__WALL as usize, 0, 0, 0]) {
+            Err(libc::EINTR) => {}
+            found => return found.map(|process| (process as i32, status)),
+        }
+    }
+}

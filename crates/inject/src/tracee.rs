@@ -1,0 +1,171 @@
+//! A traced process: its registers, its memory, and calls that it issues for its tracer.
+//!
+//! # Safety
+//! The kernel checks addresses of the traced process; ours are those of values on this stack.
+#![allow(unsafe_code)]
+
+use crate::system::{Errno, system, wait};
+use std::ffi::c_uint;
+
+/// Bytes of the instruction `syscall`.
+const CALL_BYTES: u64 = 2;
+/// Bytes of a mask of signals.
+const MASK_BYTES: usize = 8;
+/// Steps of a call that is begun again after a stop.
+const STEPS_MAX: usize = 16;
+
+pub(crate) type Registers = libc::user_regs_struct;
+
+/// A traced process that is stopped.
+#[derive(Debug)]
+pub(crate) struct Tracee {
+    pub(crate) process: i32,
+    /// The address of a `syscall` instruction.
+    pub(crate) call_at: u64,
+}
+
+/// A change of a process's state, as `wait` reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The process has ended.
+    Ended,
+    /// It has executed a program.
+    Executed,
+    /// It stopped with others, by a signal or before it goes on.
+    Group(i32),
+    /// This signal is about to be delivered.
+    Signal(i32),
+}
+
+impl Stop {
+    pub(crate) fn of(status: i32) -> Self {
+        if !libc::WIFSTOPPED(status) {
+            return Stop::Ended;
+        }
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            libc::PTRACE_EVENT_EXEC => Stop::Executed,
+            libc::PTRACE_EVENT_STOP => Stop::Group(signal),
+            _ => Stop::Signal(signal),
+        }
+    }
+
+    /// Returns the request, and its data, by which the process does what it would do if it were not
+    /// traced: `goes_on` is the request by which it goes on.
+    pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
+        match self {
+            Stop::Signal(signal) => (goes_on, signal as usize),
+            Stop::Group(libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => {
+                (libc::PTRACE_LISTEN, 0)
+            }
+            Stop::Group(_) | Stop::Executed | Stop::Ended => (goes_on, 0),
+        }
+    }
+}
+
+/// Makes a request of `ptrace`.
+pub(crate) fn trace(
+    request: c_uint,
+    process: i32,
+    address: usize,
+    data: usize,
+) -> Result<usize, Errno> {
+    system(libc::SYS_ptrace, [request as usize, process as usize, address, data, 0, 0])
+}
+
+impl Tracee {
+    pub(crate) fn new(process: i32) -> Self {
+        Tracee { process, call_at: 0 }
+    }
+
+    fn ask(&self, request: c_uint, address: usize, data: usize) -> Result<usize, Errno> {
+        trace(request, self.process, address, data)
+    }
+
+    pub(crate) fn registers(&self) -> Result<Registers, Errno> {
+        // SAFETY: the structure is numbers.
+        let mut registers: Registers = unsafe { std::mem::zeroed() };
+        self.ask(libc::PTRACE_GETREGS, 0, (&raw mut registers).addr())?;
+        Ok(registers)
+    }
+
+    pub(crate) fn set_registers(&self, registers: &Registers) -> Result<(), Errno> {
+        self.ask(libc::PTRACE_SETREGS, 0, (&raw const *registers).addr()).map(drop)
+    }
+
+    /// Returns the mask of signals.
+    pub(crate) fn mask(&self) -> Result<u64, Errno> {
+        let mut mask = 0_u64;
+        self.ask(libc::PTRACE_GETSIGMASK, MASK_BYTES, (&raw mut mask).addr())?;
+        Ok(mask)
+    }
+
+    pub(crate) fn set_mask(&self, mask: u64) -> Result<(), Errno> {
+        self.ask(libc::PTRACE_SETSIGMASK, MASK_BYTES, (&raw const mask).addr()).map(drop)
+    }
+
+    /// Reads words of the process's memory. Returns how many bytes.
+    pub(crate) fn read(&self, address: usize, into: &mut [u64]) -> Result<usize, Errno> {
+        let bytes = size_of_val(into);
+        self.transfer(libc::SYS_process_vm_readv, into.as_mut_ptr().addr(), address, bytes)
+    }
+
+    /// Writes to the process's memory.
+    pub(crate) fn write(&self, address: usize, from: &[u8]) -> Result<(), Errno> {
+        let bytes = from.len();
+        let number = libc::SYS_process_vm_writev;
+        let written = self.transfer(number, from.as_ptr().addr(), address, bytes)?;
+        if written == bytes { Ok(()) } else { Err(libc::EFAULT) }
+    }
+
+    fn transfer(&self, number: i64, own: usize, its: usize, bytes: usize) -> Result<usize, Errno> {
+        let (own, its) = ([own, bytes], [its, bytes]);
+        let parts = [own.as_ptr().addr(), 1, its.as_ptr().addr(), 1];
+        system(number, [self.process as usize, parts[0], parts[1], parts[2], parts[3], 0])
+    }
+
+    /// Lets the process execute one instruction, or leave a system call. Signals are blocked, so
+    /// that only one that stops it can come between: then it goes on when it is continued.
+    pub(crate) fn step(&self) -> Result<(), Errno> {
+        let mut next = (libc::PTRACE_SINGLESTEP, 0);
+        loop {
+            self.ask(next.0, 0, next.1)?;
+            let stop = Stop::of(wait(self.process)?.1);
+            next = match stop {
+                Stop::Signal(libc::SIGTRAP) => return Ok(()),
+                Stop::Ended => return Err(libc::ESRCH),
+                _ => stop.passed_on(libc::PTRACE_SINGLESTEP),
+            };
+        }
+    }
+
+    /// Makes the process issue a system call. Returns the result.
+    ///
+    /// # Errors
+    /// The call's.
+    pub(crate) fn call(&self, number: i64, args: [usize; 6]) -> Result<usize, Errno> {
+        let mut registers = self.registers()?;
+        registers.rip = self.call_at;
+        registers.rax = number as u64;
+        registers.orig_rax = u64::MAX;
+        let [a, b, c, d, e, f] = args.map(|arg| arg as u64);
+        (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
+        (registers.r10, registers.r8, registers.r9) = (d, e, f);
+        self.set_registers(&registers)?;
+        for _ in 0..STEPS_MAX {
+            self.step()?;
+            let registers = self.registers()?;
+            if registers.rip == self.call_at + CALL_BYTES {
+                let result = registers.rax as isize;
+                let is_error = (-4095..0).contains(&result);
+                return if is_error { Err(-result as Errno) } else { Ok(result as usize) };
+            }
+        }
+        Err(libc::EIO)
+    }
+
+    /// Lets the process go on, traced no more.
+    pub(crate) fn detach(&self) -> Result<(), Errno> {
+        self.ask(libc::PTRACE_DETACH, 0, 0).map(drop)
+    }
+}

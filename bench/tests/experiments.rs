@@ -227,7 +227,7 @@ fn run_heap() {
         return;
     }
     let figures = run_figures("run-heap");
-    for limit in ["30 MB", "18 MB, zstd in blocks of 16 KiB"] {
+    for limit in ["30 MB, in blocks of 16 KiB", "18 MB, zstd (level 1) in blocks of 16 KiB"] {
         let figure = |what: &str| value(&figures, &format!("heap at {limit}: {what}"));
         assert!(figure("wall clock with every right") > 0.0);
         assert!(figure("processor time with none") > 0.0);

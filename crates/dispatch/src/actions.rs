@@ -71,8 +71,8 @@ fn told(signal: i32, action: &Action) -> Action {
 /// Asks the system for a signal's action, or sets it.
 ///
 /// # Safety
-/// The action has no handler, or [`told`] made it. Any action will do for a thread whose calls the
-/// kernel no longer dispatches.
+/// The action has no handler, or [`told`] made it. If the kernel no longer dispatches the calls of
+/// the thread, the action may be any.
 unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| (&raw const *new).addr());
     let old = old.map_or(0, |old| (&raw mut *old).addr());

@@ -74,8 +74,8 @@ impl Room {
     /// end of the thread, if they ask for it. Returns the number, or an error below 0.
     ///
     /// # Safety
-    /// The room is the caller's, and `flags` have CLONE_VM and CLONE_SETTLS. `run` may be called
-    /// with `argument`, and all signals are blocked if the new thread shares their handlers.
+    /// No other thread uses the room. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
+    /// `argument`. If the new thread shares the handlers of signals, all signals are blocked.
     pub unsafe fn start(
         &self,
         flags: c_int,

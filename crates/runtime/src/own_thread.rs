@@ -1,10 +1,7 @@
 //! The thread that stores what the program's threads evict. The C library and the program know
-//! nothing of it: it is made by a system call of its own, has storage of its own and a stack of its
-//! own, and all signals blocked.
+//! nothing of it. It is made by a system call of its own, runs in a `Room` of its own, and has all
+//! signals blocked.
 //!
-//! ```text
-//!   room:  | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
-//! ```
 //! pl-12: the thread calls nothing of the C library's that needs more of its storage than zeros:
 //! the host's own storage lies there as in any thread (pl-10), begun with what its file has.
 //! System calls of the thread go to the system directly, as it is not armed; it touches nothing of

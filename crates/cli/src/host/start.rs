@@ -52,12 +52,10 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         // SAFETY: as above.
         .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
         .collect();
-    let Failure(message, code) = match &arguments[..] {
-        [_, settings, entry @ ..] if Entry::of(entry).is_some() => {
-            let message = Entry::of(entry).map(|entry| injected::begin(settings, &entry));
-            Failure(message.unwrap_or_default(), 1)
-        }
-        [_, settings, file, path, list @ ..] if !list.is_empty() => {
+    let entry = arguments.get(2..).and_then(Entry::of);
+    let Failure(message, code) = match (&arguments[..], entry) {
+        ([_, settings, ..], Some(entry)) => Failure(injected::begin(settings, &entry), 1),
+        ([_, settings, file, path, list @ ..], None) if !list.is_empty() => {
             let (file, path) = (Path::new(file), Path::new(path));
             let executed = Executed { file, path, list, environment };
             begin(settings, &executed)

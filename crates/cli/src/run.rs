@@ -23,7 +23,7 @@ use crate::error::{Error, failed};
 use crate::log;
 use crate::process_start::keep_pipe_signal;
 pub(crate) use args::RunArgs;
-use launch::{Launch, inject_into, is_dispatched};
+use launch::{Launch, inject_into, is_dispatched, may_inject};
 use measure::memory::cgroup_limit;
 use refusal::Refusal;
 use rustix::fs::fstat;
@@ -55,7 +55,11 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
     let program = search::find(name)?;
     let stats = StatsFile::of(args)?;
     let tree = Tree::new()?;
+    let may_inject = !args.no_inject && may_inject();
     let mut settings = settings(args, limit, &tree, stats.as_ref().map(StatsFile::path))?;
+    if may_inject {
+        settings.push(",inject=1");
+    }
     settings.push(",host=");
     settings.push(&host);
     let begins = |mut command: Command| {
@@ -64,7 +68,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         command
     };
     // Within another `uzram run`, the helper's calls would be those of a program.
-    let is_injected = args.inject && !program.lacks_loader && !is_dispatched();
+    let is_injected = may_inject && !program.lacks_loader && !is_dispatched();
     let injected = is_injected.then(|| {
         let mut command = begins(program.command(name));
         inject_into(&mut command, &host, &settings);
@@ -102,9 +106,6 @@ fn settings(
     }
     if args.first_only {
         text.push(",first-only=1");
-    }
-    if args.inject {
-        text.push(",inject=1");
     }
     if let Some(path) = stats {
         if path.as_os_str().as_bytes().contains(&b',') {

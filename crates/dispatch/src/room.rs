@@ -59,6 +59,12 @@ impl Room {
         Some(room)
     }
 
+    /// Leaves the room out of the memory of children that this process forks from now on.
+    pub fn keep_from_children(&self) {
+        let advice = libc::MADV_DONTFORK as usize;
+        system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
+    }
+
     /// Unmaps the room. No thread uses it.
     pub fn unmap(self) {
         system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   state:   STARTED -> ASKED -> READY      the process executes the program
-//!                          '---> REFUSED    the helper ends; the process unmaps the room
+//!                       ^ |'---> REFUSED    the helper ends; the process unmaps the room
+//!                       | v
+//!                      DENIED               Yama asks the process to name its tracer
 //! ```
 //! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` may
 //! end another thread that holds a lock of the heap.
@@ -15,24 +17,25 @@
 
 use crate::host_file::HostFiles;
 use crate::plan::Plan;
-use crate::steps::{Failure, bring_in};
-use crate::system::{Errno, system, wait};
+use crate::report;
+use crate::steps::{Failure, bring_in, find_call};
+use crate::system::{CLOSE_RANGE_UNSHARE, Errno, system, wait};
 use crate::tracee::{Stop, Tracee, trace};
 use dispatch::Room;
 use std::ffi::c_void;
-use std::io::Write as _;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 pub(crate) const STARTED: u32 = 0;
 pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
+pub(crate) const DENIED: u32 = 4;
 /// Nanoseconds after which a process checks whether the other one still runs.
 const CHECK_AFTER: usize = 100_000_000;
 /// Bytes of a mask of signals.
 const MASK_BYTES: usize = 8;
-/// More than the bytes of a report.
-const LINE_BYTES: usize = 256;
+/// The first descriptor that the helper closes: reports go to those below.
+const FIRST_CLOSED: usize = 3;
 
 /// The state that a helper shares with the process.
 #[derive(Debug)]
@@ -44,6 +47,10 @@ pub(crate) struct Control {
     pub(crate) parent: i32,
     /// Whether standard error gets a line if no host can be entered.
     pub(crate) is_heard: bool,
+    /// The address of the vDSO.
+    pub(crate) vdso: usize,
+    /// A word that the helper reads and writes as the memory of another process.
+    pub(crate) tried: AtomicU64,
     /// The helper's number.
     pub(crate) number: AtomicI32,
     pub(crate) state: AtomicU32,
@@ -89,7 +96,7 @@ impl Control {
                     break;
                 }
                 Stop::Ended => break,
-                Stop::Group(_) | Stop::Signal(_) => {}
+                Stop::Call | Stop::Group(_) | Stop::Signal(_) => {}
             }
             let (request, data) = stop.passed_on(libc::PTRACE_CONT);
             // SIGKILL may have ended the process.
@@ -100,16 +107,39 @@ impl Control {
 
     /// Begins to trace the thread, and checks that its memory can be read.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
+        // Otherwise the end of the helper flushes files, and others wait for it.
+        let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
+        system(libc::SYS_close_range, all)?;
         let files = HostFiles::read(&plan.host)?;
-        while self.state.load(SeqCst) == STARTED {
+        self.wait_as_long_as(STARTED)?;
+        let seize = || {
+            trace(libc::PTRACE_SEIZE, self.thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
+        };
+        seize().or_else(|errno| {
+            if errno == libc::EPERM {
+                self.set(DENIED);
+                self.wait_as_long_as(DENIED)?;
+            }
+            seize()
+        })?;
+        let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0, 0]);
+        // All that is needed after `execve` is tried before.
+        let (tracee, mut copy) = (Tracee::new(self.thread), [0]);
+        let tried = self.tried.as_ptr().addr();
+        tracee.read(tried, &mut copy)?;
+        tracee.write(tried, &copy[0].to_ne_bytes())?;
+        find_call(&tracee, self.vdso)?;
+        Ok(files)
+    }
+
+    /// Waits until the state is another one than `state`, as long as the thread exists.
+    fn wait_as_long_as(&self, state: u32) -> Result<(), Errno> {
+        while self.state.load(SeqCst) == state {
             let (parent, thread) = (self.parent as usize, self.thread as usize);
             system(libc::SYS_tgkill, [parent, thread, 0, 0, 0, 0])?;
-            self.wait_while(STARTED);
+            self.wait_while(state);
         }
-        trace(libc::PTRACE_SEIZE, self.thread, 0, libc::PTRACE_O_TRACEEXEC as usize)?;
-        let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0, 0]);
-        Tracee::new(self.thread).read(self.word(), &mut [0])?;
-        Ok(files)
+        Ok(())
     }
 
     /// Enters the host in the process, which is traced no more after that.
@@ -117,27 +147,14 @@ impl Control {
         let mut tracee = Tracee::new(process);
         let number = self.number.load(SeqCst) as usize;
         let entered = bring_in(&mut tracee, files, plan, number);
-        let _gone = tracee.detach();
-        if let Err(Failure::System(errno)) = entered
-            && self.is_heard
-        {
-            report(process, errno);
+        match entered {
+            Ok(()) | Err(Failure::System(libc::ESRCH)) => {}
+            // The line comes before the program's own.
+            Err(failure) if self.is_heard => report::write(process, failure),
+            Err(_) => {}
         }
+        let _gone = tracee.detach();
     }
-}
-
-/// Reports that a program runs without a host.
-fn report(process: i32, errno: Errno) {
-    let mut line = [0; LINE_BYTES];
-    let mut rest = &mut line[..];
-    let _fits = writeln!(
-        rest,
-        "uzram run: process {process} runs without a limit: the runtime could not be mapped into \
-         its program (error {errno}); give it more address space and descriptors"
-    );
-    let bytes = LINE_BYTES - rest.len();
-    let error = libc::STDERR_FILENO as usize;
-    let _gone = system(libc::SYS_write, [error, line.as_ptr().addr(), bytes, 0, 0, 0]);
 }
 
 /// Runs the helper.

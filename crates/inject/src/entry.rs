@@ -1,5 +1,6 @@
 //! The arguments by which a host that was injected knows the program.
 
+use crate::child_signal;
 use crate::system::wait;
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -41,9 +42,10 @@ impl Entry {
         Some(Entry { stack: number(0)?, instruction: number(1)?, helper: number(2)? })
     }
 
-    /// Waits until the helper has ended, so that nobody else finds such a child.
+    /// Waits until the helper has ended, so that the program finds no such child, nor its signal.
     pub fn wait_for_helper(&self) {
         let _gone = wait(self.helper as i32);
+        child_signal::remove(self.helper as i32);
     }
 }
 

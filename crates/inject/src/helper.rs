@@ -5,16 +5,18 @@
 //! it, or the process has executed another program.
 #![allow(unsafe_code)]
 
-use crate::control::{ASKED, Control, READY, REFUSED, STARTED, run};
+use crate::capabilities;
+use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
 use crate::namespace::has_own_children;
 use crate::plan::Plan;
 use crate::system::{system, wait};
 use dispatch::Room;
 use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 const FLAGS: c_int = libc::CLONE_VM
+    | libc::CLONE_FILES
     | libc::CLONE_SETTLS
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID
@@ -32,21 +34,35 @@ impl<'a> Helper<'a> {
     /// then, the program runs without one, and a line on standard error says so if `is_heard`.
     ///
     /// Returns `None` if no host can be injected: the system refuses to trace this process, another
-    /// one traces it already, or children of this thread get another namespace of processes.
+    /// one traces it already, children of this thread get another namespace of processes, or the
+    /// program would get fewer capabilities.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
-        if !has_own_children() {
+        if !has_own_children() || capabilities::are_regained() {
             return None;
         }
         let [thread, parent] = [libc::SYS_gettid, libc::SYS_getpid]
             .map(|number| system(number, [0; 6]).map_or(0, |number| number as i32));
         let room = Room::map()?;
+        // A child that another thread makes meanwhile has no use for it.
+        room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
         let number = AtomicI32::new(0);
         // SAFETY: the room is new, and its lowest page holds the structure. Only the helper runs in
         // the room, and it has its own handlers of signals.
         let made = unsafe {
-            control.write(Control { room, plan, thread, parent, is_heard, number, state, running });
+            control.write(Control {
+                room,
+                plan,
+                thread,
+                parent,
+                is_heard,
+                vdso: plan.vdso,
+                tried: AtomicU64::new(0),
+                number,
+                state,
+                running,
+            });
             room.start(FLAGS, &raw const (*control).running, run, control.cast())
         };
         if made <= 0 {
@@ -55,10 +71,6 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // Yama may permit ancestors alone to trace a process. A kernel without Yama refuses the
-        // call.
-        let allow = [libc::PR_SET_PTRACER as usize, made as usize, 0, 0, 0, 0];
-        let _unknown = system(libc::SYS_prctl, allow);
         helper.control().set(ASKED);
         helper.is_ready().then_some(helper)
     }
@@ -75,6 +87,14 @@ impl<'a> Helper<'a> {
             match control.state.load(SeqCst) {
                 READY => return true,
                 REFUSED => return false,
+                DENIED => {
+                    // Yama may permit ancestors alone to trace a process. A kernel without Yama
+                    // refuses the call.
+                    let helper = control.number.load(SeqCst) as usize;
+                    let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];
+                    let _unknown = system(libc::SYS_prctl, allow);
+                    control.set(ASKED);
+                }
                 state if control.running.load(SeqCst) != 0 => control.wait_while(state),
                 // The helper was killed.
                 _ => return false,

@@ -71,9 +71,24 @@ impl Loader {
     }
 }
 
+/// What `fstat` tells of a file, as words.
+pub(crate) type Stat = [u64; 18];
+
+/// A file, and the time when it was changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity([u64; 5]);
+
+impl Identity {
+    /// Picks device, inode, size and times.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Identity([0, 1, 6, 11, 12].map(|nth| stat[nth]))
+    }
+}
+
 /// The parts of a file that are mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Elf {
+    pub(crate) identity: Identity,
     /// The address of the first instruction.
     pub(crate) entry: usize,
     /// The address of the program headers, and how many there are.
@@ -89,9 +104,14 @@ impl Elf {
         let fd = system(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0])?;
         let mut head = [0_u64; HEAD_BYTES / 8];
         let bytes = system(libc::SYS_pread64, [fd, head.as_mut_ptr().addr(), HEAD_BYTES, 0, 0, 0]);
+        let mut stat = Stat::default();
+        let known = system(libc::SYS_fstat, [fd, stat.as_mut_ptr().addr(), 0, 0, 0, 0]);
         let _closed = system(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
         let head = pod::bytes_of_slice(&head);
-        Self::parse(head.get(..bytes?).unwrap_or_default()).ok_or(libc::ENOEXEC)
+        let parsed = Self::parse(head.get(..bytes?).unwrap_or_default());
+        let (mut elf, loader) = parsed.filter(|_| known.is_ok()).ok_or(libc::ENOEXEC)?;
+        elf.identity = Identity::of(&stat);
+        Ok((elf, loader))
     }
 
     fn parse(head: &[u8]) -> Option<(Self, Option<Path>)> {

@@ -11,13 +11,17 @@
 //! `docs/design.md` lists the rules (in-1 ...). On other processors the crate is empty.
 #![cfg(target_arch = "x86_64")]
 
+mod capabilities;
+mod child_signal;
 mod control;
 mod entry;
 mod helper;
 mod host_file;
 mod maps;
 mod namespace;
+mod permission;
 mod plan;
+mod report;
 mod stack;
 mod steps;
 mod system;
@@ -25,4 +29,5 @@ mod tracee;
 
 pub use entry::Entry;
 pub use helper::Helper;
+pub use permission::is_permitted;
 pub use plan::Plan;

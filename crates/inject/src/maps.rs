@@ -1,6 +1,6 @@
 //! A file's segments, mapped by calls of a traced process.
 
-use crate::host_file::{Elf, PAGE, Segment};
+use crate::host_file::{Elf, Identity, PAGE, Segment, Stat};
 use crate::system::Errno;
 use crate::tracee::Tracee;
 use std::ffi::CStr;
@@ -12,6 +12,9 @@ const NO_FILE: usize = usize::MAX;
 
 /// Maps a file where the kernel chooses. `scratch` is memory below which the process's stack is
 /// free. Returns what its addresses differ by from those of its file.
+///
+/// # Errors
+/// The system's, or ESTALE: the path names another file than before.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -23,9 +26,25 @@ pub(crate) fn map(
     tracee.write(at, path)?;
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let fd = tracee.call(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0])?;
-    let mapped = map_segments(tracee, file, fd);
+    let checked = check(tracee, file, fd, at);
+    let mapped = checked.and_then(|()| map_segments(tracee, file, fd));
     tracee.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     mapped
+}
+
+/// Unmaps a file that was mapped.
+pub(crate) fn unmap(tracee: &Tracee, file: &Elf, base: usize) {
+    let _unmapped = tracee.call(libc::SYS_munmap, [base, file.end(), 0, 0, 0, 0]);
+}
+
+/// Checks that `fd` is the file that the helper has read.
+fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), Errno> {
+    let mut stat = Stat::default();
+    let at = (scratch - size_of::<Stat>()) & !15;
+    tracee.call(libc::SYS_fstat, [fd, at, 0, 0, 0, 0])?;
+    let bytes = tracee.read(at, &mut stat)?;
+    let is_same = bytes == size_of::<Stat>() && Identity::of(&stat) == file.identity;
+    if is_same { Ok(()) } else { Err(libc::ESTALE) }
 }
 
 fn map_segments(tracee: &Tracee, file: &Elf, fd: usize) -> Result<usize, Errno> {
@@ -33,7 +52,7 @@ fn map_segments(tracee: &Tracee, file: &Elf, fd: usize) -> Result<usize, Errno> 
     let base = tracee.call(libc::SYS_mmap, [0, file.end(), 0, reserved, NO_FILE, 0])?;
     let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));
     if let Err(error) = mapped {
-        tracee.call(libc::SYS_munmap, [base, file.end(), 0, 0, 0, 0])?;
+        unmap(tracee, file, base);
         return Err(error);
     }
     Ok(base)

@@ -9,4 +9,6 @@ pub struct Plan {
     pub host: CString,
     /// The settings of the runtime, which the host gets as an argument.
     pub settings: CString,
+    /// The address of the vDSO (AT_SYSINFO_EHDR).
+    pub vdso: usize,
 }

@@ -1,10 +1,10 @@
 //! From a program's execution to the entry of a host.
 
 use crate::entry::Entry;
-use crate::host_file::HostFiles;
+use crate::host_file::{HostFiles, PAGE};
 use crate::plan::Plan;
 use crate::system::Errno;
-use crate::tracee::{Registers, Tracee};
+use crate::tracee::{Registers, Tracee, trace};
 use crate::{maps, stack};
 use stack::{Addresses, Auxiliary};
 
@@ -12,8 +12,8 @@ use stack::{Addresses, Auxiliary};
 const CODE_64: u64 = 0x33;
 /// The instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
-/// Bytes of the vDSO in which an instruction is searched.
-const VDSO_BYTES: usize = 4096;
+/// Most bytes of the vDSO in which an instruction is searched.
+const VDSO_BYTES: usize = 2 * PAGE;
 /// Bytes between the program's stack and the path of the host's file, which the helper writes.
 const SCRATCH: usize = 1024;
 const WORD: usize = size_of::<usize>();
@@ -33,6 +33,14 @@ impl From<Errno> for Failure {
     }
 }
 
+/// A host that is mapped into a process.
+struct Mapped<'a> {
+    files: &'a HostFiles,
+    addresses: Addresses,
+    /// What addresses of its program differ by from those of the file.
+    base: usize,
+}
+
 /// Maps a host into a process that has executed a program, and makes the process enter it. After an
 /// error the process enters the program.
 pub(crate) fn bring_in(
@@ -41,12 +49,12 @@ pub(crate) fn bring_in(
     plan: &Plan,
     helper: usize,
 ) -> Result<(), Failure> {
-    let options = (libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL) as usize;
-    crate::tracee::trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options)?;
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
+    trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options as usize)?;
     let mask = tracee.mask()?;
     tracee.set_mask(u64::MAX)?;
     // First the kernel writes the result of `execve` to the registers.
-    tracee.step()?;
+    tracee.go_to_call()?;
     let program = tracee.registers()?;
     let entered = enter(tracee, files, plan, helper, &program);
     let registers = entered.as_ref().unwrap_or(&program);
@@ -73,29 +81,51 @@ fn enter(
     }
     let vdso = auxiliary.get(libc::AT_SYSINFO_EHDR).ok_or(libc::ENOSYS)?;
     tracee.call_at = find_call(tracee, vdso)? as u64;
-    let scratch = stack - SCRATCH;
-    let base = maps::map(tracee, &files.program, &plan.host, scratch)?;
-    let HostFiles { program: host, loader } = files;
-    let host = Addresses {
-        entry: base + host.entry,
-        headers: (base + host.headers.0, host.headers.1),
-        loader: match loader {
-            Some(loader) => maps::map(tracee, &loader.elf, loader.path(), scratch)?,
-            None => 0,
-        },
-    };
+    let mapped = Mapped::map(tracee, files, plan, stack - SCRATCH)?;
     let entry = Entry { stack, instruction: program.rip as usize, helper };
     let settings = plan.settings.to_bytes();
-    let pointer = auxiliary.write(tracee, settings, entry, &host)?;
+    let pointer = auxiliary.write(tracee, settings, entry, &mapped.addresses);
+    let pointer = pointer.inspect_err(|_| mapped.unmap(tracee))?;
     let mut registers = *program;
-    let first = loader.map_or(host.entry, |loader| host.loader + loader.elf.entry);
-    registers.rip = first as u64;
+    registers.rip = mapped.first_instruction() as u64;
     registers.rsp = pointer as u64;
     Ok(registers)
 }
 
+impl<'a> Mapped<'a> {
+    fn map(
+        tracee: &Tracee,
+        files: &'a HostFiles,
+        plan: &Plan,
+        scratch: usize,
+    ) -> Result<Self, Errno> {
+        let HostFiles { program, loader } = files;
+        let base = maps::map(tracee, program, &plan.host, scratch)?;
+        let loader = match loader {
+            Some(loader) => maps::map(tracee, &loader.elf, loader.path(), scratch),
+            None => Ok(0),
+        };
+        let loader = loader.inspect_err(|_| maps::unmap(tracee, program, base))?;
+        let headers = (base + program.headers.0, program.headers.1);
+        let addresses = Addresses { entry: base + program.entry, headers, loader };
+        Ok(Mapped { files, addresses, base })
+    }
+
+    fn unmap(&self, tracee: &Tracee) {
+        maps::unmap(tracee, &self.files.program, self.base);
+        if let Some(loader) = &self.files.loader {
+            maps::unmap(tracee, &loader.elf, self.addresses.loader);
+        }
+    }
+
+    fn first_instruction(&self) -> usize {
+        let Addresses { entry, loader: base, .. } = self.addresses;
+        self.files.loader.as_ref().map_or(entry, |loader| base + loader.elf.entry)
+    }
+}
+
 /// Returns the address of a `syscall` instruction in the vDSO.
-fn find_call(tracee: &Tracee, vdso: usize) -> Result<usize, Errno> {
+pub(crate) fn find_call(tracee: &Tracee, vdso: usize) -> Result<usize, Errno> {
     let mut code = [0_u64; VDSO_BYTES / WORD];
     let bytes = tracee.read(vdso, &mut code)?;
     let code = object::pod::bytes_of_slice(&code);

@@ -6,6 +6,9 @@
 
 use dispatch::raw_syscall;
 
+/// A flag of `close_range`, by which only this process loses the descriptors.
+pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
+
 /// The error of a failed system call, as its number.
 pub(crate) type Errno = i32;
 

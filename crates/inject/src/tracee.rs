@@ -6,13 +6,14 @@
 
 use crate::system::{Errno, system, wait};
 use std::ffi::c_uint;
+use std::ops::RangeInclusive;
 
-/// Bytes of the instruction `syscall`.
-const CALL_BYTES: u64 = 2;
 /// Bytes of a mask of signals.
 const MASK_BYTES: usize = 8;
-/// Steps of a call that is begun again after a stop.
-const STEPS_MAX: usize = 16;
+/// Results of a call that the kernel begins again, as a stop has interrupted it.
+const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
+/// A bit of the signal of a stop at a system call.
+const AT_CALL: i32 = 0x80;
 
 pub(crate) type Registers = libc::user_regs_struct;
 
@@ -31,6 +32,8 @@ pub(crate) enum Stop {
     Ended,
     /// It has executed a program.
     Executed,
+    /// It is about to enter a system call, or to leave one.
+    Call,
     /// It stopped with others, by a signal or before it goes on.
     Group(i32),
     /// This signal is about to be delivered.
@@ -46,6 +49,7 @@ impl Stop {
         match status >> 16 {
             libc::PTRACE_EVENT_EXEC => Stop::Executed,
             libc::PTRACE_EVENT_STOP => Stop::Group(signal),
+            _ if signal == libc::SIGTRAP | AT_CALL => Stop::Call,
             _ => Stop::Signal(signal),
         }
     }
@@ -58,7 +62,7 @@ impl Stop {
             Stop::Group(libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => {
                 (libc::PTRACE_LISTEN, 0)
             }
-            Stop::Group(_) | Stop::Executed | Stop::Ended => (goes_on, 0),
+            Stop::Group(_) | Stop::Call | Stop::Executed | Stop::Ended => (goes_on, 0),
         }
     }
 }
@@ -124,22 +128,22 @@ impl Tracee {
         system(number, [self.process as usize, parts[0], parts[1], parts[2], parts[3], 0])
     }
 
-    /// Lets the process execute one instruction, or leave a system call. Signals are blocked, so
+    /// Lets the process go on until it enters a system call, or leaves one. Signals are blocked, so
     /// that only one that stops it can come between: then it goes on when it is continued.
-    pub(crate) fn step(&self) -> Result<(), Errno> {
-        let mut next = (libc::PTRACE_SINGLESTEP, 0);
+    pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
+        let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {
             self.ask(next.0, 0, next.1)?;
             let stop = Stop::of(wait(self.process)?.1);
             next = match stop {
-                Stop::Signal(libc::SIGTRAP) => return Ok(()),
+                Stop::Call => return Ok(()),
                 Stop::Ended => return Err(libc::ESRCH),
-                _ => stop.passed_on(libc::PTRACE_SINGLESTEP),
+                _ => stop.passed_on(libc::PTRACE_SYSCALL),
             };
         }
     }
 
-    /// Makes the process issue a system call. Returns the result.
+    /// Makes the process, which has left a system call, issue another one. Returns the result.
     ///
     /// # Errors
     /// The call's.
@@ -152,16 +156,15 @@ impl Tracee {
         (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
         (registers.r10, registers.r8, registers.r9) = (d, e, f);
         self.set_registers(&registers)?;
-        for _ in 0..STEPS_MAX {
-            self.step()?;
-            let registers = self.registers()?;
-            if registers.rip == self.call_at + CALL_BYTES {
-                let result = registers.rax as isize;
+        loop {
+            self.go_to_call()?;
+            self.go_to_call()?;
+            let result = self.registers()?.rax as isize;
+            if !BEGUN_AGAIN.contains(&result) {
                 let is_error = (-4095..0).contains(&result);
                 return if is_error { Err(-result as Errno) } else { Ok(result as usize) };
             }
         }
-        Err(libc::EIO)
     }
 
     /// Lets the process go on, traced no more.

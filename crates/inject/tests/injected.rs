@@ -49,7 +49,9 @@ impl Host {
 /// Executes `echo` after a helper was started, and what `then` does.
 fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<Output> {
     let host = CString::new(host.as_os_str().as_bytes()).unwrap();
-    let plan = Plan { host, settings: c"limit=1".to_owned() };
+    // SAFETY: the C library's record of this process stays.
+    let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+    let plan = Plan { host, settings: c"limit=1".to_owned(), vdso };
     let mut echo = Command::new("/bin/echo");
     let inject = move || {
         let helper = Helper::start(&plan, true);

@@ -13,7 +13,7 @@ use crate::system::system;
 use libc::{c_int, clockid_t, timespec};
 use rustix::time::ClockId;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// The vDSO's code, with its data below, in pages (Linux 6.18).
 const DATA_PAGES: usize = 6;
@@ -22,8 +22,15 @@ const CODE_PAGES: usize = 2;
 /// Whether a thread of the program may not read the time stamp counter (PR_SET_TSC).
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Finds out whether the program that executed this one has disabled the counter.
+/// The address of the vDSO's code, or 0. The C library's record lies on the stack on which the host
+/// was entered; a program into which the host was injected writes there.
+static CODE: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes where the vDSO is, and whether the program that executed this one has disabled the
+/// counter.
 pub(crate) fn begin() {
+    // SAFETY: the program has not begun, so the record is as the kernel or the helper wrote it.
+    CODE.store(unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize, Relaxed);
     let mut state: c_int = 0;
     let args = [libc::PR_GET_TSC as usize, (&raw mut state).addr(), 0, 0, 0, 0];
     if system(libc::SYS_prctl, args).is_ok() && state == libc::PR_TSC_SIGSEGV {
@@ -38,12 +45,15 @@ pub(crate) fn note(number: usize, args: &[usize; 6]) {
     }
 }
 
+/// Returns the address of the vDSO's code, or 0.
+pub(crate) fn code() -> usize {
+    CODE.load(Relaxed)
+}
+
 /// Returns the addresses of the vDSO; an empty range if there is none.
 pub(crate) fn vdso() -> Range<usize> {
-    // SAFETY: it only asks.
-    let code = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
     let page = page::page_size();
-    match code {
+    match code() {
         0 => 0..0,
         code => code.saturating_sub(DATA_PAGES * page)..code + CODE_PAGES * page,
     }

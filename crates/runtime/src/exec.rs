@@ -5,6 +5,7 @@
 //!                           -> execve(HOST, [HOST, SETTINGS, FILE, PATH, ARGV ...], ENV)
 //! ```
 
+use crate::clock;
 use crate::executed::{ExecutedFile, is_executable};
 use crate::settings::Settings;
 use crate::system::system;
@@ -14,6 +15,7 @@ use inject::{Helper, Plan};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The kernel's names for the program of a process, with that by its number.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
@@ -24,12 +26,18 @@ const ADDED: usize = 4;
 /// Files that the host could not open by their paths: descriptors, which `execve` may close.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
+/// Calls with a helper that signals end one after the other before a host runs the program.
+const TRIES: u32 = 8;
+
 /// How programs are executed.
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
     /// Whether a host is injected into programs, where the system lets it be.
     is_injected: bool,
+    /// Calls in a row that had a helper when a signal ended them. Signals may come faster than a
+    /// helper starts.
+    interrupted: AtomicU32,
     /// The path of this process's program, if /proc/self/exe is the host.
     program: Option<CString>,
     /// Whether programs that are executed have the limit, too.
@@ -56,8 +64,9 @@ impl Hosting {
         let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
         let text = CString::new(text.as_bytes()).ok()?;
         Some(Hosting {
-            plan: Plan { host: settings.host.clone()?, settings: text },
+            plan: Plan { host: settings.host.clone()?, settings: text, vdso: clock::code() },
             is_injected: settings.is_injected,
+            interrupted: AtomicU32::new(0),
             program: program.transpose().ok()?,
             goes_on: !settings.is_first_only,
         })
@@ -119,8 +128,8 @@ impl Hosting {
         };
         let execution = Execution::of(call, own)?;
         let is_hosted = self.goes_on && is_hosted(&execution.path);
-        let helper = (is_hosted && self.is_injected).then(|| Helper::start(&self.plan, is_heard()));
-        let helper = helper.flatten();
+        let is_injected = is_hosted && self.is_injected && self.may_try();
+        let helper = is_injected.then(|| Helper::start(&self.plan, is_heard())).flatten();
         if is_hosted && helper.is_none() && execution.is_plain {
             self.run_by_host(call, &execution, own);
         } else if let Some(own) = own {
@@ -128,6 +137,20 @@ impl Hosting {
             call.set_args([own.as_ptr().addr(), rest[0], rest[1], rest[2], rest[3], rest[4]]);
         }
         helper
+    }
+
+    /// Returns whether a call gets a helper, after others that signals have ended.
+    fn may_try(&self) -> bool {
+        let may_try = self.interrupted.load(Relaxed) < TRIES;
+        if !may_try {
+            self.interrupted.store(0, Relaxed);
+        }
+        may_try
+    }
+
+    /// Notes that a signal has ended a call that had a helper.
+    pub(crate) fn note_interrupted(&self) {
+        self.interrupted.fetch_add(1, Relaxed);
     }
 
     /// Makes a host run the program.
@@ -144,7 +167,7 @@ impl Hosting {
                 long.leak()
             }
         };
-        let Plan { host, settings } = &self.plan;
+        let Plan { host, settings, .. } = &self.plan;
         let host = host.as_ptr().addr();
         room[..ADDED].copy_from_slice(&[host, settings.as_ptr().addr(), file_at, path_at]);
         // The kernel gives a program without arguments an empty one.

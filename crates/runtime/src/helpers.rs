@@ -12,11 +12,12 @@ pub(crate) fn keep(note: &mut Note, helper: Option<Helper<'_>>) {
     note[HELPER] = helper.map_or(0, Helper::into_word);
 }
 
-/// Dismisses the helper of a call that has executed no program.
-pub(crate) fn dismiss(note: &mut Note) {
+/// Dismisses the helper of a call that has executed no program. Returns whether the call had one.
+pub(crate) fn dismiss(note: &mut Note) -> bool {
     let word = std::mem::take(&mut note[HELPER]);
     if word != 0 {
         // SAFETY: see the head of this file.
         drop(unsafe { Helper::from_word(word) });
     }
+    word != 0
 }

@@ -18,6 +18,7 @@ use zmem::Arena;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EPERM: isize = -(libc::EPERM as isize);
+const EACCES: isize = -(libc::EACCES as isize);
 const ENOMEM: isize = -(libc::ENOMEM as isize);
 
 /// A program whose memory is managed.
@@ -177,8 +178,15 @@ impl Program {
                 call.restore();
                 self.again(call)
             }
+            // A security module may refuse the program because its process is traced.
+            Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
             _ => {
-                helpers::dismiss(call.note());
+                let had_helper = helpers::dismiss(call.note());
+                if let (true, Outcome::GivenUp, Some(hosting)) =
+                    (had_helper, outcome, &self.hosting)
+                {
+                    hosting.note_interrupted();
+                }
                 Step::Answer(if let Outcome::Returned(result) = outcome { result } else { 0 })
             }
         }

@@ -12,6 +12,8 @@ use std::ptr::with_exposed_provenance;
 use std::slice::from_raw_parts;
 
 const PAGE: usize = 4096;
+/// The first bytes of an ELF file.
+const ELFMAG: [u8; libc::SELFMAG] = *b"\x7fELF";
 
 /// Runs the program. Returns the reason if the runtime can't begin.
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
@@ -48,14 +50,16 @@ fn zeros(entry: &Entry) -> Vec<Zeros> {
     let headers: &[libc::Elf64_Phdr] =
         unsafe { from_raw_parts(with_exposed_provenance(at), count) };
     let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    // Static programs have no record of the headers: those lie in the first page of the file.
-    let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
-    let own = own.map(|own| (at, own.p_vaddr));
-    let first = loads.clone().find(|load| load.p_offset == 0);
-    let Some((at, of_file)) = own.or(first.map(|first| (at & !(PAGE - 1), first.p_vaddr))) else {
-        return Vec::new();
+    let Some(base) = base(at, headers) else { return Vec::new() };
+    let is_entry = |load: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(load.p_vaddr as usize);
+        let within = value(libc::AT_ENTRY)
+            .is_some_and(|entry| entry.wrapping_sub(start) < load.p_filesz as usize);
+        within && load.p_flags & libc::PF_X != 0
     };
-    let base = at.wrapping_sub(of_file as usize);
+    if !loads.clone().any(is_entry) {
+        return Vec::new();
+    }
     let of = |load: &libc::Elf64_Phdr| {
         let start = base.wrapping_add(load.p_vaddr as usize);
         let [zeros, end] = [load.p_filesz, load.p_memsz]
@@ -67,7 +71,41 @@ fn zeros(entry: &Entry) -> Vec<Zeros> {
         let bytes = end.saturating_sub(zeros);
         (is_data && bytes > 0).then_some(Zeros { start: zeros, bytes, prot })
     };
-    loads.filter_map(of).collect()
+    let is_alone = |zeros: &Zeros| {
+        let reach = |load: &&libc::Elf64_Phdr| {
+            let start = base.wrapping_add(load.p_vaddr as usize) & !(PAGE - 1);
+            let end = base.wrapping_add((load.p_vaddr + load.p_memsz) as usize);
+            start < zeros.start + zeros.bytes && end.next_multiple_of(PAGE) > zeros.start
+        };
+        // The segment that has the zeros.
+        loads.clone().filter(reach).count() == 1
+    };
+    loads.clone().filter_map(of).filter(is_alone).collect()
+}
+
+/// Returns what the program's addresses differ by from those of its file, where its headers lie at
+/// the address `at`. Returns `None` if that is not sure.
+fn base(at: usize, headers: &[libc::Elf64_Phdr]) -> Option<usize> {
+    let load_of = |offset: u64| {
+        let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loads.clone().find(|load| offset.wrapping_sub(load.p_offset) < load.p_filesz)
+    };
+    // Static programs have no record of the headers. The file's header may lie before them.
+    let offset = match headers.iter().find(|header| header.p_type == libc::PT_PHDR) {
+        Some(own) => own.p_offset,
+        None => {
+            let start = at & !(PAGE - 1);
+            // SAFETY: the page of the headers is mapped. The structure is numbers.
+            let file = unsafe { &*with_exposed_provenance::<libc::Elf64_Ehdr>(start) };
+            let is_header = file.e_ident[..libc::SELFMAG] == ELFMAG
+                && start.wrapping_add(file.e_phoff as usize) == at
+                && usize::from(file.e_phnum) == headers.len();
+            is_header.then_some(file.e_phoff)?
+        }
+    };
+    let load = load_of(offset)?;
+    let of_file = offset - load.p_offset + load.p_vaddr;
+    Some(at.wrapping_sub(of_file as usize))
 }
 
 /// Maps zeros again by a call that the runtime answers, so that they are managed.

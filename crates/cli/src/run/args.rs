@@ -16,8 +16,8 @@ const DEFAULT_PERCENT: u8 = 85;
 /// Run a program whose heap and anonymous memory compress themselves
 ///
 /// At the limit the memory that was not used for longest is compressed; it comes back when it is
-/// touched. The program needs no change, and has to be for x86-64. A host, uzram-host, runs it,
-/// whether it is linked to glibc, to musl or statically, and in whatever language it is written.
+/// touched. The program needs no change, and has to be for x86-64. A host, uzram-host, is mapped
+/// into its process, whether it is linked to glibc, to musl or statically, in any language.
 /// Its environment does not change. Reads, writes and calls that only ask take about as long as
 /// natively; each other system call takes some microseconds more. Each program that it executes
 /// gets a host too, and all of these processes together keep the limit.
@@ -86,10 +86,10 @@ pub(crate) struct RunArgs {
     /// does not count. Where PROGRAM is a script that 'env' starts, 'env' is the first
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Map the host into the processes of the programs by ptrace, so that /proc/PID/exe and
-    /// debuggers show the programs; if the system refuses that, hosts run the programs
+    /// Let the host map each program into its own process, as it does where the system refuses
+    /// ptrace; /proc/PID/exe and debuggers show the host then
     #[arg(long)]
-    pub(crate) inject: bool,
+    pub(crate) no_inject: bool,
     /// When the program has ended, print what each of its processes did that had ended by then, and
     /// what they did together, to standard error: memory at its most, evictions, faults and the
     /// time that they took, dispatched system calls and what that costs each, beside the call

@@ -62,7 +62,9 @@ impl Launch {
 pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
     #[cfg(target_arch = "x86_64")]
     if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
-        let plan = inject::Plan { host, settings };
+        // SAFETY: the C library's record of this process stays.
+        let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+        let plan = inject::Plan { host, settings, vdso };
         let inject = move || {
             let helper = inject::Helper::start(&plan, true);
             let word = helper.ok_or_else(|| io::Error::from_raw_os_error(REFUSED))?.into_word();
@@ -80,8 +82,18 @@ pub(super) fn is_dispatched() -> bool {
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
+/// Returns whether the system lets a host be injected into programs, as far as is known before.
+pub(super) fn may_inject() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return inject::is_permitted();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Returns whether a host may run the program: no host can be injected, or a security module
+/// refuses a program whose process is traced.
 fn is_refused(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(REFUSED)
+    matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }
 
 /// Dismisses the helper of a program that was not executed.

@@ -3,12 +3,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,20 +33,64 @@ static int is_blocked(int signal) {
     return sigismember(&mask, signal);
 }
 
+// Whether the process has all capabilities that it can have.
+static int has_capabilities(void) {
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2];
+    CHECK(!syscall(SYS_capget, &head, sets));
+    int has_all = 1;
+    for (int nth = 0; nth < 64; nth++)
+        if (prctl(PR_CAPBSET_READ, nth) == 1) has_all &= sets[nth / 32].permitted >> (nth % 32) & 1;
+    return has_all;
+}
+
 // Checks a program that was executed in the way HOW.
 static int child(const char *how) {
-    has_no_child();
+    int is_left = !strcmp(how, "left");
+    if (!is_left) has_no_child();
     sigset_t pending;
     sigpending(&pending);
     int is_masked = !strcmp(how, "masked");
     CHECK(is_blocked(SIGUSR2) == is_masked && sigismember(&pending, SIGUSR2) == is_masked);
     CHECK(!is_blocked(SIGSEGV) && !is_blocked(SIGSYS));
+    // The signal of a child that nobody has waited for stays, and there is none of another one.
+    CHECK(sigismember(&pending, SIGCHLD) == is_left && is_blocked(SIGCHLD) == (is_masked || is_left));
+    CHECK(!is_left || waitpid(-1, NULL, WNOHANG) > 0);
+    CHECK(strcmp(how, "traps") || signal(SIGTRAP, SIG_IGN) == SIG_IGN);
+    CHECK(strcmp(how, "capabilities") || geteuid() || has_capabilities());
     char *memory = malloc(HEAP);
     memset(memory, 7, HEAP);
     for (int nth = 0; nth < HEAP; nth += 4096) CHECK(memory[nth] == 7);
     char exe[4096] = "";
     CHECK(readlink("/proc/self/exe", exe, sizeof exe - 1) > 0 && !strcmp(exe, own));
     return 42;
+}
+
+// Gives a capability up, and the one to trace any process.
+static void give_up_capabilities(void) {
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2];
+    CHECK(!syscall(SYS_capget, &head, sets));
+    sets[0].permitted &= ~(1u << CAP_SYS_PTRACE | 1u << CAP_CHOWN);
+    sets[0].effective = sets[0].inheritable = 0;
+    sets[1].inheritable = 0;
+    CHECK(!syscall(SYS_capset, &head, sets));
+}
+
+static void block(int signal) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+}
+
+static void nothing(int signal) {
+    (void)signal;
+}
+
+static void *sends(void *to) {
+    for (;;) pthread_kill(*(pthread_t *)to, SIGURG);
+    return NULL;
 }
 
 static void ends_well(pid_t process) {
@@ -69,11 +115,25 @@ static pid_t forked(const char *how) {
     static int never;
     pthread_t thread;
     if (!strcmp(how, "masked")) {
-        sigset_t two;
-        sigemptyset(&two);
-        sigaddset(&two, SIGUSR2);
-        sigprocmask(SIG_BLOCK, &two, NULL);
+        block(SIGUSR2);
+        block(SIGCHLD);
         raise(SIGUSR2);
+    } else if (!strcmp(how, "left")) {
+        block(SIGCHLD);
+        pid_t ended = fork();
+        if (!ended) _exit(0);
+        siginfo_t info;
+        CHECK(!waitid(P_PID, ended, &info, WEXITED | WNOWAIT));
+    } else if (!strcmp(how, "traps")) {
+        signal(SIGTRAP, SIG_IGN);
+    } else if (!strcmp(how, "capabilities") && !geteuid()) {
+        give_up_capabilities();
+    } else if (!strcmp(how, "signals")) {
+        // They come all the time, and are ignored after that.
+        static pthread_t self;
+        self = pthread_self();
+        signal(SIGURG, nothing);
+        pthread_create(&thread, NULL, sends, &self);
     } else if (!strcmp(how, "threads")) {
         for (int nth = 0; nth < 3; nth++) pthread_create(&thread, NULL, spins, &never);
         pthread_create(&thread, NULL, executes, (void *)how);
@@ -152,9 +212,11 @@ int main(int count, char **arguments, char **with) {
     has_no_child();
     char *memory = malloc(HEAP);
     for (int nth = 0; nth < HEAP; nth++) memory[nth] = nth >> 8;
-    const char *ways[] = {"plain", "masked", "threads", "descriptor", "link"};
+    const char *ways[] = {
+        "plain", "masked", "left", "traps", "capabilities", "signals", "threads", "descriptor", "link",
+    };
     for (int nth = 0; nth < rounds; nth++) {
-        for (int way = 0; way < 5; way++) ends_well(forked(ways[way]));
+        for (int way = 0; way < 9; way++) ends_well(forked(ways[way]));
         ends_well(vforked());
         refused();
     }

@@ -33,7 +33,7 @@ fn executables(process: u32) -> [PathBuf; 2] {
 fn others_see_the_program() {
     let sleeping = fs::canonicalize("/usr/bin/sleep").unwrap();
     for line in ["exec sleep 60", "sleep 60 & echo $!; wait"] {
-        let mut child = run(WAYS[2]).args(["sh", "-c", line]).spawn().unwrap();
+        let mut child = run(WAYS[0]).args(["sh", "-c", line]).spawn().unwrap();
         let own = child.id();
         let descendants = || {
             let path = format!("/proc/{own}/task/{own}/children");
@@ -73,8 +73,7 @@ fn programs_are_executed_in_all_ways() {
     for flags in [&["-static"][..], &["-static-pie"], &[]] {
         let program = compiled(&programs, "executes", flags);
         let command = [program.as_str(), &rounds];
-        let as_child = ["--limit", "32M", "--inject", "--stats", "--"];
-        for (way, is_injected) in [(WAYS[2], "1"), (&as_child, "1"), (WAYS[0], "")] {
+        for (way, is_injected) in WAYS.into_iter().zip(["1", "1", ""]) {
             let mut shown = run(way);
             if !is_injected.is_empty() {
                 shown.env("IS_INJECTED", is_injected);
@@ -101,7 +100,7 @@ fn the_first_process_of_a_namespace_is_the_programs() {
     }
     let forked = ["unshare", "--pid", "--fork", "--mount-proc"];
     let first = "readlink /proc/1/exe; (exit 3); echo $$ $?";
-    let inner = [&forked[..], &[UZRAM, "run"], WAYS[2], &["sh", "-c", first]].concat();
+    let inner = [&forked[..], &[UZRAM, "run"], WAYS[0], &["sh", "-c", first]].concat();
     let ended = end(Command::new(inner[0]).args(&inner[1..]));
     let shell = fs::canonicalize("/bin/sh").unwrap();
     assert_eq!(ended.out, format!("{}\n1 3\n", shell.display()), "{ended:?}");
@@ -123,7 +122,7 @@ fn hosts_run_programs_where_tracing_is_refused() {
     ] {
         let number = number.to_string();
         let mut command = Command::new(&refuses);
-        command.args([action, &number, UZRAM, "run"]).args(WAYS[2]).args(["sh", "-c", seen]);
+        command.args([action, &number, UZRAM, "run"]).args(WAYS[0]).args(["sh", "-c", seen]);
         let ended = end(&mut command);
         assert_eq!(ended.code, Some(5), "{action} {number}: {ended:?}");
         assert!(ended.out.ends_with("uzram-host\n"), "{action} {number}: {ended:?}");

@@ -28,11 +28,11 @@ fn run(options: &[&str]) -> Command {
     command
 }
 
-/// All ways: in place of the command, as its child, and by a host that is injected.
+/// All ways: in place of the command, as its child, and by a host that maps the program.
 const WAYS: [&[&str]; 3] = [
     &["--limit", "32M", "--"],
     &["--limit", "32M", "--stats", "--"],
-    &["--limit", "32M", "--inject", "--"],
+    &["--limit", "32M", "--no-inject", "--"],
 ];
 
 fn end_of(options: &[&str], program: &[&str]) -> Ended {

@@ -1,0 +1,32 @@
+//! Capabilities that a process gains when it executes a program.
+
+use crate::system::system;
+
+/// The version of the structures below, with two words of bits for each set.
+const VERSION: u32 = 0x2008_0522;
+/// The capability to trace any process.
+const TRACES: u64 = 1 << 19;
+
+/// Returns whether the next program gets fewer capabilities if the process is traced: if a process
+/// of root has dropped some, the kernel gives them back at `execve`, unless its tracer may not
+/// trace any process.
+pub(crate) fn are_regained() -> bool {
+    let is_root = |number| system(number, [0; 6]) == Ok(0);
+    if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {
+        return false;
+    }
+    let (head, mut sets) = ([VERSION, 0], [0_u32; 6]);
+    let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
+    if system(libc::SYS_capget, args).is_err() {
+        return true;
+    }
+    // The upper word of a set lies behind the lower words of all.
+    let [effective, permitted, inheritable] =
+        [0, 1, 2].map(|nth| u64::from(sets[nth]) | u64::from(sets[nth + 3]) << 32);
+    let bounding = (0..64).filter(|bit| {
+        let args = [libc::PR_CAPBSET_READ as usize, *bit, 0, 0, 0, 0];
+        system(libc::SYS_prctl, args) == Ok(1)
+    });
+    effective & TRACES == 0
+        && bounding.fold(inheritable, |all, bit| all | 1 << bit) & !permitted != 0
+}

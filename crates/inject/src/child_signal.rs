@@ -1,0 +1,50 @@
+//! The signal of a helper's end. The kernel sends SIGCHLD, whatever signal the helper was made
+//! with, if its parent has executed a program since.
+//!
+//! ```text
+//!   info: signal, errno | code | number of the child ...
+//! ```
+
+use crate::system::system;
+
+const SIGNAL: usize = libc::SIGCHLD as usize;
+const SET: u64 = 1 << (libc::SIGCHLD - 1);
+const SET_BYTES: usize = size_of::<u64>();
+/// What the kernel tells of a signal.
+type Info = [u64; 16];
+
+/// Removes the signal that the end of `helper` has left pending, if the program begins with SIGCHLD
+/// blocked. A signal of another child stays.
+pub(crate) fn remove(helper: i32) {
+    let mut blocked = 0_u64;
+    let at = (&raw mut blocked).addr();
+    let asked = system(libc::SYS_rt_sigprocmask, [0, 0, at, SET_BYTES, 0, 0]);
+    if asked.is_err() || blocked & SET == 0 {
+        return;
+    }
+    let (set, time, mut info) = (SET, [0_u64; 2], Info::default());
+    let [set, time] = [(&raw const set).addr(), time.as_ptr().addr()];
+    let taken = [set, info.as_mut_ptr().addr(), time, SET_BYTES, 0, 0];
+    if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
+        return;
+    }
+    // One signal stands for all children, so one of another child may have been left out.
+    if child(&info) == helper && !is_of_another_child(&mut info) {
+        return;
+    }
+    let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+    let again = [own, SIGNAL, info.as_ptr().addr(), 0, 0, 0];
+    let _queued = system(libc::SYS_rt_sigqueueinfo, again);
+}
+
+/// Returns whether a child has ended, stopped or gone on and was not waited for, and tells which.
+fn is_of_another_child(info: &mut Info) -> bool {
+    *info = Info::default();
+    let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;
+    let args = [libc::P_ALL as usize, 0, info.as_mut_ptr().addr(), what as usize, 0, 0];
+    system(libc::SYS_waitid, args).is_ok() && child(info) != 0
+}
+
+fn child(info: &Info) -> i32 {
+    info[2] as i32
+}

@@ -110,7 +110,7 @@ for root in debian alpine; do
     check_term "$root, $job: SIGTERM that the command passes on" $run --stats -- $job 32
   done
   check_held "$root: memory of a shell and two jobs" 3 64 sh -c 'job 128 7 & static 128 7; wait; exit 7'
-  check "$root: executable of process 1" "$(ran enter $root sh -c "$first")" "$(ran enter $root $run --inject -- sh -c "$first")"
+  check "$root: executable of process 1" "$(ran enter $root sh -c "$first")" "$(ran enter $root $run -- sh -c "$first")"
   check "$root: exit code of a program that is missing" 127 "$(ran enter $root $run -- missing | sed 's/.* //')"
 done
 check "debian: output of python3" "$(ran python3 -c "$python")" "$(ran enter debian $run -- /usr/bin/python3 -c "$python")"

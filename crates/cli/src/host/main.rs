@@ -22,6 +22,8 @@ mod memory_map;
 mod stack;
 #[cfg(target_arch = "x86_64")]
 mod start;
+#[cfg(target_arch = "x86_64")]
+mod zeros;
 
 #[cfg(not(target_arch = "x86_64"))]
 fn main() -> std::process::ExitCode {

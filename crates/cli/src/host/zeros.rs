@@ -1,0 +1,148 @@
+//! Memory that is zeros at the start of a program, which the kernel has mapped.
+//!
+//! ```text
+//!   segment: | bytes of the file | zeros up to the page's end | pages of zeros |
+//! ```
+//! # Safety
+//! The program has not begun, so its stack and its segments are as the kernel has made them.
+#![allow(unsafe_code)]
+
+use crate::stack;
+use libc::{Elf64_Ehdr, Elf64_Phdr};
+use std::ops::Range;
+use std::ptr::with_exposed_provenance;
+
+const PAGE: usize = 4096;
+/// The first bytes of an ELF file.
+const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
+/// More than the headers of a program.
+const HEADERS_MAX: usize = 256;
+
+/// Pages of zeros.
+pub(crate) struct Zeros {
+    pages: Range<usize>,
+    prot: i32,
+}
+
+/// Returns the pages of zeros of the program whose stack begins at `stack`. If it is not sure where
+/// they lie, there are none.
+pub(crate) fn of(stack: usize) -> Vec<Zeros> {
+    Program::read(stack).map_or(Vec::new(), |program| program.zeros().unwrap_or_default())
+}
+
+/// Maps zeros again by a call that the runtime answers, so that they are managed.
+pub(crate) fn map_again(zeros: &Zeros) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let (at, bytes) = (zeros.pages.start as *mut _, zeros.pages.len());
+    // SAFETY: the pages are the program's, which has not begun, and are zeros before and after. If
+    // the system refuses, they stay as they are.
+    unsafe { libc::mmap(at, bytes, zeros.prot, flags, -1, 0) };
+}
+
+/// A program that the kernel has mapped.
+struct Program {
+    headers: Vec<Elf64_Phdr>,
+    /// What its addresses differ by from those of the file.
+    base: usize,
+    /// The address of its first instruction.
+    entry: usize,
+}
+
+impl Program {
+    /// Reads the headers that the auxiliary vector names.
+    fn read(stack: usize) -> Option<Self> {
+        let words = with_exposed_provenance::<usize>(stack);
+        // SAFETY: the count of arguments, the arguments, and a zero lie before the environment.
+        let environment = unsafe { words.add(1 + *words + 1) };
+        let (_, auxiliary) = stack::inherited(environment.cast());
+        let value = |kind: u64| {
+            let pair = auxiliary.iter().find(|pair| pair.0 == kind as usize);
+            pair.map(|pair| pair.1)
+        };
+        let (at, count) = (value(libc::AT_PHDR)?, value(libc::AT_PHNUM)?);
+        let headers: Vec<Elf64_Phdr> = read(at, Some(count).filter(|it| *it <= HEADERS_MAX)?)?;
+        let base = base(at, &headers)?;
+        Some(Program { headers, base, entry: value(libc::AT_ENTRY)? })
+    }
+
+    /// Returns the segments that are mapped, and the addresses of each.
+    fn segments(&self) -> Option<Vec<(&Elf64_Phdr, Range<usize>)>> {
+        let loads = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let with_addresses = loads.map(|load| {
+            let start = self.base.wrapping_add(load.p_vaddr as usize);
+            Some((load, start..start.checked_add(load.p_memsz as usize)?))
+        });
+        with_addresses.collect()
+    }
+
+    fn zeros(&self) -> Option<Vec<Zeros>> {
+        let segments = self.segments()?;
+        let is_code = |load: &Elf64_Phdr| load.p_flags & libc::PF_X != 0;
+        let has_entry = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
+            is_code(load) && addresses.contains(&self.entry)
+        };
+        if !segments.iter().any(has_entry) {
+            return None;
+        }
+        let of_segment = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
+            let file_end = addresses.start.checked_add(load.p_filesz as usize)?;
+            let pages = up(file_end)?..up(addresses.end)?;
+            let rights = [(libc::PF_R, libc::PROT_READ), (libc::PF_W, libc::PROT_WRITE)];
+            let rights = rights.iter().filter(|(flag, _)| load.p_flags & flag != 0);
+            let prot = rights.fold(0, |all, (_, prot)| all | prot);
+            let is_data = !is_code(load) && prot & libc::PROT_WRITE != 0 && !pages.is_empty();
+            let reach = |(_, other): &&(_, Range<usize>)| {
+                other.start & !(PAGE - 1) < pages.end && pages.start < other.end
+            };
+            // No page of the zeros is another segment's.
+            let is_alone = segments.iter().filter(reach).count() == 1;
+            (is_data && is_alone).then_some(Zeros { pages, prot })
+        };
+        Some(segments.iter().filter_map(of_segment).collect())
+    }
+}
+
+/// Returns what the program's addresses differ by from those of its file, if its headers lie at the
+/// address `at`.
+fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
+    // Static programs have no record of the headers. The file's header may lie before them.
+    let offset = match headers.iter().find(|header| header.p_type == libc::PT_PHDR) {
+        Some(own) => own.p_offset,
+        None => {
+            let start = at & !(PAGE - 1);
+            let file: Elf64_Ehdr = read(start, 1)?.pop()?;
+            let is_header = file.e_ident[..libc::SELFMAG] == MAGIC
+                && start.checked_add(file.e_phoff as usize) == Some(at)
+                && usize::from(file.e_phnum) == headers.len();
+            is_header.then_some(file.e_phoff)?
+        }
+    };
+    let mut loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let load = loads.find(|load| offset.wrapping_sub(load.p_offset) < load.p_filesz)?;
+    let of_file = (offset - load.p_offset).checked_add(load.p_vaddr)?;
+    Some(at.wrapping_sub(of_file as usize))
+}
+
+/// A structure that is numbers.
+trait Numbers: Copy {}
+impl Numbers for Elf64_Ehdr {}
+impl Numbers for Elf64_Phdr {}
+
+/// Reads structures at an address that may not be mapped.
+fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
+    let mut found: Vec<T> = Vec::with_capacity(count);
+    let bytes = count * size_of::<T>();
+    let own = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: bytes };
+    let its = libc::iovec { iov_base: address as *mut _, iov_len: bytes };
+    // SAFETY: the system writes to the list alone, and looks whether the other memory is there.
+    let copied =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const own, 1, &raw const its, 1, 0) };
+    // SAFETY: all of the list is written, and any bytes are numbers.
+    (copied == bytes as isize).then(|| unsafe { found.set_len(count) })?;
+    Some(found)
+}
+
+/// Rounds an address up to a page.
+fn up(address: usize) -> Option<usize> {
+    address.checked_next_multiple_of(PAGE)
+}

@@ -39,6 +39,7 @@ mod here {
     pub(crate) mod sites;
     pub(crate) mod stopped;
     pub(crate) mod storage;
+    pub(crate) mod system;
     pub(crate) mod thread;
     pub(crate) mod user;
     pub(crate) mod x86_64;
@@ -48,6 +49,7 @@ mod here {
     pub use pointer::use_calls_for_pointers;
     pub use room::{Room, Run};
     pub use sites::{release as release_code, release_all as release_all_code};
+    pub use system::{Failed, system};
     pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::raw_syscall;
     pub use x86_64::simple;

@@ -11,7 +11,8 @@
 #![allow(unsafe_code)]
 
 use crate::storage::Storage;
-use crate::x86_64::instructions::{leave, raw_syscall};
+use crate::system::system;
+use crate::x86_64::instructions::leave;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::ptr::with_exposed_provenance_mut;
@@ -33,12 +34,6 @@ pub struct Room {
     pointer: usize,
 }
 
-fn system(number: i64, args: [usize; 6]) -> Option<usize> {
-    // SAFETY: the calls below map memory that nobody has, or unmap a room.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    usize::try_from(result).ok()
-}
-
 impl Room {
     /// Maps a room.
     pub fn map() -> Option<Self> {
@@ -47,12 +42,12 @@ impl Room {
         let bytes = PAGE + STACK_BYTES + below + above;
         let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let args = [0, bytes, prot as usize, flags as usize, usize::MAX, 0];
-        let start = system(libc::SYS_mmap, args)?;
+        let start = system(libc::SYS_mmap, args).ok()?;
         let stack_end = start + PAGE + STACK_BYTES;
         let room = Room { start, bytes, stack_end, pointer: stack_end + below };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let open = [start + PAGE, bytes - PAGE, prot as usize, 0, 0, 0];
-        if system(libc::SYS_mprotect, open).is_none() {
+        if system(libc::SYS_mprotect, open).is_err() {
             room.unmap();
             return None;
         }
@@ -62,12 +57,12 @@ impl Room {
     /// Leaves the room out of the memory of children that this process forks from now on.
     pub fn keep_from_children(&self) {
         let advice = libc::MADV_DONTFORK as usize;
-        system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
+        let _kept = system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
     }
 
     /// Unmaps the room. No thread uses it.
     pub fn unmap(self) {
-        system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
+        let _unmapped = system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
     }
 
     /// Returns the lowest address of the room's stack: a page there is the caller's.

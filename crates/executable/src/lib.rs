@@ -7,11 +7,13 @@
 //! ```
 
 mod elf;
+mod protection;
 mod script;
 
 use std::io::{self, Read, Seek};
 
 pub use elf::Loading;
+pub use protection::protection;
 pub use script::Script;
 
 /// The most interpreters of interpreters, as of Linux.

@@ -7,9 +7,9 @@ const VERSION: u32 = 0x2008_0522;
 /// The capability to trace any process.
 const TRACES: u64 = 1 << 19;
 
-/// Returns whether the next program gets fewer capabilities if the process is traced: if a process
-/// of root has dropped some, the kernel gives them back at `execve`, unless its tracer may not
-/// trace any process.
+/// Returns whether the next program gets fewer capabilities if the process is traced. If a process
+/// of root has dropped some, `execve` gives them back; if the process is traced, it does so only if
+/// the tracer may trace any process.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

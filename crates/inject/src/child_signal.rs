@@ -10,7 +10,7 @@ use crate::system::system;
 const SIGNAL: usize = libc::SIGCHLD as usize;
 const SET: u64 = 1 << (libc::SIGCHLD - 1);
 const SET_BYTES: usize = size_of::<u64>();
-/// What the kernel tells of a signal.
+/// The words of `siginfo_t`.
 type Info = [u64; 16];
 
 /// Removes the signal that the end of `helper` has left pending, if the program begins with SIGCHLD

@@ -33,9 +33,9 @@ impl<'a> Helper<'a> {
     /// Starts a helper for the next program that this thread executes. If no host can be entered
     /// then, the program runs without one, and a line on standard error says so if `is_heard`.
     ///
-    /// Returns `None` if no host can be injected: the system refuses to trace this process, another
-    /// one traces it already, children of this thread get another namespace of processes, or the
-    /// program would get fewer capabilities.
+    /// Returns `None` if no host can be injected: the system refuses to trace this process, or
+    /// another one traces it already. The same holds if children of this thread get another
+    /// namespace of processes, or if the program would get fewer capabilities.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || capabilities::are_regained() {
             return None;
@@ -43,7 +43,7 @@ impl<'a> Helper<'a> {
         let [thread, parent] = [libc::SYS_gettid, libc::SYS_getpid]
             .map(|number| system(number, [0; 6]).map_or(0, |number| number as i32));
         let room = Room::map()?;
-        // A child that another thread makes meanwhile has no use for it.
+        // A child that another thread forks has no use for it.
         room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);

@@ -3,8 +3,9 @@
 //! The helper reads them, so nothing here allocates.
 
 use crate::system::{Errno, system};
+use executable::protection;
 use object::LittleEndian;
-use object::elf::{FileHeader64, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
+use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::pod;
 use std::ffi::CStr;
 
@@ -161,10 +162,7 @@ impl Segment {
         let [start, offset, file_bytes, bytes] =
             [load.p_vaddr, load.p_offset, load.p_filesz, load.p_memsz]
                 .map(|value| value.get(end) as usize);
-        let flags = load.p_flags.get(end).0;
-        let rights = [(PF_R, libc::PROT_READ), (PF_W, libc::PROT_WRITE), (PF_X, libc::PROT_EXEC)];
-        let rights = rights.iter().filter(|(flag, _)| flags & flag.0 != 0);
-        let prot = rights.fold(0, |all, (_, prot)| all | *prot as usize);
+        let prot = protection(load.p_flags.get(end).0) as usize;
         let segment = Segment {
             start,
             file_end: start.checked_add(file_bytes)?,

@@ -37,7 +37,7 @@ impl From<Errno> for Failure {
 struct Mapped<'a> {
     files: &'a HostFiles,
     addresses: Addresses,
-    /// What addresses of its program differ by from those of the file.
+    /// The difference of its addresses to those of its file.
     base: usize,
 }
 

@@ -1,10 +1,4 @@
-//! System calls that are not dispatched.
-//!
-//! # Safety
-//! The callers name memory of their own.
-#![allow(unsafe_code)]
-
-use dispatch::raw_syscall;
+//! System calls that are not dispatched, with errors as numbers of errno.
 
 /// A flag of `close_range`, by which only this process loses the descriptors.
 pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
@@ -12,14 +6,9 @@ pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
 /// The error of a failed system call, as its number.
 pub(crate) type Errno = i32;
 
-/// Makes a system call.
-///
-/// # Errors
-/// The error's number.
+/// Makes a system call. See [`dispatch::system`].
 pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
-    // SAFETY: see the head of this file.
-    let result = unsafe { raw_syscall(number as usize, args) };
-    if (-4095..0).contains(&result) { Err(-result as Errno) } else { Ok(result as usize) }
+    dispatch::system(number, args).map_err(|failed| -failed as Errno)
 }
 
 /// Waits until a child, or a process that is traced, changes its state. Returns its number and

@@ -9,7 +9,7 @@
 //! The function takes the place of the C library's function of that name, and does the same.
 #![allow(unsafe_code)]
 
-use crate::system::system;
+use dispatch::system;
 use libc::{c_int, clockid_t, timespec};
 use rustix::time::ClockId;
 use std::ops::Range;

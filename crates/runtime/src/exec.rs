@@ -7,9 +7,9 @@
 
 use crate::clock;
 use crate::executed::{ExecutedFile, is_executable};
+use crate::execution::{Execution, text};
 use crate::settings::Settings;
-use crate::system::system;
-use dispatch::{Call, read_memory, write_memory};
+use dispatch::{Call, read_memory, system, write_memory};
 use executable::{DEPTH, Kind, Loading};
 use inject::{Helper, Plan};
 use std::ffi::{CString, OsStr};
@@ -23,8 +23,6 @@ const PROC: &[u8; 6] = b"/proc/";
 const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
-/// Files that the host could not open by their paths: descriptors, which `execve` may close.
-const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
 /// Calls with a helper that signals end one after the other before a host runs the program.
 const TRIES: u32 = 8;
@@ -42,18 +40,6 @@ pub(crate) struct Hosting {
     program: Option<CString>,
     /// Whether programs that are executed have the limit, too.
     goes_on: bool,
-}
-
-/// A call that executes a program.
-struct Execution {
-    /// The address of the program's path.
-    path_at: usize,
-    /// The path, or that of this process's program if the call names it as /proc/self/exe.
-    path: PathBuf,
-    list: usize,
-    environment: usize,
-    /// Whether a host could open the file by the path.
-    is_plain: bool,
 }
 
 impl Hosting {
@@ -141,16 +127,13 @@ impl Hosting {
 
     /// Returns whether a call gets a helper, after others that signals have ended.
     fn may_try(&self) -> bool {
-        let may_try = self.interrupted.load(Relaxed) < TRIES;
-        if !may_try {
-            self.interrupted.store(0, Relaxed);
-        }
-        may_try
+        let begin_again = |count| (count >= TRIES).then_some(0);
+        self.interrupted.fetch_update(Relaxed, Relaxed, begin_again).is_err()
     }
 
-    /// Notes that a signal has ended a call that had a helper.
-    pub(crate) fn note_interrupted(&self) {
-        self.interrupted.fetch_add(1, Relaxed);
+    /// Notes that a signal has ended a call.
+    pub(crate) fn note_given_up(&self, had_helper: bool) {
+        self.interrupted.fetch_add(u32::from(had_helper), Relaxed);
     }
 
     /// Makes a host run the program.
@@ -189,31 +172,6 @@ impl Hosting {
     }
 }
 
-impl Execution {
-    /// Returns what `call` executes, if it executes a program. `own` is this process's program if
-    /// the call names that.
-    fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
-        let args = call.args();
-        let (folder, args, flags) = match call.number() as i64 {
-            libc::SYS_execve => (libc::AT_FDCWD, [args[0], args[1], args[2]], 0),
-            libc::SYS_execveat => (args[0] as i32, [args[1], args[2], args[3]], args[4] as i32),
-            _ => return None,
-        };
-        let [path_at, list, environment] = args;
-        let text = own.map(|own| own.to_bytes().to_vec()).or_else(|| text(path_at))?;
-        let is_of_folder = folder != libc::AT_FDCWD && !text.starts_with(b"/");
-        let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| text.starts_with(dir));
-        let path = PathBuf::from(OsStr::from_bytes(&text));
-        let path = match is_of_folder {
-            true if text.is_empty() => PathBuf::from(format!("/proc/self/fd/{folder}")),
-            true => Path::new(&format!("/proc/self/fd/{folder}")).join(path),
-            false => path,
-        };
-        let is_plain = !is_of_folder && !is_descriptor && flags == 0;
-        Some(Execution { path_at, path, list, environment, is_plain })
-    }
-}
-
 /// Returns whether a list goes on at `address`.
 fn has_word(address: usize) -> bool {
     word(address).is_some_and(|word| word != 0)
@@ -222,26 +180,6 @@ fn has_word(address: usize) -> bool {
 fn word(address: usize) -> Option<usize> {
     let mut bytes = [0; WORD];
     read_memory(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
-}
-
-/// Returns a string of the program's, if it is a path's length at most.
-fn text(address: usize) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    while text.len() < libc::PATH_MAX as usize {
-        // A read ends with its page: the next one may not be there.
-        let at = address.wrapping_add(text.len());
-        let mut part = [0; 256];
-        let bytes = part.len().min(4096 - at % 4096);
-        if !read_memory(at, &mut part[..bytes]) {
-            return None;
-        }
-        let end = part[..bytes].iter().position(|byte| *byte == 0);
-        text.extend_from_slice(&part[..end.unwrap_or(bytes)]);
-        if end.is_some() {
-            return Some(text);
-        }
-    }
-    None
 }
 
 /// Returns whether a host runs the program of a file.

@@ -1,8 +1,8 @@
 //! A file that is executed, as the runtime looks at it: by system calls that are not
 //! dispatched.
 
-use crate::system::system;
 use crate::tree::stat;
+use dispatch::system;
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;

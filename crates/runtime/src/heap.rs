@@ -9,7 +9,7 @@
 //! known from its layout, when it is allocated and when it is freed.
 #![allow(unsafe_code)]
 
-use crate::system::system;
+use dispatch::system;
 use dlmalloc::Dlmalloc;
 use page::fork::Mutex;
 use std::alloc::{GlobalAlloc, Layout};

@@ -4,7 +4,7 @@
 
 use crate::pieces::Kind;
 use crate::space::Space;
-use crate::system::system;
+use dispatch::system;
 use libc::{MADV_DOFORK, SYS_madvise};
 use std::ops::Range;
 use zmem::Arena;

@@ -8,8 +8,7 @@
 //!   execve:     -> the kernel, so that the next host finds it; lifted again if the call fails
 //! ```
 
-use crate::system::system;
-use dispatch::{read_memory, write_memory};
+use dispatch::{read_memory, system, write_memory};
 
 const EFAULT: isize = -(libc::EFAULT as isize);
 const EINVAL: isize = -(libc::EINVAL as isize);

@@ -13,8 +13,7 @@
 //! the thread ends.
 #![allow(unsafe_code)]
 
-use crate::system::system;
-use dispatch::Room;
+use dispatch::{Room, system};
 use libc::{CLONE_CHILD_CLEARTID, CLONE_FILES, CLONE_FS, CLONE_PARENT_SETTID, CLONE_SETTLS};
 use libc::{CLONE_SIGHAND, CLONE_SYSVSEM, CLONE_THREAD, CLONE_VM};
 use std::ffi::{c_int, c_void};

@@ -10,11 +10,10 @@
 use crate::executed::contents;
 use crate::program::Program;
 use crate::space::Space;
-use crate::system::system;
 use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
 use crate::windows::parts_within;
-use dispatch::{Call, Outcome, read_memory};
+use dispatch::{Call, Outcome, read_memory, system};
 use libc::iovec;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Advice;

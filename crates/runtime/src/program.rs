@@ -182,12 +182,13 @@ impl Program {
             Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
             _ => {
                 let had_helper = helpers::dismiss(call.note());
-                if let (true, Outcome::GivenUp, Some(hosting)) =
-                    (had_helper, outcome, &self.hosting)
-                {
-                    hosting.note_interrupted();
-                }
-                Step::Answer(if let Outcome::Returned(result) = outcome { result } else { 0 })
+                Step::Answer(match outcome {
+                    Outcome::Returned(result) => result,
+                    Outcome::GivenUp => {
+                        self.hosting.iter().for_each(|it| it.note_given_up(had_helper));
+                        0
+                    }
+                })
             }
         }
     }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::pins::{Note, hold};
-use crate::system::system;
+use dispatch::system;
 use std::iter::successors;
 use zmem::Arena;
 

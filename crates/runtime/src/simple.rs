@@ -2,9 +2,9 @@
 
 use crate::mappings::Answer;
 use crate::program::Program;
-use crate::system::system;
 use crate::tree::TreeFile;
 use dispatch::simple::{self, Class, Simple};
+use dispatch::system;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use zmem::WORD_LAYOUT;

@@ -14,8 +14,8 @@
 
 use crate::limits::Limits;
 use crate::pieces::{Kind, Pieces};
-use crate::system::{Failed, system};
 use crate::windows::{data_at, parts_within};
+use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::{Arena, Use};
 

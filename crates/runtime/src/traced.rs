@@ -9,8 +9,7 @@ use crate::pieces::Kind;
 use crate::program::Program;
 use crate::report::say;
 use crate::space::Space;
-use crate::system::{Failed, system};
-use dispatch::{Call, Outcome, Step};
+use dispatch::{Call, Failed, Outcome, Step, system};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

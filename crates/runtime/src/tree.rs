@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::settings::TreeName;
-use crate::system::{Failed, system};
+use dispatch::{Failed, system};
 use std::mem::zeroed;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

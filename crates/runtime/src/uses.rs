@@ -6,7 +6,7 @@
 
 use crate::pieces::Kind;
 use crate::space::{Space, protect, refused};
-use crate::system::Failed;
+use dispatch::Failed;
 use std::ops::Range;
 use zmem::{Arena, Use};
 

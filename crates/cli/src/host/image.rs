@@ -4,9 +4,8 @@
 //! Only address space that the system has chosen, or that nothing has, is mapped over.
 #![allow(unsafe_code)]
 
-use object::elf::{
-    ET_DYN, FileHeader64, PF_R, PF_W, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_PHDR,
-};
+use executable::protection;
+use object::elf::{ET_DYN, FileHeader64, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_PHDR};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, ReadCache};
 use std::ffi::OsStr;
@@ -162,10 +161,7 @@ fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Err
 /// Maps a segment into what was reserved.
 fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Error> {
     let end = LittleEndian;
-    let flags = segment.p_flags(end).0;
-    let prot = [(PF_R, libc::PROT_READ), (PF_W, libc::PROT_WRITE), (PF_X, libc::PROT_EXEC)];
-    let prot =
-        prot.iter().filter(|(flag, _)| flags & flag.0 != 0).fold(0, |all, (_, one)| all | one);
+    let prot = protection(segment.p_flags(end).0);
     let start = base.wrapping_add(segment.p_vaddr(end));
     let page = start & !(PAGE - 1);
     let file_end = start + segment.p_filesz(end);
@@ -183,7 +179,7 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
     // Loaders allocate from the rest of the last page, to its end.
-    if flags & PF_W.0 != 0 && mapped > file_end {
+    if prot & libc::PROT_WRITE != 0 && mapped > file_end {
         // SAFETY: the page was just mapped, for writing.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };
     }

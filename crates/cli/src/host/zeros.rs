@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::stack;
+use executable::protection;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance;
@@ -42,7 +43,7 @@ pub(crate) fn map_again(zeros: &Zeros) {
 /// A program that the kernel has mapped.
 struct Program {
     headers: Vec<Elf64_Phdr>,
-    /// What its addresses differ by from those of the file.
+    /// The difference of its addresses to those of its file.
     base: usize,
     /// The address of its first instruction.
     entry: usize,
@@ -87,9 +88,7 @@ impl Program {
         let of_segment = |(load, addresses): &(&Elf64_Phdr, Range<usize>)| {
             let file_end = addresses.start.checked_add(load.p_filesz as usize)?;
             let pages = up(file_end)?..up(addresses.end)?;
-            let rights = [(libc::PF_R, libc::PROT_READ), (libc::PF_W, libc::PROT_WRITE)];
-            let rights = rights.iter().filter(|(flag, _)| load.p_flags & flag != 0);
-            let prot = rights.fold(0, |all, (_, prot)| all | prot);
+            let prot = protection(load.p_flags);
             let is_data = !is_code(load) && prot & libc::PROT_WRITE != 0 && !pages.is_empty();
             let reach = |(_, other): &&(_, Range<usize>)| {
                 other.start & !(PAGE - 1) < pages.end && pages.start < other.end

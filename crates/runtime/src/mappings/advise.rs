@@ -7,7 +7,7 @@
 use super::{Answer, error};
 use crate::pieces::Kind;
 use crate::space::Space;
-use crate::system::{Failed, system};
+use dispatch::{Failed, system};
 use libc::{ENOMEM, MADV_COLD, MADV_DONTNEED, MADV_FREE};
 use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED, SYS_madvise};
 use std::ops::Range;

@@ -8,7 +8,7 @@
 use super::Answer;
 use crate::pieces::Kind;
 use crate::space::{Break, Space, map_over, protect};
-use crate::system::Failed;
+use dispatch::Failed;
 use std::ops::Range;
 use zmem::Arena;
 

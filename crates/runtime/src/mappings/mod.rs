@@ -11,8 +11,8 @@ mod windows;
 
 use crate::clock;
 use crate::space::Space;
-use crate::system::{Failed, system};
 use crate::windows::{has, parts_within};
+use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::Arena;
 

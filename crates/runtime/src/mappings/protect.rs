@@ -3,7 +3,7 @@
 use super::{Answer, error};
 use crate::pieces::Kind;
 use crate::space::{Space, protect as protect_pages};
-use crate::system::{Failed, system};
+use dispatch::{Failed, system};
 use libc::{ENOMEM, PROT_NONE};
 use std::ops::Range;
 use zmem::Arena;

@@ -3,8 +3,8 @@
 use super::{Answer, error, is_within, make, map, pages, touches};
 use crate::pieces::Kind;
 use crate::space::Space;
-use crate::system::{Failed, system};
 use crate::windows::{data_at, parts_within};
+use dispatch::{Failed, system};
 use libc::{EFAULT, EINVAL, ENOMEM, MADV_DONTFORK, MREMAP_FIXED, MREMAP_MAYMOVE};
 use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, SYS_madvise, SYS_mmap, SYS_mremap, SYS_munmap};
 use std::ops::Range;

@@ -1,0 +1,66 @@
+//! A call that executes a program: the file, its arguments and its environment.
+
+use dispatch::{Call, read_memory};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files that the host could not open by their paths: descriptors, which `execve` may close.
+const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
+
+/// A call that executes a program.
+pub(crate) struct Execution {
+    /// The address of the program's path.
+    pub(crate) path_at: usize,
+    /// The path, or that of this process's program if the call names it as /proc/self/exe.
+    pub(crate) path: PathBuf,
+    pub(crate) list: usize,
+    pub(crate) environment: usize,
+    /// Whether a host could open the file by the path.
+    pub(crate) is_plain: bool,
+}
+
+impl Execution {
+    /// Returns what `call` executes, if it executes a program. `own` is this process's program if
+    /// the call names that.
+    pub(crate) fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
+        let args = call.args();
+        let (folder, args, flags) = match call.number() as i64 {
+            libc::SYS_execve => (libc::AT_FDCWD, [args[0], args[1], args[2]], 0),
+            libc::SYS_execveat => (args[0] as i32, [args[1], args[2], args[3]], args[4] as i32),
+            _ => return None,
+        };
+        let [path_at, list, environment] = args;
+        let text = own.map(|own| own.to_bytes().to_vec()).or_else(|| text(path_at))?;
+        let is_of_folder = folder != libc::AT_FDCWD && !text.starts_with(b"/");
+        let is_descriptor = own.is_none() && DESCRIPTORS.iter().any(|dir| text.starts_with(dir));
+        let path = PathBuf::from(OsStr::from_bytes(&text));
+        let path = match is_of_folder {
+            true if text.is_empty() => PathBuf::from(format!("/proc/self/fd/{folder}")),
+            true => Path::new(&format!("/proc/self/fd/{folder}")).join(path),
+            false => path,
+        };
+        let is_plain = !is_of_folder && !is_descriptor && flags == 0;
+        Some(Execution { path_at, path, list, environment, is_plain })
+    }
+}
+
+/// Returns a string of the program's, if it is a path's length at most.
+pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    while text.len() < libc::PATH_MAX as usize {
+        // A read ends with its page: the next one may not be there.
+        let at = address.wrapping_add(text.len());
+        let mut part = [0; 256];
+        let bytes = part.len().min(4096 - at % 4096);
+        if !read_memory(at, &mut part[..bytes]) {
+            return None;
+        }
+        let end = part[..bytes].iter().position(|byte| *byte == 0);
+        text.extend_from_slice(&part[..end.unwrap_or(bytes)]);
+        if end.is_some() {
+            return Some(text);
+        }
+    }
+    None
+}

@@ -108,10 +108,8 @@ impl Hosting {
         call: &mut Call,
         is_heard: impl Fn() -> bool,
     ) -> Option<Helper<'_>> {
-        let own = match call.number() as i64 {
-            libc::SYS_execve => self.own_program(call.args()[0]),
-            _ => None,
-        };
+        let is_execve = call.number() as i64 == libc::SYS_execve;
+        let own = is_execve.then(|| self.own_program(call.args()[0])).flatten();
         let execution = Execution::of(call, own)?;
         let is_hosted = self.goes_on && is_hosted(&execution.path);
         let is_injected = is_hosted && self.is_injected && self.may_try();

@@ -182,13 +182,11 @@ impl Program {
             Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
             _ => {
                 let had_helper = helpers::dismiss(call.note());
-                Step::Answer(match outcome {
-                    Outcome::Returned(result) => result,
-                    Outcome::GivenUp => {
-                        self.hosting.iter().for_each(|it| it.note_given_up(had_helper));
-                        0
-                    }
-                })
+                let Outcome::Returned(result) = outcome else {
+                    self.hosting.iter().for_each(|it| it.note_given_up(had_helper));
+                    return Step::Answer(0);
+                };
+                Step::Answer(result)
             }
         }
     }

@@ -148,9 +148,8 @@ impl Hosting {
                 long.leak()
             }
         };
-        let Plan { host, settings, .. } = &self.plan;
-        let host = host.as_ptr().addr();
-        room[..ADDED].copy_from_slice(&[host, settings.as_ptr().addr(), file_at, path_at]);
+        let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
+        room[..ADDED].copy_from_slice(&[host, settings, file_at, path_at]);
         // The kernel gives a program without arguments an empty one.
         room[ADDED] = c"".as_ptr().addr();
         for nth in 0..count {
@@ -158,9 +157,9 @@ impl Hosting {
             room[ADDED + nth] = argument;
         }
         room[ADDED + count.max(1)] = 0;
-        let list = room.as_ptr().addr();
+        let args = [host, room.as_ptr().addr(), environment, 0, 0, 0];
         call.set_number(libc::SYS_execve as usize);
-        call.set_args([host, list, environment, 0, 0, 0]);
+        call.set_args(args);
     }
 
     /// Returns whether `call` executes a host in place of the program that it names.

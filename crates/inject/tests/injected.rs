@@ -101,12 +101,21 @@ fn files_that_are_no_hosts_are_refused() {
 }
 
 #[test]
-fn a_program_whose_host_has_gone_runs_without_it() {
-    let host = Host::compiled(&["-static-pie"]);
-    let path = host.path();
-    let output = executed(&host.path(), move || fs::remove_file(&path).unwrap()).unwrap();
-    assert_eq!(output.stdout, b"an argument\n", "{output:?}");
-    let line = String::from_utf8_lossy(&output.stderr);
-    assert!(line.contains("runs without a limit") && line.contains("error 2"), "{line}");
-    assert!(output.status.success());
+fn a_program_whose_host_has_changed_runs_without_it() {
+    let removed: fn(&Path) = |path| fs::remove_file(path).unwrap();
+    let replaced: fn(&Path) = |path| {
+        let copy = path.with_extension("copy");
+        fs::copy(path, &copy).unwrap();
+        fs::rename(&copy, path).unwrap();
+    };
+    for (change, error) in [(removed, libc::ENOENT), (replaced, libc::ESTALE)] {
+        let host = Host::compiled(&["-static-pie"]);
+        let path = host.path();
+        let output = executed(&host.path(), move || change(&path)).unwrap();
+        assert_eq!(output.stdout, b"an argument\n", "{output:?}");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(line.contains("runs without a limit"), "{line}");
+        assert!(line.contains(&format!("error {error}")), "{line}");
+        assert!(output.status.success());
+    }
 }

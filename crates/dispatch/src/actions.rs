@@ -9,9 +9,9 @@
 #![allow(unsafe_code)]
 
 use crate::mask::{self, BLOCK, LAST, bit, is_owned};
+use crate::pause::pause;
 use crate::x86_64::instructions::{raw_syscall, restorer};
 use std::cell::UnsafeCell;
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The kernel's, which is not the C library's.
@@ -34,8 +34,6 @@ const KNOWN: usize = PASSED
     | SA_RESTORER
     | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
     | 0x800;
-/// Looks in vain before the processor is given away.
-const SPINS_MAX: u32 = 100;
 
 impl Action {
     pub(crate) const DEFAULT: Action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
@@ -99,16 +97,7 @@ impl Actions {
 
     /// Takes the lock, for a fork.
     pub(crate) fn lock(&self) {
-        let mut spins = 0;
-        while self.locked.swap(true, Ordering::Acquire) {
-            spins += 1;
-            if spins < SPINS_MAX {
-                spin_loop();
-            } else {
-                // SAFETY: it touches no memory.
-                unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
-            }
-        }
+        (0..).take_while(|_| self.locked.swap(true, Ordering::Acquire)).for_each(pause);
     }
 
     pub(crate) fn unlock(&self) {

@@ -30,6 +30,7 @@ mod here {
     pub(crate) mod deliver;
     pub(crate) mod entry;
     pub(crate) mod mask;
+    pub(crate) mod pause;
     pub(crate) mod pointer;
     pub(crate) mod repeat;
     pub(crate) mod room;

@@ -22,9 +22,9 @@
 
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
+use crate::pause::pause;
 use crate::user::read_memory;
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
-use crate::x86_64::instructions::raw_syscall;
 use crate::x86_64::place;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
@@ -162,10 +162,7 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return true;
     }
-    while IS_HELD.swap(true, Acquire) {
-        // SAFETY: it touches no memory.
-        unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
-    }
+    (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;
     let mut is_done = true;
     for site in patched() {

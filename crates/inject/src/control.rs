@@ -147,13 +147,14 @@ impl Control {
         let mut tracee = Tracee::new(process);
         let number = self.number.load(SeqCst) as usize;
         let entered = bring_in(&mut tracee, files, plan, number);
-        match entered {
-            Ok(()) | Err(Failure::System(libc::ESRCH)) => {}
-            // The line comes before the program's own.
-            Err(failure) if self.is_heard => report::write(process, failure),
-            Err(_) => {}
-        }
+        let failure = entered.err().filter(|_| self.is_heard);
+        let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
+        // The line comes before the program's own. A process that is traced can't be waited for, so
+        // the helper does not wait in the meantime for a reader of the line.
+        let is_first = failure.is_some_and(|_| report::is_possible());
+        failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
+        failure.filter(|_| !is_first).inspect(|failure| report::write(process, *failure));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The arguments by which a host that was injected knows the program.
 
 use crate::child_signal;
+use crate::limits::SoftLimits;
 use crate::system::wait;
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -16,30 +17,37 @@ pub struct Entry {
     pub stack: usize,
     /// The address of the first instruction: of the program's loader, or of a static program.
     pub instruction: usize,
+    /// The soft limits that the program has (address space, data, stack). The helper has lifted
+    /// those of the process.
+    pub limits: SoftLimits,
     /// The helper's number.
     pub(crate) helper: usize,
 }
 
 impl Entry {
     /// The number of arguments.
-    pub(crate) const ARGUMENTS: usize = 6;
+    pub(crate) const ARGUMENTS: usize = 9;
 
     /// Writes the arguments of a host, each with a zero behind.
     pub(crate) fn write(&self, settings: &[u8], into: &mut impl Write) -> io::Result<()> {
         into.write_all(b"uzram-host\0")?;
         into.write_all(settings)?;
-        let Entry { stack, instruction, helper } = self;
-        write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}\0")
+        let Entry { stack, instruction, limits: [space, data, most_stack], helper } = self;
+        write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}")?;
+        write!(into, "\0{space}\0{data}\0{most_stack}\0")
     }
 
     /// Returns the entry that a host's arguments behind the settings name.
     pub fn of<S: AsRef<OsStr>>(arguments: &[S]) -> Option<Self> {
         let [mark, rest @ ..] = arguments else { return None };
-        if mark.as_ref() != MARK || rest.len() != 3 {
+        let number = |text: &S| str::from_utf8(text.as_ref().as_bytes()).ok()?.parse().ok();
+        let numbers: Vec<u64> = rest.iter().map_while(number).collect();
+        let [stack, instruction, helper, space, data, most_stack] = numbers[..] else {
             return None;
-        }
-        let number = |nth: usize| str::from_utf8(rest[nth].as_ref().as_bytes()).ok()?.parse().ok();
-        Some(Entry { stack: number(0)?, instruction: number(1)?, helper: number(2)? })
+        };
+        let [stack, instruction, helper] = [stack, instruction, helper].map(|word| word as usize);
+        let limits = [space, data, most_stack];
+        (mark.as_ref() == MARK).then_some(Entry { stack, instruction, limits, helper })
     }
 
     /// Waits until the helper has ended, so that the program finds no such child, nor its signal.
@@ -55,14 +63,15 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_they_were_written() {
-        let entry = Entry { stack: 0x7fff_ffff_e000, instruction: 0x40_1000, helper: 12 };
+        let limits = [u64::MAX, 7, 8 << 20];
+        let entry = Entry { stack: 0x7fff_ffff_e000, instruction: 0x40_1000, limits, helper: 12 };
         let mut written = Vec::new();
         entry.write(b"limit=1000", &mut written).unwrap();
         let list: Vec<_> = written.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();
         assert_eq!(list.len(), Entry::ARGUMENTS + 1);
         assert_eq!(list[1], "limit=1000");
         assert_eq!(Entry::of(&list[2..Entry::ARGUMENTS]), Some(entry));
-        for wrong in [&list[1..5], &list[2..5], &list[3..6], &[]] {
+        for wrong in [&list[1..8], &list[2..8], &list[3..9], &[]] {
             assert_eq!(Entry::of(wrong), None);
         }
     }

@@ -71,7 +71,11 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        helper.control().set(ASKED);
+        // The helper may have refused already.
+        let control = helper.control();
+        if control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst).is_ok() {
+            control.set(ASKED);
+        }
         helper.is_ready().then_some(helper)
     }
 
@@ -95,7 +99,12 @@ impl<'a> Helper<'a> {
                     let _unknown = system(libc::SYS_prctl, allow);
                     control.set(ASKED);
                 }
-                state if control.running.load(SeqCst) != 0 => control.wait_while(state),
+                state if control.running.load(SeqCst) != 0 => {
+                    control.wait_while(state);
+                    // A signal to the group may have stopped both. This process goes on.
+                    let go_on = [control.number.load(SeqCst) as usize, libc::SIGCONT as usize];
+                    let _gone = system(libc::SYS_kill, [go_on[0], go_on[1], 0, 0, 0, 0]);
+                }
                 // The helper was killed.
                 _ => return false,
             }

@@ -17,6 +17,7 @@ mod control;
 mod entry;
 mod helper;
 mod host_file;
+mod limits;
 mod maps;
 mod namespace;
 mod permission;
@@ -29,5 +30,6 @@ mod tracee;
 
 pub use entry::Entry;
 pub use helper::Helper;
+pub use limits::SoftLimits;
 pub use permission::is_permitted;
 pub use plan::Plan;

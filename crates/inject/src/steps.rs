@@ -5,7 +5,7 @@ use crate::host_file::{HostFiles, PAGE};
 use crate::plan::Plan;
 use crate::system::Errno;
 use crate::tracee::{Registers, Tracee, trace};
-use crate::{maps, stack};
+use crate::{limits, maps, stack};
 use stack::{Addresses, Auxiliary};
 
 /// The code segment of 64-bit programs.
@@ -81,15 +81,29 @@ fn enter(
     }
     let vdso = auxiliary.get(libc::AT_SYSINFO_EHDR).ok_or(libc::ENOSYS)?;
     tracee.call_at = find_call(tracee, vdso)? as u64;
-    let mapped = Mapped::map(tracee, files, plan, stack - SCRATCH)?;
-    let entry = Entry { stack, instruction: program.rip as usize, helper };
+    let limits = limits::lift(tracee.process)?;
+    let entry = Entry { stack, instruction: program.rip as usize, limits, helper };
+    let entered = prepare(tracee, files, plan, entry, &auxiliary);
+    let (pointer, first) = entered.inspect_err(|_| limits::set(tracee.process, limits))?;
+    let mut registers = *program;
+    registers.rip = first as u64;
+    registers.rsp = pointer as u64;
+    Ok(registers)
+}
+
+/// Maps a host, and writes its stack. Returns its stack pointer and its first instruction.
+fn prepare(
+    tracee: &Tracee,
+    files: &HostFiles,
+    plan: &Plan,
+    entry: Entry,
+    auxiliary: &Auxiliary,
+) -> Result<(usize, usize), Errno> {
+    let mapped = Mapped::map(tracee, files, plan, entry.stack - SCRATCH)?;
     let settings = plan.settings.to_bytes();
     let pointer = auxiliary.write(tracee, settings, entry, &mapped.addresses);
     let pointer = pointer.inspect_err(|_| mapped.unmap(tracee))?;
-    let mut registers = *program;
-    registers.rip = mapped.first_instruction() as u64;
-    registers.rsp = pointer as u64;
-    Ok(registers)
+    Ok((pointer, mapped.first_instruction()))
 }
 
 impl<'a> Mapped<'a> {

@@ -70,7 +70,7 @@ fn a_host_is_entered_in_place_of_the_program() {
         let host = Host::compiled(flags);
         let output = executed(&host.path(), || ()).unwrap();
         let shown = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(shown, "6 limit=1 --injected 0 an argument 2 0\n", "{flags:?} {output:?}");
+        assert_eq!(shown, "9 limit=1 --injected 0 an argument 2 0\n", "{flags:?} {output:?}");
         assert_eq!(output.status.code(), Some(7));
     }
 }

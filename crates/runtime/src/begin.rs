@@ -38,17 +38,21 @@ const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
+/// Soft limits of address space and data, in bytes.
+type Soft = Option<[u64; 2]>;
+
 /// Begins in a process that hosts the program of the file `path`, or into whose program a host was
-/// injected, by these settings. From now on system calls of this thread are the program's.
+/// injected, by these settings. From now on system calls of this thread are the program's. `soft`
+/// are the program's soft limits of address space and data, if those of the process were lifted.
 ///
 /// # Errors
 /// The reason why it can't begin.
 ///
 /// # Safety
 /// This thread runs alone, and goes on in the program.
-pub unsafe fn begin(settings: &OsStr, path: Option<&Path>) -> Result<(), String> {
+pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result<(), String> {
     let parsed = Settings::parse(settings)?;
-    start(parsed, settings, path).map_err(|error| error.to_string())
+    start(parsed, settings, path, soft).map_err(|error| error.to_string())
 }
 
 /// Makes the arena, right above the program's break if there is room, so that it can serve that. A
@@ -96,6 +100,7 @@ fn start(
     mut settings: Settings,
     text: &OsStr,
     path: Option<&Path>,
+    soft: Soft,
 ) -> Result<(), Box<dyn std::error::Error>> {
     clock::begin();
     page::fork::take_over();
@@ -103,7 +108,7 @@ fn start(
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
     // First, as the kernel would count the arena.
-    let limits = Limits::take_over();
+    let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings)?;
     let end = arena.addresses().end;
     // Else what ends there, and is the system's, could grow out of the arena.

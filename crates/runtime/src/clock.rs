@@ -24,7 +24,7 @@ static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
 /// The address of the vDSO's code, or 0. The C library's record lies on the stack on which the host
 /// was entered; a program into which the host was injected writes there.
-static CODE: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes where the vDSO is, and whether the program that executed this one has disabled the
 /// counter.
@@ -45,15 +45,10 @@ pub(crate) fn note(number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Returns the address of the vDSO's code, or 0.
-pub(crate) fn code() -> usize {
-    CODE.load(Relaxed)
-}
-
 /// Returns the addresses of the vDSO; an empty range if there is none.
 pub(crate) fn vdso() -> Range<usize> {
     let page = page::page_size();
-    match code() {
+    match CODE.load(Relaxed) {
         0 => 0..0,
         code => code.saturating_sub(DATA_PAGES * page)..code + CODE_PAGES * page,
     }

@@ -15,7 +15,7 @@ use inject::{Helper, Plan};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// The kernel's names for the program of a process, with that by its number.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
@@ -24,7 +24,7 @@ const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
 
-/// Calls with a helper that signals end one after the other before a host runs the program.
+/// The number of tries of a call with a helper, before a host runs the program.
 const TRIES: u32 = 8;
 
 /// How programs are executed.
@@ -33,9 +33,10 @@ pub(crate) struct Hosting {
     plan: Plan,
     /// Whether a host is injected into programs, where the system lets it be.
     is_injected: bool,
-    /// Calls in a row that had a helper when a signal ended them. Signals may come faster than a
-    /// helper starts.
-    interrupted: AtomicU32,
+    /// The last call that could have a helper, by its thread and arguments, and how often it came
+    /// again.
+    last: AtomicUsize,
+    times: AtomicU32,
     /// The path of this process's program, if /proc/self/exe is the host.
     program: Option<CString>,
     /// Whether programs that are executed have the limit, too.
@@ -50,9 +51,14 @@ impl Hosting {
         let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
         let text = CString::new(text.as_bytes()).ok()?;
         Some(Hosting {
-            plan: Plan { host: settings.host.clone()?, settings: text, vdso: clock::code() },
+            plan: Plan {
+                host: settings.host.clone()?,
+                settings: text,
+                vdso: clock::CODE.load(Relaxed),
+            },
             is_injected: settings.is_injected,
-            interrupted: AtomicU32::new(0),
+            last: AtomicUsize::new(0),
+            times: AtomicU32::new(0),
             program: program.transpose().ok()?,
             goes_on: !settings.is_first_only,
         })
@@ -68,8 +74,8 @@ impl Hosting {
         }
         let path = text(address)?;
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-        let is_self = SELF.contains(&&*path) || path == format!("/proc/{process}/exe").as_bytes();
-        is_self.then_some(program)
+        let own = format!("/proc/{process}/exe");
+        (SELF.contains(&&*path) || path == own.as_bytes()).then_some(program)
     }
 
     /// Puts the program's path in place of the kernel's name for it in a call that looks at the
@@ -112,26 +118,26 @@ impl Hosting {
         let own = is_execve.then(|| self.own_program(call.args()[0])).flatten();
         let execution = Execution::of(call, own)?;
         let is_hosted = self.goes_on && is_hosted(&execution.path);
-        let is_injected = is_hosted && self.is_injected && self.may_try();
+        let is_injected = is_hosted && self.is_injected && self.may_try(call.args());
         let helper = is_injected.then(|| Helper::start(&self.plan, is_heard())).flatten();
         if is_hosted && helper.is_none() && execution.is_plain {
             self.run_by_host(call, &execution, own);
         } else if let Some(own) = own {
-            let [_, rest @ ..] = call.args();
-            call.set_args([own.as_ptr().addr(), rest[0], rest[1], rest[2], rest[3], rest[4]]);
+            let [_, a, b, c, d, e] = call.args();
+            call.set_args([own.as_ptr().addr(), a, b, c, d, e]);
         }
         helper
     }
 
-    /// Returns whether a call gets a helper, after others that signals have ended.
-    fn may_try(&self) -> bool {
-        let begin_again = |count| (count >= TRIES).then_some(0);
-        self.interrupted.fetch_update(Relaxed, Relaxed, begin_again).is_err()
-    }
-
-    /// Notes that a signal has ended a call.
-    pub(crate) fn note_given_up(&self, had_helper: bool) {
-        self.interrupted.fetch_add(u32::from(had_helper), Relaxed);
+    /// Returns whether a call gets a helper. Signals may come faster than a helper starts, so that
+    /// the call comes again and again.
+    fn may_try(&self, args: [usize; 6]) -> bool {
+        let call = system(libc::SYS_gettid, [0; 6]).unwrap_or(0)
+            ^ args[0].rotate_left(16)
+            ^ args[1].rotate_left(32);
+        let is_again = u32::from(self.last.swap(call, Relaxed) == call);
+        self.times.store((self.times.load(Relaxed) + 1) * is_again, Relaxed);
+        self.times.load(Relaxed) < TRIES
     }
 
     /// Makes a host run the program.

@@ -15,9 +15,6 @@ pub(crate) fn keep(note: &mut Note, helper: Option<Helper<'_>>) {
 /// Dismisses the helper of a call that has executed no program. Returns whether the call had one.
 pub(crate) fn dismiss(note: &mut Note) -> bool {
     let word = std::mem::take(&mut note[HELPER]);
-    if word != 0 {
-        // SAFETY: see the head of this file.
-        drop(unsafe { Helper::from_word(word) });
-    }
-    word != 0
+    // SAFETY: see the head of this file.
+    (word != 0).then(|| unsafe { Helper::from_word(word) }).is_some()
 }

@@ -3,7 +3,8 @@
 //! own mappings. Mappings outside of the arena (files, stacks, shared memory) are not counted.
 //!
 //! ```text
-//!   begin:      the kernel's soft limit -> here; the kernel's becomes its hard limit
+//!   begin:      the soft limit of the kernel, or of the helper that injected the host -> here;
+//!               the kernel's becomes its hard limit
 //!   setrlimit:  -> here                      mmap, brk, mremap: ENOMEM above it
 //!   execve:     -> the kernel, so that the next host finds it; lifted again if the call fails
 //! ```
@@ -34,13 +35,15 @@ fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
 }
 
 impl Limits {
-    /// Takes the limits over from the kernel.
-    pub(crate) fn take_over() -> Self {
-        let [space, data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
+    /// Takes the limits over from the kernel. `soft` are those of the program, if those of the
+    /// kernel were lifted.
+    pub(crate) fn take_over(soft: Option<[u64; 2]>) -> Self {
+        let [mut space, mut data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
             let mut found = [INFINITE; 2];
             kernel(resource, None, Some(&mut found));
             found
         });
+        [space[0], data[0]] = soft.unwrap_or([space[0], data[0]]);
         let limits = Limits { space, data };
         limits.lift();
         limits

@@ -181,12 +181,8 @@ impl Program {
             // A security module may refuse the program because its process is traced.
             Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
             _ => {
-                let had_helper = helpers::dismiss(call.note());
-                let Outcome::Returned(result) = outcome else {
-                    self.hosting.iter().for_each(|it| it.note_given_up(had_helper));
-                    return Step::Answer(0);
-                };
-                Step::Answer(result)
+                helpers::dismiss(call.note());
+                Step::Answer(if let Outcome::Returned(result) = outcome { result } else { 0 })
             }
         }
     }

@@ -9,6 +9,7 @@
 //! [`PUT_RIGHT`] is null or a function, as its comment says.
 #![allow(unsafe_code)]
 
+use page::Patience;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::process::getpid;
 use std::mem::transmute;
@@ -144,11 +145,12 @@ pub(crate) fn begin_child() {
 
 /// Puts right what differs in a copy. One thread does it; others wait.
 fn notice(told: Told) {
-    let state = &own().state;
+    let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {
         if seen == KNOWN {
             return;
         }
+        patience.spend();
         std::thread::yield_now();
     }
     COPIES.fetch_add(1, AcqRel);

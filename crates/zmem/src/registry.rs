@@ -13,6 +13,7 @@ use crate::gate::GATE;
 use crate::pager::Pager;
 use crate::process::generation;
 use crate::signals;
+use page::Patience;
 use page::fork::Mutex;
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -157,7 +158,9 @@ pub(crate) fn remove(pager: &Pager) {
     for place in PLACES.iter().filter(is_it) {
         ENDED.fetch_add(1, SeqCst);
         place.end.store(0, SeqCst);
+        let mut patience = Patience::new("faults of a pager that ends");
         while !place.is_empty() {
+            patience.spend();
             std::thread::yield_now();
         }
         place.pager.store(null_mut(), SeqCst);

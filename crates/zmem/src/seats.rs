@@ -14,6 +14,7 @@
 use crate::gate::GATE;
 use crate::memory::Managed;
 use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
+use page::Patience;
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -83,9 +84,11 @@ impl Seats {
         if taker == Taker::Call {
             self.begin_call();
         }
+        let mut patience = Patience::new("a seat");
         loop {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
+                patience.spend();
                 // In a copy of the process, missing threads may have them all (zm-F3).
                 if GATE.is_torn() && GATE.is_alone_inside() {
                     self.free.store(u32::MAX >> (SEATS_MAX - self.count), Ordering::Relaxed);

@@ -14,6 +14,16 @@ use std::time::Duration;
 /// Waits for a [`wake`] of `word`, if that still has the value `seen`. May return early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
+    let mut patience = page::Patience::new("a word of another thread's");
+    let time = cfg!(debug_assertions).then_some(&rustix::time::Timespec { tv_sec: 1, tv_nsec: 0 });
+    while futex::wait(word, futex::Flags::PRIVATE, seen, time) == Err(rustix::io::Errno::TIMEDOUT) {
+        patience.spend();
+    }
+}
+
+/// Waits for as long as nothing is to be done.
+#[cfg(not(loom))]
+pub(crate) fn idle(word: &AtomicU32, seen: u32) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
@@ -56,4 +66,4 @@ mod model {
     }
 }
 #[cfg(loom)]
-pub(crate) use model::{wait, wake};
+pub(crate) use model::{wait, wait as idle, wake};

@@ -13,7 +13,7 @@ use crate::process::generation;
 use crate::recent::Spares;
 use crate::signals;
 use crate::state::HEAT_MAX;
-use crate::sync::{wait, wake};
+use crate::sync::{idle, wake};
 use crate::threads::OwnThread;
 use crate::waker::{STOPPED, WANTED};
 use page::fork::Mutex;
@@ -129,7 +129,7 @@ impl Pager {
         let mut evicted = 0;
         loop {
             match self.waker.word.load(Acquire) {
-                0 if !self.limit.is_wanted(0) => wait(&self.waker.word, 0),
+                0 if !self.limit.is_wanted(0) => idle(&self.waker.word, 0),
                 0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
                 seen if seen & STOPPED != 0 => return,
                 _ => {

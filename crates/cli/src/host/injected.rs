@@ -12,12 +12,29 @@ use std::ffi::OsStr;
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     stack::leave_areas();
     entry.wait_for_helper();
+    let [space, data, stack] = entry.limits;
     let zeros = zeros::of(entry.stack);
     // SAFETY: one thread runs, and goes on in the program.
-    if let Err(message) = unsafe { runtime::begin(settings, None) } {
+    if let Err(message) = unsafe { runtime::begin(settings, None, Some([space, data])) } {
         return message;
     }
     zeros.iter().for_each(zeros::map_again);
+    lower_stack(stack);
+    // SAFETY: the function touches the list of this C library alone. A panic would read it later,
+    // on a stack that is the program's.
+    unsafe { libc::clearenv() };
     // SAFETY: the stack is the program's.
     unsafe { stack::enter(entry.stack, &[], entry.instruction) }
+}
+
+/// Sets the soft limit of the stack.
+fn lower_stack(soft: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the system writes to the structure, and reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) == 0 && limit.rlim_cur != soft {
+            limit.rlim_cur = soft;
+            libc::setrlimit(libc::RLIMIT_STACK, &raw const limit);
+        }
+    }
 }

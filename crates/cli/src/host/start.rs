@@ -101,7 +101,8 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     let memory = MemoryMap::of_process();
     // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
     // calls of the program.
-    unsafe { runtime::begin(settings, Some(&absolute)) }.map_err(|message| Failure(message, 1))?;
+    unsafe { runtime::begin(settings, Some(&absolute), None) }
+        .map_err(|message| Failure(message, 1))?;
     // The runtime has begun, so memory that is mapped for the program is managed.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {

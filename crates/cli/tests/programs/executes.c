@@ -180,6 +180,22 @@ static void disturbed(int rounds) {
     }
 }
 
+// Groups are stopped at any time of an execution, and the process alone is continued.
+static void stopped_groups(int rounds) {
+    for (int nth = 0; nth < rounds; nth++) {
+        pid_t process = fork();
+        if (!process) {
+            setpgid(0, 0);
+            executes("plain");
+        }
+        setpgid(process, process);
+        usleep(nth * 137 % 3000);
+        kill(-process, SIGSTOP);
+        kill(process, SIGCONT);
+        ends_well(process);
+    }
+}
+
 static void refused(void) {
     char *long_one = malloc(256 << 10), name[] = "/tmp/uzram-executes-XXXXXX";
     memset(long_one, 'x', (256 << 10) - 1);
@@ -224,6 +240,7 @@ int main(int count, char **arguments, char **with) {
     for (int nth = 0; nth < 3; nth++) pthread_create(&threads[nth], NULL, vforks, &rounds);
     for (int nth = 0; nth < 3; nth++) pthread_join(threads[nth], NULL);
     disturbed(10 * rounds);
+    stopped_groups(10 * rounds);
     for (int nth = 0; nth < HEAP; nth++) CHECK(memory[nth] == (char)(nth >> 8));
     puts("all is as it has to be");
     return 0;

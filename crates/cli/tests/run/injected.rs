@@ -84,6 +84,20 @@ fn programs_are_executed_in_all_ways() {
     }
 }
 
+/// A host needs more than such a program.
+#[test]
+fn small_limits_are_the_programs_alone() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "limited", &["-static"]);
+    for limit in ["-d 300", "-d 1000", "-v 6000", "-s 96", "-s unlimited"] {
+        let line = format!("ulimit -S {limit}; exec {program}");
+        let natively = end(Command::new("sh").args(["-c", &line]));
+        let ended = end_of(WAYS[0], &["sh", "-c", &line]);
+        assert_eq!(natively.code, Some(0), "{limit}: {natively:?}");
+        assert_eq!((&ended.out, ended.code), (&natively.out, Some(0)), "{limit}: {ended:?}");
+    }
+}
+
 /// A namespace ends with its first process, which the helper would be.
 #[test]
 fn the_first_process_of_a_namespace_is_the_programs() {

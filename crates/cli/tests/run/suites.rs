@@ -67,6 +67,17 @@ const NODE_STEP: usize = 24;
 /// Most of them take more, so that a line says that it can't be kept.
 const NODE_LIMIT: &str = "10M";
 
+/// Packages of Go's distribution: the limit, which is below what their tests take, and the least
+/// number of blocks that go.
+const GO: [(&str, &str, u64); 6] = [
+    ("sync", "20M", 0),
+    ("syscall", "20M", 0),
+    ("os/exec", "20M", 0),
+    ("os/signal", "20M", 0),
+    ("net", "20M", 0),
+    ("runtime", "60M", 1_000),
+];
+
 /// What a program's tests are made of, where that was fetched and they are to be run.
 fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
@@ -166,4 +177,57 @@ fn node_ends_its_own_tests_as_it_does_without() {
     let evicted = evicted(&stats);
     eprintln!("node: {ends:?} by exit code, {evicted} blocks went");
     assert!(evicted > 10_000, "{evicted}");
+}
+
+/// Runs the compiled tests of a package of Go in its folder. Returns how each test ended.
+fn go(program: &[&str], tests: &Path, folder: &Path) -> BTreeMap<String, String> {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", "900"]).args(program).arg(tests);
+    command.args(["-test.short", "-test.v"]).current_dir(folder);
+    let output = command.output().expect("timeout");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let ends = told.lines().filter_map(|line| line.trim_start().strip_prefix("--- "));
+    // `PASS: TestName (0.01s)`
+    let ends: BTreeMap<_, _> = ends
+        .filter_map(|end| end.split_once(": "))
+        .map(|(end, name)| (name.split(" (").next().unwrap().to_owned(), end.to_owned()))
+        .collect();
+    assert!(!ends.is_empty(), "{output:?}");
+    ends
+}
+
+#[test]
+fn go_ends_its_own_tests_as_it_does_without() {
+    let root = Command::new("go").args(["env", "GOROOT"]).output().ok();
+    let root = root.map(|output| String::from_utf8(output.stdout).unwrap());
+    let root = root.map(|root| PathBuf::from(root.trim_end()).join("src"));
+    let Some(root) = root.filter(|root| is_long() && root.join("runtime/gc_test.go").exists())
+    else {
+        return eprintln!("LEFT OUT: Go's own tests, which `make long` runs if Go is installed");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let stats = dir.path().join("stats");
+    for (package, limit, least) in GO {
+        fs::write(&stats, "").unwrap();
+        let (tests, folder) = (dir.path().join("tests"), root.join(package));
+        let mut compiler = Command::new("go");
+        compiler.args(["test", "-c", "-o"]).arg(&tests).arg(package).current_dir(&root);
+        assert!(compiler.env("GOCACHE", dir.path()).status().unwrap().success(), "{package}");
+        let path = stats.to_str().unwrap();
+        let run = [UZRAM, "run", "--limit", limit, "--stats-file", path, "--"];
+        // Some depend on the time that they take: each has to pass in one of three runs.
+        let mut missing = go(&[], &tests, &folder);
+        let count = missing.len();
+        for _ in 0..3 {
+            let ends = go(&run, &tests, &folder);
+            missing.retain(|name, end| end == "PASS" && ends.get(name) != Some(end));
+            if missing.is_empty() {
+                break;
+            }
+        }
+        assert!(missing.is_empty(), "{package}: {missing:?}");
+        let evicted = evicted(&stats);
+        eprintln!("go, {package}: {count} tests, {evicted} blocks went");
+        assert!(evicted >= least, "{package}: {evicted}");
+    }
 }

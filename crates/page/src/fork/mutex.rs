@@ -5,6 +5,7 @@
 //! the flag beside the mutex says so.
 #![allow(unsafe_code)]
 
+use crate::patience::Patience;
 use rustix_futex_sync as futex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -25,7 +26,17 @@ impl<T> Mutex<T> {
     /// Takes the lock, and waits for it if another thread has it.
     #[inline]
     pub fn lock(&self) -> futex::MutexGuard<'_, T> {
-        self.mutex.lock()
+        if !cfg!(debug_assertions) {
+            return self.mutex.lock();
+        }
+        let mut patience = Patience::new("a lock");
+        loop {
+            if let Some(guard) = self.mutex.try_lock() {
+                return guard;
+            }
+            patience.spend();
+            std::thread::yield_now();
+        }
     }
 
     /// Takes the lock if it is free.
@@ -46,7 +57,7 @@ impl<T> Mutex<T> {
 
     /// The same as [`lock_for_fork`](Self::lock_for_fork); calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
-        let mut guard = self.mutex.lock();
+        let mut guard = self.lock();
         look(&mut guard);
         std::mem::forget(guard);
         self.is_locked_for_fork.store(true, Relaxed);

@@ -28,7 +28,7 @@ const VECTOR_MAX: usize = 1024;
 /// may have been unable to act.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 const TRIES_OF_SIGNAL: usize = 40;
-const TRIES: usize = 1000;
+const TRIES: usize = 5000;
 
 fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);

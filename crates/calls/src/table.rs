@@ -1,12 +1,12 @@
 //! The table: a row for each system call.
 
-use crate::row::Row;
+use crate::row::{NamedRow, Row};
 
 /// A row: a constant with the number, then what the arguments are; those that are left out are
 /// numbers.
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)?) => {
-        crate::row::Row::new(
+        crate::row::NamedRow::new(
             crate::numbers::$number,
             stringify!($number),
             &[$($argument),*],
@@ -29,10 +29,10 @@ mod time;
 
 #[cfg(not(target_arch = "x86_64"))]
 mod old {
-    pub(super) const ROWS: &[crate::row::Row] = &[];
+    pub(super) const ROWS: &[crate::row::NamedRow] = &[];
 }
 
-const GROUPS: [&[Row]; 11] = [
+const GROUPS: [&[NamedRow]; 11] = [
     asynchronous::ROWS,
     files::ROWS,
     ipc::ROWS,
@@ -49,29 +49,78 @@ const GROUPS: [&[Row]; 11] = [
 /// Above the largest number.
 const NUMBERS: usize = 512;
 
-/// Rows by number. A number that had two rows, or is too large, would be an error of the compiler.
-static INDEX: [Option<&Row>; NUMBERS] = {
-    let mut index: [Option<&Row>; NUMBERS] = [None; NUMBERS];
-    let mut group = 0;
+/// The number of rows.
+const COUNT: usize = {
+    let (mut count, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        count += GROUPS[group].len();
+        group += 1;
+    }
+    count
+};
+
+/// All rows; those that have addresses are the last ones.
+static ROWS: [Row; COUNT] = {
+    let mut rows = [GROUPS[0][0].row; COUNT];
+    let (mut first, mut last, mut group) = (0, COUNT, 0);
     while group < GROUPS.len() {
         let mut nth = 0;
         while nth < GROUPS[group].len() {
-            let row = &GROUPS[group][nth];
-            assert!(index[row.number].is_none(), "a number has two rows");
-            index[row.number] = Some(row);
+            let row = GROUPS[group][nth].row;
+            if row.has_addresses() {
+                last -= 1;
+                rows[last] = row;
+            } else {
+                rows[first] = row;
+                first += 1;
+            }
             nth += 1;
         }
         group += 1;
     }
-    index
+    rows
+};
+
+/// For each number, the place of its row and 1, or 0. A number that had two rows, or is too large,
+/// would be an error of the compiler.
+static PLACES: [u16; NUMBERS] = {
+    let (mut places, mut nth) = ([0; NUMBERS], 0);
+    while nth < COUNT {
+        let place = &mut places[ROWS[nth].number];
+        assert!(*place == 0, "a number has two rows");
+        nth += 1;
+        *place = nth as u16;
+    }
+    places
+};
+
+/// Names by number.
+static NAMES: [&str; NUMBERS] = {
+    let (mut names, mut group) = ([""; NUMBERS], 0);
+    while group < GROUPS.len() {
+        let mut nth = 0;
+        while nth < GROUPS[group].len() {
+            let NamedRow { row, name } = GROUPS[group][nth];
+            names[row.number] = name;
+            nth += 1;
+        }
+        group += 1;
+    }
+    names
 };
 
 /// Returns the row of a system call, if its number is known.
 pub fn row(number: usize) -> Option<&'static Row> {
-    INDEX.get(number).copied().flatten()
+    let place = usize::from(*PLACES.get(number)?);
+    ROWS.get(place.checked_sub(1)?)
 }
 
 /// Returns all rows, by number.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    INDEX.iter().copied().flatten()
+    (0..NUMBERS).filter_map(row)
+}
+
+/// Returns the name of a system call.
+pub(crate) fn name(number: usize) -> &'static str {
+    NAMES[number]
 }

@@ -4,10 +4,10 @@ use crate::count::Count::Long;
 use crate::options;
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::{Iocbs, Sigset};
-use crate::row::{Lasting, Row, Special, both, input, outputs};
+use crate::row::{Lasting, NamedRow, Special, both, input, outputs};
 use crate::sizes::{IO_EVENT, IO_URING_PARAMS, IOCB, TIME, WORD};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_io_setup, Plain, both(WORD)).is(Special::AddressSpace),
     row!(SYS_io_destroy).is(Special::AddressSpace),
     row!(SYS_io_submit, Plain, Plain, Form(Iocbs(Long(1)))).lasts(Lasting::Yes),

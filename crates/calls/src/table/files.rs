@@ -5,7 +5,7 @@ use crate::options;
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{Form, Plain, Text};
 use crate::row::Form::{Ioctl, Iovecs, Sigset};
-use crate::row::{Lasting, Row, Special, both, boths, input, inputs, mask, output, outputs};
+use crate::row::{Lasting, NamedRow, Special, both, boths, input, inputs, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, TIME};
 
 /// Requests of `ioctl` whose memory is used later: guests' memory, transfers, DMA.
@@ -18,7 +18,7 @@ const IOCTL_LASTING: Lasting = Lasting::Values {
 const IOCTL_SPECIAL: Special =
     Special::By { argument: 1, cases: &[(0xc020_aa00, Special::AddressSpace)] };
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_read, Plain, outputs(Long(2), 1)),
     row!(SYS_write, Plain, inputs(Long(2), 1)),
     row!(SYS_pread64, Plain, outputs(Long(2), 1)),

@@ -6,13 +6,13 @@ use crate::options;
 use crate::row::Access::{Read, Write};
 use crate::row::Argument::{Buffer, Form, Plain, Text};
 use crate::row::Form::{Iovecs, Sigevent, Waiters};
-use crate::row::{Row, both, input, inputs, output, outputs};
+use crate::row::{NamedRow, both, input, inputs, output, outputs};
 use crate::sizes::{FUTEX_WAITV, INT, MQ_ATTR, SEMBUF, TIME, WORD};
 
 /// A message of System V's: a word, and as many bytes as the third argument says.
 const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_msgget),
     row!(SYS_msgsnd, Plain, Buffer(Read, MESSAGE)),
     row!(SYS_msgrcv, Plain, Buffer(Write, MESSAGE)),

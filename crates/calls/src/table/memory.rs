@@ -6,10 +6,10 @@ use crate::count::Length;
 use crate::row::Access::{Read, Write};
 use crate::row::Argument::{Buffer, Plain};
 use crate::row::Special::AddressSpace;
-use crate::row::{Row, inputs, mask, output, outputs};
+use crate::row::{NamedRow, inputs, mask, output, outputs};
 use crate::sizes::{INT, IOVEC, WORD};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_mmap).is(AddressSpace),
     row!(SYS_munmap).is(AddressSpace),
     row!(SYS_mremap).is(AddressSpace),

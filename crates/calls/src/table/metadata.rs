@@ -6,7 +6,7 @@ use crate::options::{self, FSCONFIG_VALUE, MOUNT_ID};
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{self, Buffer, Form, Plain, Text};
 use crate::row::Form::XattrArgs;
-use crate::row::{Access, Row, input, inputs, output, outputs};
+use crate::row::{Access, NamedRow, input, inputs, output, outputs};
 use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
 
 /// `file_handle`: its size, its type, and as many bytes.
@@ -17,7 +17,7 @@ const fn handle(access: Access) -> Argument {
 /// `mnt_id_req`, which says its size first.
 const REQUEST: Argument = Buffer(Read, Length::Own { at: 0, more: 0, least: 24, most: 4096 });
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_fstat, Plain, output(STAT)),
     row!(SYS_newfstatat, Plain, Text, output(STAT)),
     row!(SYS_statx, Plain, Text, Plain, Plain, output(STATX)),

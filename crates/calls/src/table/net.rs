@@ -5,7 +5,7 @@ use crate::count::Length;
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::{Message, Messages, Words};
-use crate::row::{Lasting, Row, both, inputs, output, outputs, told};
+use crate::row::{Lasting, NamedRow, both, inputs, output, outputs, told};
 use crate::sizes::{INT, TIME};
 
 /// A send whose pages the network keeps until it says so.
@@ -17,7 +17,7 @@ const fn zero_copy(argument: u8) -> Lasting {
 const OPTION: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_socket),
     row!(SYS_socketpair, Plain, Plain, Plain, output(8)),
     row!(SYS_bind, Plain, inputs(Int(2), 1)),

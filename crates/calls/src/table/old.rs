@@ -6,7 +6,7 @@ use crate::options;
 use crate::row::Access::Both;
 use crate::row::Argument::{Plain, Text};
 use crate::row::Special::{AddressSpace, Process, Signals};
-use crate::row::{Row, Special, both, boths, input, mask, output, outputs};
+use crate::row::{NamedRow, Special, both, boths, input, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
 
 /// Shadow stacks, and addresses with tags, which change what an address means.
@@ -19,7 +19,7 @@ const ARCH_PRCTL: Special = Special::By {
 const USTAT: usize = 32;
 const UTIMBUF: usize = 16;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_open, Text),
     row!(SYS_creat, Text),
     row!(SYS_stat, Text, output(STAT)),

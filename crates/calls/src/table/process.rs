@@ -6,7 +6,7 @@ use crate::options::{self, PRCTL_1, PRCTL_2, PRCTL_4};
 use crate::row::Access::{Both, Read};
 use crate::row::Argument::{self, Buffer, Form, Plain, Text};
 use crate::row::Form::{CloneArgs, Texts};
-use crate::row::{Lasting, Row, Special, both, input, inputs, output, outputs};
+use crate::row::{Lasting, NamedRow, Special, both, input, inputs, output, outputs};
 use crate::sizes::{INT, RLIMIT, ROBUST_LIST_HEAD, RUSAGE, SIGINFO, TIME, WORD};
 
 /// CLONE_CHILD_CLEARTID: the kernel writes when the thread ends.
@@ -30,11 +30,11 @@ const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 4
 
 /// What of a thread lies where depends on the architecture.
 #[cfg(target_arch = "x86_64")]
-const CLONE: Row = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
+const CLONE: NamedRow = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
 #[cfg(not(target_arch = "x86_64"))]
-const CLONE: Row = row!(SYS_clone, Plain, Plain, output(INT), Plain, output(INT));
+const CLONE: NamedRow = row!(SYS_clone, Plain, Plain, output(INT), Plain, output(INT));
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     CLONE.is(Special::Process).lasts(CLEARS),
     row!(SYS_clone3, Form(CloneArgs(Long(1)))).is(Special::Process).lasts(Lasting::Yes),
     row!(SYS_execve, Text, Form(Texts), Form(Texts)).is(Special::Process),

@@ -4,10 +4,10 @@ use crate::options::INFO;
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::Stack;
 use crate::row::Special::Signals;
-use crate::row::{Lasting, Row, input, output};
+use crate::row::{Lasting, NamedRow, input, output};
 use crate::sizes::{SIGACTION, SIGINFO, SIGSET, STACK, TIME};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_rt_sigaction, Plain, input(SIGACTION), output(SIGACTION)).is(Signals),
     row!(SYS_rt_sigprocmask, Plain, input(SIGSET), output(SIGSET)).is(Signals),
     row!(SYS_rt_sigpending, output(SIGSET)),

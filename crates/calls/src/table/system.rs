@@ -6,7 +6,7 @@ use crate::options::{REBOOT, SYSLOG};
 use crate::row::Access::{Both, Read};
 use crate::row::Argument::{Form, Plain, Text};
 use crate::row::Form::Words;
-use crate::row::{Row, inputs, output, outputs};
+use crate::row::{NamedRow, inputs, output, outputs};
 use crate::sizes::{SYSINFO, UTSNAME};
 
 /// `bpf_attr`: which of its words are addresses depends on the command.
@@ -19,7 +19,7 @@ const PERF: crate::row::Argument =
 const SEGMENTS: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_uname, output(UTSNAME)),
     row!(SYS_sysinfo, output(SYSINFO)),
     row!(SYS_syslog, Plain, SYSLOG),

@@ -2,7 +2,7 @@
 
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::Sigevent;
-use crate::row::{Row, both, input, output};
+use crate::row::{NamedRow, both, input, output};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
 
 /// `tms`: four counts of ticks.
@@ -10,7 +10,7 @@ const TMS: usize = 32;
 /// `timezone`.
 const ZONE: usize = 8;
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_nanosleep, input(TIME), output(TIME)),
     row!(SYS_clock_nanosleep, Plain, Plain, input(TIME), output(TIME)),
     row!(SYS_clock_gettime, Plain, output(TIME)),

@@ -18,6 +18,9 @@ use std::path::Path;
 
 /// More than calls take from where the stack is made to where the program is entered.
 const BELOW: usize = 64 << 10;
+/// More than a host uses of its stack.
+const STACK_BYTES: usize = 256 << 10;
+const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
 const RSEQ_UNREGISTER: usize = 1;
 const RSEQ_SIGNATURE: usize = 0x5305_3053;
@@ -143,18 +146,26 @@ impl Stack {
     }
 }
 
-/// Enters a program with `contents` at the start of its stack.
+/// Enters a program with `contents` at the start of its stack. The memory of this stack, which lies
+/// below, is released: the program would hold it otherwise.
 ///
 /// # Safety
 /// The stack there is the program's, and `entry` its first instruction. Nothing of this stack is
 /// used again.
 pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize) -> ! {
-    // SAFETY: as the caller says. The first call is dispatched, and takes the thread pointer of
-    // this process's C library away.
+    let released = (start - WORD) & !(PAGE - 1);
+    // SAFETY: as the caller says. The calls are dispatched, on stacks of their own. The first one
+    // releases memory of this stack, below which nothing is mapped (stack_guard_gap). The second
+    // one takes the thread pointer of this process's C library away.
     unsafe {
         asm!(
             "mov rsp, {start}",
             "rep movsq",
+            "mov eax, 28",
+            "mov rdi, r13",
+            "mov esi, {bytes}",
+            "mov edx, 4",
+            "syscall",
             "mov [rsp - 8], r12",
             "mov eax, 158",
             "mov edi, 0x1002",
@@ -185,7 +196,9 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize) -> ! 
             "xorps xmm7, xmm7",
             "jmp [rsp - 8]",
             start = in(reg) start,
+            bytes = const STACK_BYTES,
             in("r12") entry,
+            in("r13") released - STACK_BYTES,
             in("rsi") contents.as_ptr(),
             in("rdi") start,
             in("rcx") contents.len(),

@@ -13,6 +13,7 @@
 mod count;
 mod ioctl;
 mod memory;
+mod named_row;
 mod numbers;
 mod options;
 mod row;
@@ -23,5 +24,5 @@ mod walk;
 pub use count::{Count, Length};
 pub use memory::Memory;
 pub use row::{Access, Argument, Choice, Form, Lasting, Row, Special};
-pub use table::{row, rows};
+pub use table::{name, row, rows};
 pub use walk::{ADDRESS_END, RANGES_MAX, ranges};

@@ -1,8 +1,6 @@
 //! What the table says of a system call.
 
 use crate::count::{Count, Length};
-use crate::table;
-use libc::c_long;
 
 /// What the kernel does with a range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,61 +144,7 @@ pub struct Row {
     pub special: Special,
 }
 
-/// A row as the table's files have it.
-#[derive(Clone, Copy)]
-pub(crate) struct NamedRow {
-    pub(crate) row: Row,
-    pub(crate) name: &'static str,
-}
-
-impl NamedRow {
-    /// Makes a row of a constant's value and name, `SYS_` before it.
-    pub(crate) const fn new(number: c_long, name: &'static str, given: &[Argument]) -> Self {
-        let mut arguments = [Argument::Plain; 6];
-        let mut nth = 0;
-        while nth < given.len() {
-            arguments[nth] = given[nth];
-            nth += 1;
-        }
-        let name = name.split_at("SYS_".len()).1;
-        let (lasting, special) = (Lasting::No, Special::Nothing);
-        let row = Row { number: number as usize, arguments, lasting, special };
-        NamedRow { row, name }
-    }
-
-    /// Says that memory is touched later.
-    pub(crate) const fn lasts(mut self, lasting: Lasting) -> Self {
-        self.row.lasting = lasting;
-        self
-    }
-
-    /// Says what else there is.
-    pub(crate) const fn is(mut self, special: Special) -> Self {
-        self.row.special = special;
-        self
-    }
-}
-
 impl Row {
-    /// Returns the call's name.
-    pub fn name(&self) -> &'static str {
-        table::name(self.number)
-    }
-
-    /// Returns whether the row has addresses of other constants. A host that is linked statically
-    /// relocates them, so the pages of such rows are private memory of each process.
-    pub(crate) const fn has_addresses(&self) -> bool {
-        let mut nth = 0;
-        let mut is_choice = false;
-        while nth < self.arguments.len() {
-            is_choice |= matches!(self.arguments[nth], Argument::By(_));
-            nth += 1;
-        }
-        is_choice
-            || matches!(self.lasting, Lasting::Values { .. })
-            || matches!(self.special, Special::By { .. })
-    }
-
     /// Returns whether the kernel may touch memory of this call after its return.
     pub fn outlives(&self, arguments: &[usize; 6]) -> bool {
         let value = |nth: u8| arguments.get(usize::from(nth)).copied().unwrap_or(0);

@@ -1,12 +1,13 @@
 //! The table: a row for each system call.
 
-use crate::row::{NamedRow, Row};
+use crate::named_row::NamedRow;
+use crate::row::Row;
 
 /// A row: a constant with the number, then what the arguments are; those that are left out are
 /// numbers.
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)?) => {
-        crate::row::NamedRow::new(
+        crate::named_row::NamedRow::new(
             crate::numbers::$number,
             stringify!($number),
             &[$($argument),*],
@@ -29,7 +30,7 @@ mod time;
 
 #[cfg(not(target_arch = "x86_64"))]
 mod old {
-    pub(super) const ROWS: &[crate::row::NamedRow] = &[];
+    pub(super) const ROWS: &[crate::named_row::NamedRow] = &[];
 }
 
 const GROUPS: [&[NamedRow]; 11] = [
@@ -59,24 +60,33 @@ const COUNT: usize = {
     count
 };
 
-/// All rows; those that have addresses are the last ones.
-static ROWS: [Row; COUNT] = {
-    let mut rows = [GROUPS[0][0].row; COUNT];
-    let (mut first, mut last, mut group) = (0, COUNT, 0);
+/// All rows. A host lacks them, because it asks for no names.
+static ALL: [NamedRow; COUNT] = {
+    let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
     while group < GROUPS.len() {
         let mut nth = 0;
         while nth < GROUPS[group].len() {
-            let row = GROUPS[group][nth].row;
-            if row.has_addresses() {
-                last -= 1;
-                rows[last] = row;
-            } else {
-                rows[first] = row;
-                first += 1;
-            }
-            nth += 1;
+            all[count] = GROUPS[group][nth];
+            (count, nth) = (count + 1, nth + 1);
         }
         group += 1;
+    }
+    all
+};
+
+/// The rows without their names; those that have addresses are the last ones.
+static ROWS: [Row; COUNT] = {
+    let (mut rows, mut nth) = ([ALL[0].row; COUNT], 0);
+    let (mut first, mut last) = (0, COUNT);
+    while nth < COUNT {
+        if ALL[nth].has_addresses() {
+            last -= 1;
+            rows[last] = ALL[nth].row;
+        } else {
+            rows[first] = ALL[nth].row;
+            first += 1;
+        }
+        nth += 1;
     }
     rows
 };
@@ -94,21 +104,6 @@ static PLACES: [u16; NUMBERS] = {
     places
 };
 
-/// Names by number.
-static NAMES: [&str; NUMBERS] = {
-    let (mut names, mut group) = ([""; NUMBERS], 0);
-    while group < GROUPS.len() {
-        let mut nth = 0;
-        while nth < GROUPS[group].len() {
-            let NamedRow { row, name } = GROUPS[group][nth];
-            names[row.number] = name;
-            nth += 1;
-        }
-        group += 1;
-    }
-    names
-};
-
 /// Returns the row of a system call, if its number is known.
 pub fn row(number: usize) -> Option<&'static Row> {
     let place = usize::from(*PLACES.get(number)?);
@@ -120,7 +115,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     (0..NUMBERS).filter_map(row)
 }
 
-/// Returns the name of a system call.
-pub(crate) fn name(number: usize) -> &'static str {
-    NAMES[number]
+/// Returns the name of a system call, if its number is known.
+pub fn name(number: usize) -> Option<&'static str> {
+    ALL.iter().find(|named| named.row.number == number).map(|named| named.name)
 }

@@ -25,7 +25,8 @@ fn listed() -> BTreeMap<usize, &'static str> {
 
 #[test]
 fn every_call_has_a_row() {
-    let rows: BTreeMap<usize, &str> = rows().map(|row| (row.number, row.name())).collect();
+    let rows: BTreeMap<usize, &str> =
+        rows().map(|row| (row.number, calls::name(row.number).unwrap())).collect();
     assert!(rows.len() > 300);
     assert_eq!(rows, listed());
     let names: BTreeSet<&str> = rows.values().copied().collect();
@@ -60,7 +61,12 @@ fn every_constant_has_a_row() {
         });
         let mut count = 0;
         for (number, name) in constants {
-            assert_eq!(row(number).map(|row| row.name()), Some(name), "{}", path.display());
+            assert_eq!(
+                row(number).map(|row| calls::name(row.number).unwrap()),
+                Some(name),
+                "{}",
+                path.display()
+            );
             count += 1;
         }
         println!("{}: {count} constants", path.display());
@@ -71,28 +77,42 @@ fn every_constant_has_a_row() {
 fn check_count(row: &Row, count: Count) {
     let counting = row.arguments[usize::from(count.argument())];
     let is_number = matches!(counting, Argument::Plain | Argument::By(_));
-    assert!(is_number, "{}: {count:?} counts, and is {counting:?}", row.name());
+    assert!(
+        is_number,
+        "{}: {count:?} counts, and is {counting:?}",
+        calls::name(row.number).unwrap()
+    );
 }
 
 fn check_length(row: &Row, length: Length) {
     match length {
-        Length::Bytes(bytes) => assert!((1..=4096).contains(&bytes), "{}", row.name()),
+        Length::Bytes(bytes) => {
+            assert!((1..=4096).contains(&bytes), "{}", calls::name(row.number).unwrap())
+        }
         Length::Items { count, bytes, more } => {
             check_count(row, count);
-            assert!((1..=64).contains(&bytes) && more <= 16, "{}", row.name());
+            assert!(
+                (1..=64).contains(&bytes) && more <= 16,
+                "{}",
+                calls::name(row.number).unwrap()
+            );
         }
         Length::Bits { count, less } => {
             check_count(row, count);
-            assert!(less <= 1, "{}", row.name());
+            assert!(less <= 1, "{}", calls::name(row.number).unwrap());
         }
         Length::Pages(count) => check_count(row, count),
         Length::Told(nth) => {
             let telling = row.arguments[usize::from(nth)];
             let is_told = matches!(telling, Argument::Buffer(_, Length::Bytes(4)));
-            assert!(is_told, "{}: {telling:?} tells a length", row.name());
+            assert!(is_told, "{}: {telling:?} tells a length", calls::name(row.number).unwrap());
         }
         Length::Own { at, least, most, .. } => {
-            assert!(at + 4 <= least && least <= most && most <= 4096, "{}", row.name());
+            assert!(
+                at + 4 <= least && least <= most && most <= 4096,
+                "{}",
+                calls::name(row.number).unwrap()
+            );
         }
     }
 }
@@ -108,11 +128,21 @@ fn check_form(row: &Row, form: Form) {
 
 /// A choice leads to choices again, twice at most, and has each value once.
 fn check_choice(row: &Row, choice: &Choice, depth: usize) {
-    assert!(choice.argument < 6 && depth < 2, "{}", row.name());
+    assert!(choice.argument < 6 && depth < 2, "{}", calls::name(row.number).unwrap());
     let values: BTreeSet<_> = choice.cases.iter().map(|(value, _)| *value).collect();
-    assert_eq!(values.len(), choice.cases.len(), "{}: a value stands twice", row.name());
+    assert_eq!(
+        values.len(),
+        choice.cases.len(),
+        "{}: a value stands twice",
+        calls::name(row.number).unwrap()
+    );
     for value in values {
-        assert_eq!(value & choice.mask, value, "{}: {value:#x} never comes", row.name());
+        assert_eq!(
+            value & choice.mask,
+            value,
+            "{}: {value:#x} never comes",
+            calls::name(row.number).unwrap()
+        );
     }
     for argument in choice.cases.iter().map(|(_, argument)| *argument).chain([choice.other]) {
         check_argument(row, argument, depth + 1);
@@ -138,9 +168,9 @@ fn rows_are_well_formed() {
             Lasting::Values { argument, values } => assert!(argument < 6 && !values.is_empty()),
         }
         if let Special::By { argument, cases } = row.special {
-            assert!(argument < 6 && !cases.is_empty(), "{}", row.name());
+            assert!(argument < 6 && !cases.is_empty(), "{}", calls::name(row.number).unwrap());
             let is_nested = |(_, case): &(usize, Special)| matches!(case, Special::By { .. });
-            assert!(!cases.iter().any(is_nested), "{}", row.name());
+            assert!(!cases.iter().any(is_nested), "{}", calls::name(row.number).unwrap());
         }
     }
 }
@@ -150,7 +180,11 @@ fn rows_are_well_formed() {
 fn assert_named(special: Special, expected: &str) {
     let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
     let here = names(&mut listed().into_values());
-    let marked = names(&mut rows().filter(|row| row.special == special).map(|row| row.name()));
+    let marked = names(
+        &mut rows()
+            .filter(|row| row.special == special)
+            .map(|row| calls::name(row.number).unwrap()),
+    );
     let expected: BTreeSet<&str> =
         expected.split_whitespace().filter(|name| here.contains(name)).collect();
     assert_eq!(marked, expected);

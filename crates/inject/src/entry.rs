@@ -17,14 +17,18 @@ pub struct Entry {
     pub stack: usize,
     /// The address of the first instruction: of the program's loader, or of a static program.
     pub instruction: usize,
-    /// The soft limits that the program has (address space, data, stack). The helper has lifted
-    /// those of the process.
+    /// The lowest address of the host's own stack, a mapping of [`STACK_BYTES`](Self::STACK_BYTES).
+    pub host_stack: usize,
+    /// The soft limits that the program has (address space, data). The helper has lifted those of
+    /// the process.
     pub limits: SoftLimits,
     /// The helper's number.
     pub(crate) helper: usize,
 }
 
 impl Entry {
+    /// Bytes of the host's own stack: the program's may be limited to less.
+    pub const STACK_BYTES: usize = 512 << 10;
     /// The number of arguments.
     pub(crate) const ARGUMENTS: usize = 9;
 
@@ -32,9 +36,9 @@ impl Entry {
     pub(crate) fn write(&self, settings: &[u8], into: &mut impl Write) -> io::Result<()> {
         into.write_all(b"uzram-host\0")?;
         into.write_all(settings)?;
-        let Entry { stack, instruction, limits: [space, data, most_stack], helper } = self;
+        let Entry { stack, instruction, host_stack, limits: [space, data], helper } = self;
         write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}")?;
-        write!(into, "\0{space}\0{data}\0{most_stack}\0")
+        write!(into, "\0{host_stack}\0{space}\0{data}\0")
     }
 
     /// Returns the entry that a host's arguments behind the settings name.
@@ -42,12 +46,10 @@ impl Entry {
         let [mark, rest @ ..] = arguments else { return None };
         let number = |text: &S| str::from_utf8(text.as_ref().as_bytes()).ok()?.parse().ok();
         let numbers: Vec<u64> = rest.iter().map_while(number).collect();
-        let [stack, instruction, helper, space, data, most_stack] = numbers[..] else {
-            return None;
-        };
-        let [stack, instruction, helper] = [stack, instruction, helper].map(|word| word as usize);
-        let limits = [space, data, most_stack];
-        (mark.as_ref() == MARK).then_some(Entry { stack, instruction, limits, helper })
+        let [words @ .., space, data] = <[u64; 6]>::try_from(numbers).ok()?;
+        let [stack, instruction, helper, host_stack] = words.map(|word| word as usize);
+        let limits = [space, data];
+        (mark.as_ref() == MARK).then_some(Entry { stack, instruction, host_stack, limits, helper })
     }
 
     /// Waits until the helper has ended, so that the program finds no such child, nor its signal.
@@ -63,8 +65,8 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_they_were_written() {
-        let limits = [u64::MAX, 7, 8 << 20];
-        let entry = Entry { stack: 0x7fff_ffff_e000, instruction: 0x40_1000, limits, helper: 12 };
+        let (stack, limits) = (0x7fff_ffff_e000, [u64::MAX, 7]);
+        let entry = Entry { stack, instruction: 0x40_1000, host_stack: 4096, limits, helper: 12 };
         let mut written = Vec::new();
         entry.write(b"limit=1000", &mut written).unwrap();
         let list: Vec<_> = written.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();

@@ -3,11 +3,11 @@
 
 use crate::system::{Errno, system};
 
-/// Resources: address space, data, stack.
-pub(crate) const RESOURCES: [u32; 3] = [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK];
+/// Resources: address space, data.
+pub(crate) const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 
 /// Soft limits of the resources, in bytes.
-pub type SoftLimits = [u64; RESOURCES.len()];
+pub type SoftLimits = [u64; 2];
 
 /// Makes the soft limits of a process its hard ones. Returns the soft limits before.
 ///

@@ -34,7 +34,18 @@ pub(crate) fn map(
 
 /// Unmaps a file that was mapped.
 pub(crate) fn unmap(tracee: &Tracee, file: &Elf, base: usize) {
-    let _unmapped = tracee.call(libc::SYS_munmap, [base, file.end(), 0, 0, 0, 0]);
+    unmap_memory(tracee, base, file.end());
+}
+
+/// Maps memory of zeros. Returns its address.
+pub(crate) fn map_memory(tracee: &Tracee, bytes: usize) -> Result<usize, Errno> {
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    tracee.call(libc::SYS_mmap, [0, bytes, prot, ANONYMOUS, NO_FILE, 0])
+}
+
+/// Unmaps memory.
+pub(crate) fn unmap_memory(tracee: &Tracee, at: usize, bytes: usize) {
+    let _unmapped = tracee.call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
 }
 
 /// Checks that `fd` is the file that the helper has read.

@@ -18,8 +18,6 @@ const PAIRS: usize = 64;
 const CHUNK: usize = 512;
 /// The most bytes of a host's stack. Settings name files.
 const BYTES: usize = 32 << 10;
-/// Bytes below its stack pointer that a program may use.
-const RED_ZONE: usize = 128;
 
 /// Where a host is mapped.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +74,7 @@ impl Auxiliary {
         let mut strings = Cursor::new(&mut bytes[words * WORD..]);
         entry.write(settings, &mut strings).map_err(|_| libc::E2BIG)?;
         let end = words * WORD + strings.position() as usize;
-        let start = (entry.stack - RED_ZONE - end) & !15;
+        let start = (entry.host_stack + Entry::STACK_BYTES - end) & !15;
 
         let mut nth = 0;
         let (vectors, strings) = bytes.split_at_mut(words * WORD);

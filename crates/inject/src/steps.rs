@@ -82,7 +82,8 @@ fn enter(
     let vdso = auxiliary.get(libc::AT_SYSINFO_EHDR).ok_or(libc::ENOSYS)?;
     tracee.call_at = find_call(tracee, vdso)? as u64;
     let limits = limits::lift(tracee.process)?;
-    let entry = Entry { stack, instruction: program.rip as usize, limits, helper };
+    let instruction = program.rip as usize;
+    let entry = Entry { stack, instruction, host_stack: 0, limits, helper };
     let entered = prepare(tracee, files, plan, entry, &auxiliary);
     let (pointer, first) = entered.inspect_err(|_| limits::set(tracee.process, limits))?;
     let mut registers = *program;
@@ -101,7 +102,13 @@ fn prepare(
 ) -> Result<(usize, usize), Errno> {
     let mapped = Mapped::map(tracee, files, plan, entry.stack - SCRATCH)?;
     let settings = plan.settings.to_bytes();
-    let pointer = auxiliary.write(tracee, settings, entry, &mapped.addresses);
+    let stack = maps::map_memory(tracee, Entry::STACK_BYTES);
+    let pointer = stack.and_then(|host_stack| {
+        let entry = Entry { host_stack, ..entry };
+        auxiliary.write(tracee, settings, entry, &mapped.addresses).inspect_err(|_| {
+            maps::unmap_memory(tracee, host_stack, Entry::STACK_BYTES);
+        })
+    });
     let pointer = pointer.inspect_err(|_| mapped.unmap(tracee))?;
     Ok((pointer, mapped.first_instruction()))
 }

@@ -41,5 +41,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 /// Returns the row of a case's call.
 pub fn row_of(case: &Case) -> &'static Row {
     let name = case.0.split(' ').next().unwrap();
-    rows().find(|row| row.name() == name).unwrap_or_else(|| panic!("there is no row {name}"))
+    rows()
+        .find(|row| calls::name(row.number).unwrap() == name)
+        .unwrap_or_else(|| panic!("there is no row {name}"))
 }

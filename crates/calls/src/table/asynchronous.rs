@@ -1,10 +1,11 @@
 //! Calls that have the kernel go on by itself.
 
 use crate::count::Count::Long;
+use crate::named_row::NamedRow;
 use crate::options;
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::{Iocbs, Sigset};
-use crate::row::{Lasting, NamedRow, Special, both, input, outputs};
+use crate::row::{Lasting, Special, both, input, outputs};
 use crate::sizes::{IO_EVENT, IO_URING_PARAMS, IOCB, TIME, WORD};
 
 pub(super) const ROWS: &[NamedRow] = &[

@@ -1,11 +1,12 @@
 //! Calls that open, read, write and watch files.
 
 use crate::count::Count::{Int, Long};
+use crate::named_row::NamedRow;
 use crate::options;
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{Form, Plain, Text};
 use crate::row::Form::{Ioctl, Iovecs, Sigset};
-use crate::row::{Lasting, NamedRow, Special, both, boths, input, inputs, mask, output, outputs};
+use crate::row::{Lasting, Special, both, boths, input, inputs, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, TIME};
 
 /// Requests of `ioctl` whose memory is used later: guests' memory, transfers, DMA.

@@ -2,11 +2,12 @@
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::options;
 use crate::row::Access::{Read, Write};
 use crate::row::Argument::{Buffer, Form, Plain, Text};
 use crate::row::Form::{Iovecs, Sigevent, Waiters};
-use crate::row::{NamedRow, both, input, inputs, output, outputs};
+use crate::row::{both, input, inputs, output, outputs};
 use crate::sizes::{FUTEX_WAITV, INT, MQ_ATTR, SEMBUF, TIME, WORD};
 
 /// A message of System V's: a word, and as many bytes as the third argument says.

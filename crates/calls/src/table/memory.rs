@@ -3,10 +3,11 @@
 
 use crate::count::Count::Long;
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::row::Access::{Read, Write};
 use crate::row::Argument::{Buffer, Plain};
 use crate::row::Special::AddressSpace;
-use crate::row::{NamedRow, inputs, mask, output, outputs};
+use crate::row::{inputs, mask, output, outputs};
 use crate::sizes::{INT, IOVEC, WORD};
 
 pub(super) const ROWS: &[NamedRow] = &[

@@ -2,11 +2,12 @@
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::options::{self, FSCONFIG_VALUE, MOUNT_ID};
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{self, Buffer, Form, Plain, Text};
 use crate::row::Form::XattrArgs;
-use crate::row::{Access, NamedRow, input, inputs, output, outputs};
+use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
 
 /// `file_handle`: its size, its type, and as many bytes.

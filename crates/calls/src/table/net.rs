@@ -2,10 +2,11 @@
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::row::Access::{Both, Read, Write};
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::{Message, Messages, Words};
-use crate::row::{Lasting, NamedRow, both, inputs, output, outputs, told};
+use crate::row::{Lasting, both, inputs, output, outputs, told};
 use crate::sizes::{INT, TIME};
 
 /// A send whose pages the network keeps until it says so.

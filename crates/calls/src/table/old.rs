@@ -2,11 +2,12 @@
 //! arguments here that have a name of an old subsystem's answer ENOSYS.
 
 use crate::count::Count::Int;
+use crate::named_row::NamedRow;
 use crate::options;
 use crate::row::Access::Both;
 use crate::row::Argument::{Plain, Text};
 use crate::row::Special::{AddressSpace, Process, Signals};
-use crate::row::{NamedRow, Special, both, boths, input, mask, output, outputs};
+use crate::row::{Special, both, boths, input, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
 
 /// Shadow stacks, and addresses with tags, which change what an address means.

@@ -2,11 +2,12 @@
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::options::{self, PRCTL_1, PRCTL_2, PRCTL_4};
 use crate::row::Access::{Both, Read};
 use crate::row::Argument::{self, Buffer, Form, Plain, Text};
 use crate::row::Form::{CloneArgs, Texts};
-use crate::row::{Lasting, NamedRow, Special, both, input, inputs, output, outputs};
+use crate::row::{Lasting, Special, both, input, inputs, output, outputs};
 use crate::sizes::{INT, RLIMIT, ROBUST_LIST_HEAD, RUSAGE, SIGINFO, TIME, WORD};
 
 /// CLONE_CHILD_CLEARTID: the kernel writes when the thread ends.

@@ -1,10 +1,11 @@
 //! Calls on signals.
 
+use crate::named_row::NamedRow;
 use crate::options::INFO;
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::Stack;
 use crate::row::Special::Signals;
-use crate::row::{Lasting, NamedRow, input, output};
+use crate::row::{Lasting, input, output};
 use crate::sizes::{SIGACTION, SIGINFO, SIGSET, STACK, TIME};
 
 pub(super) const ROWS: &[NamedRow] = &[

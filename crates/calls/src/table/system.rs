@@ -2,11 +2,12 @@
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
+use crate::named_row::NamedRow;
 use crate::options::{REBOOT, SYSLOG};
 use crate::row::Access::{Both, Read};
 use crate::row::Argument::{Form, Plain, Text};
 use crate::row::Form::Words;
-use crate::row::{NamedRow, inputs, output, outputs};
+use crate::row::{inputs, output, outputs};
 use crate::sizes::{SYSINFO, UTSNAME};
 
 /// `bpf_attr`: which of its words are addresses depends on the command.

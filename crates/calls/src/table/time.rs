@@ -1,8 +1,9 @@
 //! Calls on clocks and timers.
 
+use crate::named_row::NamedRow;
 use crate::row::Argument::{Form, Plain};
 use crate::row::Form::Sigevent;
-use crate::row::{NamedRow, both, input, output};
+use crate::row::{both, input, output};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
 
 /// `tms`: four counts of ticks.

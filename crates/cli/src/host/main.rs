@@ -13,6 +13,8 @@
 #![cfg_attr(target_arch = "x86_64", no_main)]
 
 #[cfg(target_arch = "x86_64")]
+mod areas;
+#[cfg(target_arch = "x86_64")]
 mod image;
 #[cfg(target_arch = "x86_64")]
 mod injected;

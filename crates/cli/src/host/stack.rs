@@ -22,13 +22,6 @@ const BELOW: usize = 64 << 10;
 const STACK_BYTES: usize = 256 << 10;
 const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
-const RSEQ_UNREGISTER: usize = 1;
-const RSEQ_SIGNATURE: usize = 0x5305_3053;
-const RSEQ_BYTES: usize = 32;
-const AT_RSEQ_FEATURE_SIZE: u64 = 27;
-const AT_RSEQ_ALIGN: u64 = 28;
-/// The length of the head of a list of robust mutexes.
-const ROBUST_LIST_BYTES: usize = 24;
 
 /// What a program is started with.
 pub(crate) struct Arguments<'a> {
@@ -142,29 +135,41 @@ impl Stack {
     /// Enters the program.
     pub(crate) fn enter(self, entry: usize) -> ! {
         // SAFETY: the stack below is free; nothing of this stack is used again.
-        unsafe { enter(self.start, &self.contents, entry) }
+        unsafe { enter(self.start, &self.contents, entry, &Release::Below) }
     }
 }
 
-/// Enters a program with `contents` at the start of its stack. The memory of this stack, which lies
-/// below, is released: the program would hold it otherwise.
+/// The memory of this stack, which a program would hold otherwise.
+pub(crate) enum Release {
+    /// It lies below the program's stack, as a part of that.
+    Below,
+    /// It is a mapping.
+    Mapping(Range<usize>),
+}
+
+/// Enters a program with `contents` at the start of its stack, and releases the memory of this one.
 ///
 /// # Safety
 /// The stack there is the program's, and `entry` its first instruction. Nothing of this stack is
 /// used again.
-pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize) -> ! {
-    let released = (start - WORD) & !(PAGE - 1);
+pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, release: &Release) -> ! {
+    let (call, released) = match release {
+        Release::Below => {
+            let end = (start - WORD) & !(PAGE - 1);
+            (libc::SYS_madvise, end - STACK_BYTES..end)
+        }
+        Release::Mapping(own) => (libc::SYS_munmap, own.clone()),
+    };
     // SAFETY: as the caller says. The calls are dispatched, on stacks of their own. The first one
-    // releases memory of this stack, below which nothing is mapped (stack_guard_gap). The second
+    // releases memory of this stack; nothing is mapped below a stack (stack_guard_gap). The second
     // one takes the thread pointer of this process's C library away.
     unsafe {
         asm!(
             "mov rsp, {start}",
             "rep movsq",
-            "mov eax, 28",
             "mov rdi, r13",
-            "mov esi, {bytes}",
-            "mov edx, 4",
+            "mov rsi, r14",
+            "mov edx, {advice}",
             "syscall",
             "mov [rsp - 8], r12",
             "mov eax, 158",
@@ -196,44 +201,16 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize) -> ! 
             "xorps xmm7, xmm7",
             "jmp [rsp - 8]",
             start = in(reg) start,
-            bytes = const STACK_BYTES,
+            advice = const libc::MADV_DONTNEED,
+            in("rax") call,
             in("r12") entry,
-            in("r13") released - STACK_BYTES,
+            in("r13") released.start,
+            in("r14") released.len(),
             in("rsi") contents.as_ptr(),
             in("rdi") start,
             in("rcx") contents.len(),
             options(noreturn)
         )
-    }
-}
-
-/// Unregisters the areas that the kernel writes to for this process's C library: the C library of
-/// the program registers its own.
-pub(crate) fn leave_areas() {
-    // SAFETY: the kernel forgets them; this thread has none of the mutexes that it would release.
-    unsafe {
-        libc::syscall(libc::SYS_set_robust_list, 0, ROBUST_LIST_BYTES);
-        libc::syscall(libc::SYS_set_tid_address, 0);
-    }
-    let (offset, size): (*const isize, *const u32);
-    // SAFETY: addresses, or null where the C library has no such area.
-    unsafe {
-        asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "mov {offset}, [rip + __rseq_offset@GOTPCREL]",
-            "mov {size}, [rip + __rseq_size@GOTPCREL]",
-            offset = out(reg) offset,
-            size = out(reg) size,
-        );
-        if offset.is_null() || size.is_null() || *size == 0 {
-            return;
-        }
-        let area = (libc::pthread_self() as usize).wrapping_add_signed(*offset);
-        let feature = |name: u64, least: usize| (libc::getauxval(name) as usize).max(least);
-        let bytes = feature(AT_RSEQ_FEATURE_SIZE, RSEQ_BYTES);
-        let bytes = bytes.next_multiple_of(feature(AT_RSEQ_ALIGN, RSEQ_BYTES));
-        libc::syscall(libc::SYS_rseq, area, bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE);
     }
 }
 

@@ -4,6 +4,7 @@
 //! The C library calls `main` with the strings that the kernel passed.
 #![allow(unsafe_code)]
 
+use crate::areas;
 use crate::image::Image;
 use crate::injected;
 use crate::memory_map::MemoryMap;
@@ -97,7 +98,7 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     let (file, program, arguments) = resolve(executed)?;
     let absolute = std::fs::canonicalize(&program).unwrap_or_else(|_| program.clone());
     stack::name_process(executed.path);
-    stack::leave_areas();
+    areas::unregister();
     let memory = MemoryMap::of_process();
     // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
     // calls of the program.

@@ -89,8 +89,8 @@ fn programs_are_executed_in_all_ways() {
 fn small_limits_are_the_programs_alone() {
     let programs = Programs::new();
     let program = compiled(&programs, "limited", &["-static"]);
-    for limit in ["-d 300", "-d 1000", "-v 6000", "-s 96", "-s unlimited"] {
-        let line = format!("ulimit -S {limit}; exec {program}");
+    for limit in ["-Sd 300", "-Sd 1000", "-Sv 6000", "-Ss 96", "-s 96", "-Ss unlimited"] {
+        let line = format!("ulimit {limit}; exec {program}");
         let natively = end(Command::new("sh").args(["-c", &line]));
         let ended = end_of(WAYS[0], &["sh", "-c", &line]);
         assert_eq!(natively.code, Some(0), "{limit}: {natively:?}");

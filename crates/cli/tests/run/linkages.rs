@@ -114,11 +114,16 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        let fixed = [memory.as_str(), &seed, &steps, "2", "fixed"];
+        // The memory that is left at a time depends on the seed and on the threads: the sum tells.
         let options = ["--limit", "16M", "--backend", backend];
-        let (ended, evicted) = limited(&options, &fixed);
-        assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        assert!(evicted > 100, "{backend}: {evicted}");
+        let evicted = |nth| {
+            let fixed = [memory.as_str(), &self::seed(nth).to_string(), &steps, "2", "fixed"];
+            let (ended, evicted) = limited(&options, &fixed);
+            assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
+            evicted
+        };
+        let evicted: Vec<_> = (20..26).map(evicted).collect();
+        assert!(evicted.iter().sum::<u64>() > 100, "{backend}: {evicted:?}");
     }
 }
 

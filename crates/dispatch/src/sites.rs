@@ -16,9 +16,7 @@
 //! moved or made writable, their sites get their byte back ([`release`]). A child of `fork` has
 //! copies of all of it.
 //!
-//! # Safety
 //! Stubs are memory of ours, mapped where nothing was.
-#![allow(unsafe_code)]
 
 use crate::code::{mapping_of, write};
 use crate::hook::hook;

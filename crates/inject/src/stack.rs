@@ -1,7 +1,7 @@
-//! The stack that the kernel has made for a program, and that of a host below it.
+//! The stack that the kernel has made for a program, and that of a host, a mapping.
 //!
 //! ```text
-//!   low | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings |  ...  | the program's stack
+//!   low | free | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings | high
 //! ```
 //! The host gets the program's auxiliary vector with its own addresses. It gets no environment, so
 //! that no variable changes its C library.

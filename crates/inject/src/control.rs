@@ -36,6 +36,8 @@ const CHECK_AFTER: usize = 100_000_000;
 const MASK_BYTES: usize = 8;
 /// The first descriptor that the helper closes: reports go to those below.
 const FIRST_CLOSED: usize = 3;
+/// The number of processors that a set has.
+const PROCESSORS: usize = 1024;
 
 /// The state that a helper shares with the process.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub(crate) struct Control {
     pub(crate) is_heard: bool,
     /// The address of the vDSO.
     pub(crate) vdso: usize,
+    /// The processor of the thread.
+    pub(crate) processor: u32,
     /// A word that the helper reads and writes as the memory of another process.
     pub(crate) tried: AtomicU64,
     /// The helper's number.
@@ -110,6 +114,7 @@ impl Control {
         // Otherwise the end of the helper flushes files, and others wait for it.
         let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
         system(libc::SYS_close_range, all)?;
+        self.move_to_processor();
         let files = HostFiles::read(&plan.host)?;
         self.wait_as_long_as(STARTED)?;
         let seize = || {
@@ -130,6 +135,17 @@ impl Control {
         tracee.write(tried, &copy[0].to_ne_bytes())?;
         find_call(&tracee, self.vdso)?;
         Ok(files)
+    }
+
+    /// Moves to the processor of the thread: each stop of the thread wakes the helper, which takes
+    /// longer on another processor.
+    fn move_to_processor(&self) {
+        let mut set = [0_u64; PROCESSORS / 64];
+        if let Some(word) = set.get_mut(self.processor as usize / 64) {
+            *word = 1 << (self.processor % 64);
+            let args = [0, size_of_val(&set), set.as_ptr().addr(), 0, 0, 0];
+            let _moved = system(libc::SYS_sched_setaffinity, args);
+        }
     }
 
     /// Waits until the state is another one than `state`, as long as the thread exists.

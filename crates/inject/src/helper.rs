@@ -42,6 +42,9 @@ impl<'a> Helper<'a> {
         }
         let [thread, parent] = [libc::SYS_gettid, libc::SYS_getpid]
             .map(|number| system(number, [0; 6]).map_or(0, |number| number as i32));
+        let mut processor = 0_u32;
+        let at = (&raw mut processor).addr();
+        let _first = system(libc::SYS_getcpu, [at, 0, 0, 0, 0, 0]);
         let room = Room::map()?;
         // A child that another thread forks has no use for it.
         room.keep_from_children();
@@ -58,6 +61,7 @@ impl<'a> Helper<'a> {
                 parent,
                 is_heard,
                 vdso: plan.vdso,
+                processor,
                 tried: AtomicU64::new(0),
                 number,
                 state,

@@ -70,6 +70,11 @@ impl Control {
     /// Changes the state, and wakes the process that waits for it.
     pub(crate) fn set(&self, state: u32) {
         self.state.store(state, SeqCst);
+        self.wake();
+    }
+
+    /// Wakes the process that waits for a change of the state.
+    pub(crate) fn wake(&self) {
         let wake = libc::FUTEX_WAKE as usize;
         let _woken = system(libc::SYS_futex, [self.word(), wake, 1, 0, 0, 0]);
     }

@@ -75,11 +75,10 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper may have refused already.
+        // The helper may have refused already, and may answer at any time after the exchange.
         let control = helper.control();
-        if control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst).is_ok() {
-            control.set(ASKED);
-        }
+        let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
+        control.wake();
         helper.is_ready().then_some(helper)
     }
 
@@ -106,8 +105,9 @@ impl<'a> Helper<'a> {
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
                     // A signal to the group may have stopped both. This process goes on.
-                    let go_on = [control.number.load(SeqCst) as usize, libc::SIGCONT as usize];
-                    let _gone = system(libc::SYS_kill, [go_on[0], go_on[1], 0, 0, 0, 0]);
+                    if control.state.load(SeqCst) == state {
+                        send(control, libc::SIGCONT);
+                    }
                 }
                 // The helper was killed.
                 _ => return false,
@@ -135,10 +135,15 @@ impl<'a> Helper<'a> {
 impl Drop for Helper<'_> {
     fn drop(&mut self) {
         let control = self.control();
+        send(control, libc::SIGKILL);
         let (room, number) = (control.room, control.number.load(SeqCst));
-        let kill = [number as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
-        let _ended = system(libc::SYS_kill, kill);
         let _gone = wait(number);
         room.unmap();
     }
+}
+
+/// Sends a signal to the helper.
+fn send(control: &Control, signal: c_int) {
+    let number = control.number.load(SeqCst) as usize;
+    let _gone = system(libc::SYS_kill, [number, signal as usize, 0, 0, 0, 0]);
 }

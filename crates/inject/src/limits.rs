@@ -4,7 +4,7 @@
 use crate::system::{Errno, system};
 
 /// Resources: address space, data.
-pub(crate) const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
+const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 
 /// Soft limits of the resources, in bytes.
 pub type SoftLimits = [u64; 2];
@@ -14,25 +14,28 @@ pub type SoftLimits = [u64; 2];
 /// # Errors
 /// The system's.
 pub(crate) fn lift(process: i32) -> Result<SoftLimits, Errno> {
-    let mut all = [[0; 2]; RESOURCES.len()];
-    for (resource, limit) in RESOURCES.iter().zip(&mut all) {
-        let args = [process as usize, *resource as usize, 0, limit.as_mut_ptr().addr(), 0, 0];
-        system(libc::SYS_prlimit64, args)?;
-    }
-    set(process, all.map(|[_, hard]| hard));
-    Ok(all.map(|[soft, _]| soft))
+    let [space, data] = RESOURCES.map(|resource| change(process, resource, |hard| hard));
+    Ok([space?, data?])
 }
 
-/// Sets the soft limits of a process, or of this one if `process` is 0.
-pub(crate) fn set(process: i32, soft: SoftLimits) {
+/// Restores the soft limits of a process.
+pub(crate) fn restore(process: i32, soft: SoftLimits) {
     for (resource, soft) in RESOURCES.into_iter().zip(soft) {
-        let (resource, mut limit) = (resource as usize, [0; 2]);
-        let at = limit.as_mut_ptr().addr();
-        let found = system(libc::SYS_prlimit64, [process as usize, resource, 0, at, 0, 0]);
-        if found.is_ok() && limit[0] != soft {
-            limit[0] = soft;
-            let at = limit.as_ptr().addr();
-            let _set = system(libc::SYS_prlimit64, [process as usize, resource, at, 0, 0, 0]);
-        }
+        let _restored = change(process, resource, |_| soft);
     }
+}
+
+/// Changes a soft limit to the one for this hard limit. Returns the soft limit before.
+fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u64, Errno> {
+    let (process, resource, mut limit) = (process as usize, resource as usize, [0; 2]);
+    let at = limit.as_mut_ptr().addr();
+    system(libc::SYS_prlimit64, [process, resource, 0, at, 0, 0])?;
+    let [before, hard] = limit;
+    limit[0] = of_hard(hard);
+    if limit[0] != before {
+        // A kernel that refuses it leaves the limit as it was.
+        let _changed =
+            system(libc::SYS_prlimit64, [process, resource, limit.as_ptr().addr(), 0, 0, 0]);
+    }
+    Ok(before)
 }

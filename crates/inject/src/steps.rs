@@ -85,7 +85,7 @@ fn enter(
     let instruction = program.rip as usize;
     let entry = Entry { stack, instruction, host_stack: 0, limits, helper };
     let entered = prepare(tracee, files, plan, entry, &auxiliary);
-    let (pointer, first) = entered.inspect_err(|_| limits::set(tracee.process, limits))?;
+    let (pointer, first) = entered.inspect_err(|_| limits::restore(tracee.process, limits))?;
     let mut registers = *program;
     registers.rip = first as u64;
     registers.rsp = pointer as u64;

@@ -1,5 +1,5 @@
-//! What the program wants done with each signal: the system is told of our handler wherever the
-//! program has one.
+//! The program's action for each signal. If the program has a handler, the system gets that of this
+//! crate in its place.
 //!
 //! While the lock is held nothing of the program's is touched and no signal can come; a fork holds
 //! it, so that a child's table is whole (di-4).
@@ -47,15 +47,15 @@ impl Action {
     }
 }
 
-/// The entry of signals, once there is one: every handler that the system is told.
+/// The entry of signals, if there is one: the handler of all signals that the system gets.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) fn set_entry(entry: usize) {
     ENTRY.store(entry, Ordering::Release);
 }
 
-/// What the system is told in place of an action.
-fn told(signal: i32, action: &Action) -> Action {
+/// Returns the action that the system gets in place of the program's.
+fn registered(signal: i32, action: &Action) -> Action {
     if !action.is_handler() && !is_owned(signal) {
         return *action;
     }
@@ -69,8 +69,8 @@ fn told(signal: i32, action: &Action) -> Action {
 /// Asks the system for a signal's action, or sets it.
 ///
 /// # Safety
-/// The action has no handler, or [`told`] made it. If the kernel no longer dispatches the calls of
-/// the thread, the action may be any.
+/// The action has no handler, or is one of [`registered`]. If the kernel no longer dispatches the
+/// calls of the thread, the action may be any.
 unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| (&raw const *new).addr());
     let old = old.map_or(0, |old| (&raw mut *old).addr());
@@ -134,8 +134,8 @@ impl Actions {
             let mut kept = *new;
             kept.flags &= KNOWN;
             kept.mask = mask::allowed(kept.mask);
-            // SAFETY: `told` made it.
-            let result = unsafe { system(signal, Some(&told(signal, &kept)), None) };
+            // SAFETY: the action is one of `registered`.
+            let result = unsafe { system(signal, Some(&registered(signal, &kept)), None) };
             if result < 0 {
                 return Err(result);
             }
@@ -151,8 +151,8 @@ impl Actions {
             unsafe { system(signal, None, Some(&mut found)) };
             self.with(|table| table[signal as usize - 1] = found);
             if found.is_handler() || is_owned(signal) {
-                // SAFETY: `told` made it.
-                unsafe { system(signal, Some(&told(signal, &found)), None) };
+                // SAFETY: the action is one of `registered`.
+                unsafe { system(signal, Some(&registered(signal, &found)), None) };
             }
         }
     }

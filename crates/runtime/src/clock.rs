@@ -23,7 +23,7 @@ const CODE_PAGES: usize = 2;
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
 /// The address of the vDSO's code, or 0. The C library's record lies on the stack on which the host
-/// was entered; a program into which the host was injected writes there.
+/// was entered, which an injected host unmaps.
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes where the vDSO is, and whether the program that executed this one has disabled the

@@ -20,7 +20,7 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     }
     zeros.iter().for_each(zeros::map_again);
     // SAFETY: the function touches the list of this C library alone. A panic would read it later,
-    // on a stack that is the program's.
+    // on a stack that is unmapped.
     unsafe { libc::clearenv() };
     let own = Release::Mapping(entry.host_stack..entry.host_stack + Entry::STACK_BYTES);
     // SAFETY: the stack is the program's, and the mapping this stack.

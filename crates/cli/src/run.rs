@@ -1,7 +1,7 @@
 //! `uzram run`: a program with its memory compressed, by a host.
 //!
 //! ```text
-//!   search: PATH, interpreters -> executable, raised: can a host run it?
+//!   search: PATH, interpreters -> executable, rights: can a host run it?
 //!     -> launch: a helper, which injects a host; the program | the host SETTINGS FILE ...
 //!     no --stats: the program takes the place of this one
 //!     --stats:    child: signals passed on, its end -> stats_file -> figures: table or JSON
@@ -13,8 +13,8 @@ pub(crate) mod figures;
 mod host;
 mod launch;
 pub(crate) mod live;
-mod raised;
 mod refusal;
+mod rights;
 mod search;
 mod stats_file;
 mod tree;
@@ -35,6 +35,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use tree::Tree;
 use zcomp::Params;
+
+/// The version of this command, which its host has too.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs `uzram run`; the code to end with comes back, if this process goes on at all.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
@@ -68,7 +71,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         command
     };
     // Within another `uzram run`, the helper's calls would be those of a program.
-    let is_injected = may_inject && !program.lacks_loader && !is_dispatched();
+    let is_injected = may_inject && program.may_be_injected && !is_dispatched();
     let injected = is_injected.then(|| {
         let mut command = begins(program.command(name));
         inject_into(&mut command, &host, &settings);
@@ -93,7 +96,7 @@ fn settings(
 ) -> Result<OsString, Error> {
     let (block, algorithm) = (args.block, args.algorithm.name());
     let mut text = OsString::from(format!(
-        "limit={limit},block={block},algorithm={algorithm},backend={},{}",
+        "version={VERSION},limit={limit},block={block},algorithm={algorithm},backend={},{}",
         args.backend, tree.setting
     ));
     if let Some(level) = args.level {

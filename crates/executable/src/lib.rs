@@ -4,16 +4,19 @@
 //!   file -> #! -> Script: its interpreter, an argument
 //!        -> ELF -> Loading: Program (for x86-64), NoLoader, Host, Foreign
 //!        -> Text: for the shell, if anything
+//!   FileRights -> Rights: those that the kernel gives the program
 //! ```
 
 mod elf;
 mod protection;
+mod rights;
 mod script;
 
 use std::io::{self, Read, Seek};
 
 pub use elf::Loading;
 pub use protection::protection;
+pub use rights::{Denial, FileRights, Rights};
 pub use script::Script;
 
 /// The most interpreters of interpreters, as of Linux.

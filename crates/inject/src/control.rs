@@ -32,6 +32,8 @@ pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
 /// Nanoseconds after which a process checks whether the other one still runs.
 const CHECK_AFTER: usize = 100_000_000;
+/// Milliseconds that a helper waits for a reader of its line.
+const READER_WITHIN: usize = 10_000;
 /// Bytes of a mask of signals.
 const MASK_BYTES: usize = 8;
 /// The first descriptor that the helper closes: reports go to those below.
@@ -171,11 +173,13 @@ impl Control {
         let failure = entered.err().filter(|_| self.is_heard);
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
         // The line comes before the program's own. A process that is traced can't be waited for, so
-        // the helper does not wait in the meantime for a reader of the line.
-        let is_first = failure.is_some_and(|_| report::is_possible());
+        // the helper waits for a reader of the line after that. It does not wait for long, because
+        // it keeps the memory of the program that executed this one.
+        let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
-        failure.filter(|_| !is_first).inspect(|failure| report::write(process, *failure));
+        let later = failure.filter(|_| !is_first && report::is_possible(READER_WITHIN));
+        later.inspect(|failure| report::write(process, *failure));
     }
 }
 

@@ -19,9 +19,9 @@ pub struct Entry {
     pub instruction: usize,
     /// The lowest address of the host's own stack, a mapping of [`STACK_BYTES`](Self::STACK_BYTES).
     pub host_stack: usize,
-    /// The soft limits that the program has (address space, data). The helper has lifted those of
-    /// the process.
-    pub limits: SoftLimits,
+    /// The soft limits that the program has (address space, data), if the helper has lifted those
+    /// of the process.
+    pub limits: Option<SoftLimits>,
     /// The helper's number.
     pub(crate) helper: usize,
 }
@@ -36,19 +36,22 @@ impl Entry {
     pub(crate) fn write(&self, settings: &[u8], into: &mut impl Write) -> io::Result<()> {
         into.write_all(b"uzram-host\0")?;
         into.write_all(settings)?;
-        let Entry { stack, instruction, host_stack, limits: [space, data], helper } = self;
-        write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}")?;
-        write!(into, "\0{host_stack}\0{space}\0{data}\0")
+        let Entry { stack, instruction, host_stack, limits, helper } = self;
+        write!(into, "\0{MARK}\0{stack}\0{instruction}\0{helper}\0{host_stack}\0")?;
+        match limits {
+            Some([space, data]) => write!(into, "{space}\0{data}\0"),
+            None => into.write_all(b"\0\0"),
+        }
     }
 
     /// Returns the entry that a host's arguments behind the settings name.
     pub fn of<S: AsRef<OsStr>>(arguments: &[S]) -> Option<Self> {
-        let [mark, rest @ ..] = arguments else { return None };
+        let [mark, words @ .., space, data] = arguments else { return None };
         let number = |text: &S| str::from_utf8(text.as_ref().as_bytes()).ok()?.parse().ok();
-        let numbers: Vec<u64> = rest.iter().map_while(number).collect();
-        let [words @ .., space, data] = <[u64; 6]>::try_from(numbers).ok()?;
+        let words: Vec<u64> = words.iter().map_while(number).collect();
+        let words = <[u64; 4]>::try_from(words).ok()?;
         let [stack, instruction, helper, host_stack] = words.map(|word| word as usize);
-        let limits = [space, data];
+        let limits = number(space).zip(number(data)).map(<[u64; 2]>::from);
         (mark.as_ref() == MARK).then_some(Entry { stack, instruction, host_stack, limits, helper })
     }
 
@@ -65,16 +68,19 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_they_were_written() {
-        let (stack, limits) = (0x7fff_ffff_e000, [u64::MAX, 7]);
-        let entry = Entry { stack, instruction: 0x40_1000, host_stack: 4096, limits, helper: 12 };
-        let mut written = Vec::new();
-        entry.write(b"limit=1000", &mut written).unwrap();
-        let list: Vec<_> = written.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();
-        assert_eq!(list.len(), Entry::ARGUMENTS + 1);
-        assert_eq!(list[1], "limit=1000");
-        assert_eq!(Entry::of(&list[2..Entry::ARGUMENTS]), Some(entry));
-        for wrong in [&list[1..8], &list[2..8], &list[3..9], &[]] {
-            assert_eq!(Entry::of(wrong), None);
+        let stack = 0x7fff_ffff_e000;
+        for limits in [Some([u64::MAX, 7]), None] {
+            let entry =
+                Entry { stack, instruction: 0x40_1000, host_stack: 4096, limits, helper: 12 };
+            let mut written = Vec::new();
+            entry.write(b"limit=1000", &mut written).unwrap();
+            let list: Vec<_> = written.split(|byte| *byte == 0).map(OsStr::from_bytes).collect();
+            assert_eq!(list.len(), Entry::ARGUMENTS + 1);
+            assert_eq!(list[1], "limit=1000");
+            assert_eq!(Entry::of(&list[2..Entry::ARGUMENTS]), Some(entry));
+            for wrong in [&list[1..8], &list[2..8], &list[3..9], &[]] {
+                assert_eq!(Entry::of(wrong), None);
+            }
         }
     }
 }

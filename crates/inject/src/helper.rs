@@ -5,10 +5,10 @@
 //! it, or the process has executed another program.
 #![allow(unsafe_code)]
 
-use crate::capabilities;
 use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
 use crate::namespace::has_own_children;
 use crate::plan::Plan;
+use crate::rights;
 use crate::system::{system, wait};
 use dispatch::Room;
 use std::ffi::c_int;
@@ -35,9 +35,10 @@ impl<'a> Helper<'a> {
     ///
     /// Returns `None` if no host can be injected: the system refuses to trace this process, or
     /// another one traces it already. The same holds if children of this thread get another
-    /// namespace of processes, or if the program would get fewer capabilities.
+    /// namespace of processes, if the program would get fewer capabilities, or if it would start in
+    /// the secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
-        if !has_own_children() || capabilities::are_regained() {
+        if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
         }
         let [thread, parent] = [libc::SYS_gettid, libc::SYS_getpid]

@@ -11,7 +11,6 @@
 //! `docs/design.md` lists the rules (in-1 ...). On other processors the crate is empty.
 #![cfg(target_arch = "x86_64")]
 
-mod capabilities;
 mod child_signal;
 mod control;
 mod entry;
@@ -23,6 +22,7 @@ mod namespace;
 mod permission;
 mod plan;
 mod report;
+mod rights;
 mod stack;
 mod steps;
 mod system;

@@ -9,18 +9,16 @@ const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 /// Soft limits of the resources, in bytes.
 pub type SoftLimits = [u64; 2];
 
-/// Makes the soft limits of a process its hard ones. Returns the soft limits before.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn lift(process: i32) -> Result<SoftLimits, Errno> {
+/// Makes the soft limits of a process its hard ones. Returns the soft limits before, or `None` if a
+/// filter of system calls refuses that.
+pub(crate) fn lift(process: i32) -> Option<SoftLimits> {
     let [space, data] = RESOURCES.map(|resource| change(process, resource, |hard| hard));
-    Ok([space?, data?])
+    Some([space.ok()?, data.ok()?])
 }
 
-/// Restores the soft limits of a process.
-pub(crate) fn restore(process: i32, soft: SoftLimits) {
-    for (resource, soft) in RESOURCES.into_iter().zip(soft) {
+/// Restores the soft limits of a process, if they were lifted.
+pub(crate) fn restore(process: i32, soft: Option<SoftLimits>) {
+    for (resource, soft) in RESOURCES.into_iter().zip(soft.into_iter().flatten()) {
         let _restored = change(process, resource, |_| soft);
     }
 }

@@ -31,6 +31,7 @@ fn try_calls() -> ! {
         (libc::SYS_ptrace, [libc::PTRACE_SEIZE as usize, own, 0, 0, 0, 0]),
         (libc::SYS_process_vm_readv, [own, 0, 0, 0, 0, 0]),
         (libc::SYS_process_vm_writev, [own, 0, 0, 0, 0, 0]),
+        (libc::SYS_prlimit64, [0; 6]),
         (libc::SYS_getcpu, [0; 6]),
         (libc::SYS_sched_setaffinity, [0; 6]),
         (libc::SYS_close_range, [3, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0]),

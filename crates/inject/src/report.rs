@@ -7,10 +7,10 @@ use std::io::Write as _;
 /// More than the bytes of a line.
 const LINE_BYTES: usize = 320;
 
-/// Returns whether a line can be written at once.
-pub(crate) fn is_possible() -> bool {
+/// Waits at most `milliseconds` until a line can be written. Returns whether it can.
+pub(crate) fn is_possible(milliseconds: usize) -> bool {
     let polled = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
-    system(libc::SYS_poll, [(&raw const polled).addr(), 1, 0, 0, 0, 0]) == Ok(1)
+    system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)
 }
 
 /// Writes the line to standard error.

@@ -81,7 +81,7 @@ fn enter(
     }
     let vdso = auxiliary.get(libc::AT_SYSINFO_EHDR).ok_or(libc::ENOSYS)?;
     tracee.call_at = find_call(tracee, vdso)? as u64;
-    let limits = limits::lift(tracee.process)?;
+    let limits = limits::lift(tracee.process);
     let instruction = program.rip as usize;
     let entry = Entry { stack, instruction, host_stack: 0, limits, helper };
     let entered = prepare(tracee, files, plan, entry, &auxiliary);

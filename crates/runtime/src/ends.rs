@@ -48,11 +48,26 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 }
 
 impl Program {
+    /// Gives the limits to the kernel, before a program is executed. A filter may end the program
+    /// for a call that it does not make itself.
+    pub(crate) fn give_limits(&self) {
+        if !self.is_confined.load(Relaxed) {
+            self.space.lock().limits.apply();
+        }
+    }
+
+    /// Takes the limits back from the kernel, because no program was executed.
+    pub(crate) fn take_limits_back(&self) {
+        if !self.is_confined.load(Relaxed) {
+            self.space.lock().limits.lift();
+        }
+    }
+
     /// Ends the runtime's own thread, if a call asks for that: after all that may evict.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
         if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
             // Last: the kernel would refuse mappings of the runtime.
-            self.space.lock().limits.apply();
+            self.give_limits();
         }
         let is_prctl = number as i64 == libc::SYS_prctl;
         if is_prctl && args[0] as c_int == libc::PR_SET_MDWE {

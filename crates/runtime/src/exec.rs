@@ -8,14 +8,16 @@
 use crate::clock;
 use crate::executed::{ExecutedFile, is_executable};
 use crate::execution::{Execution, text};
+use crate::say::say;
 use crate::settings::Settings;
+use crate::tries::Tries;
 use dispatch::{Call, read_memory, system, write_memory};
-use executable::{DEPTH, Kind, Loading};
+use executable::{DEPTH, Kind, Loading, Rights};
 use inject::{Helper, Plan};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The kernel's names for the program of a process, with that by its number.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
@@ -24,8 +26,18 @@ const WORD: usize = size_of::<usize>();
 /// Arguments before those of the program: the host, settings, the file, the path as it was given.
 const ADDED: usize = 4;
 
-/// The number of tries of a call with a helper, before a host runs the program.
-const TRIES: u32 = 8;
+/// How a program is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// As the call says.
+    Plain,
+    /// As the call says, because the program has more rights. The text says by which property.
+    Raised(&'static str),
+    /// A host runs it.
+    Host,
+    /// A host is injected into it, or runs it.
+    Helper,
+}
 
 /// How programs are executed.
 #[derive(Debug)]
@@ -33,10 +45,9 @@ pub(crate) struct Hosting {
     plan: Plan,
     /// Whether a host is injected into programs, where the system lets it be.
     is_injected: bool,
-    /// The last call that could have a helper, by its thread and arguments, and how often it came
-    /// again.
-    last: AtomicUsize,
-    times: AtomicU32,
+    pub(crate) tries: Tries,
+    /// Whether this process said that a program with more rights has no limit.
+    has_said: AtomicBool,
     /// The path of this process's program, if /proc/self/exe is the host.
     program: Option<CString>,
     /// Whether programs that are executed have the limit, too.
@@ -57,8 +68,8 @@ impl Hosting {
                 vdso: clock::CODE.load(Relaxed),
             },
             is_injected: settings.is_injected,
-            last: AtomicUsize::new(0),
-            times: AtomicU32::new(0),
+            tries: Tries::default(),
+            has_said: AtomicBool::new(false),
             program: program.transpose().ok()?,
             goes_on: !settings.is_first_only,
         })
@@ -117,10 +128,14 @@ impl Hosting {
         let is_execve = call.number() as i64 == libc::SYS_execve;
         let own = is_execve.then(|| self.own_program(call.args()[0])).flatten();
         let execution = Execution::of(call, own)?;
-        let is_hosted = self.goes_on && is_hosted(&execution.path);
-        let is_injected = is_hosted && self.is_injected && self.may_try(call.args());
+        let way = if self.goes_on { way(&execution.path) } else { Way::Plain };
+        let is_injected = way == Way::Helper && self.is_injected && self.tries.may_try();
         let helper = is_injected.then(|| Helper::start(&self.plan, is_heard())).flatten();
-        if is_hosted && helper.is_none() && execution.is_plain {
+        let is_hosted = matches!(way, Way::Helper | Way::Host) && helper.is_none();
+        if let Way::Raised(reason) = way {
+            self.say_raised(&execution.path, reason, is_heard);
+        }
+        if is_hosted && execution.is_plain {
             self.run_by_host(call, &execution, own);
         } else if let Some(own) = own {
             let [_, a, b, c, d, e] = call.args();
@@ -129,15 +144,14 @@ impl Hosting {
         helper
     }
 
-    /// Returns whether a call gets a helper. Signals may come faster than a helper starts, so that
-    /// the call comes again and again.
-    fn may_try(&self, args: [usize; 6]) -> bool {
-        let call = system(libc::SYS_gettid, [0; 6]).unwrap_or(0)
-            ^ args[0].rotate_left(16)
-            ^ args[1].rotate_left(32);
-        let is_again = u32::from(self.last.swap(call, Relaxed) == call);
-        self.times.store((self.times.load(Relaxed) + 1) * is_again, Relaxed);
-        self.times.load(Relaxed) < TRIES
+    /// Says, once in a process, that a program has no limit.
+    fn say_raised(&self, path: &Path, reason: &str, is_heard: impl Fn() -> bool) {
+        if is_heard() && !self.has_said.swap(true, Relaxed) {
+            say(&format_args!(
+                "'{}' runs without a limit: {reason}, and a host can't give it these rights",
+                path.to_string_lossy().escape_debug()
+            ));
+        }
     }
 
     /// Makes a host run the program.
@@ -185,24 +199,27 @@ fn word(address: usize) -> Option<usize> {
     read_memory(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
 }
 
-/// Returns whether a host runs the program of a file.
-fn is_hosted(path: &Path) -> bool {
+/// Returns how the program of a file is executed.
+fn way(path: &Path) -> Way {
     let mut path = PathBuf::from(path);
     for _ in 0..=DEPTH {
         let Some(file) = ExecutedFile::open(&path).filter(|_| is_executable(&path)) else {
-            return false;
+            return Way::Plain;
         };
-        if file.is_raised() {
-            return false;
-        }
         match Kind::of(file) {
             Ok(Kind::Elf(file)) => {
+                let rights = file.rights();
                 let is_there = |loader: &Path| ExecutedFile::open(loader).is_some();
-                return matches!(Loading::of(file, is_there), Ok(Loading::Program));
+                return match (Loading::of(file, is_there), rights) {
+                    (Ok(Loading::Program), Rights::Same) => Way::Helper,
+                    (Ok(Loading::Program), Rights::Secure) => Way::Host,
+                    (Ok(Loading::Program), Rights::Raised(reason)) => Way::Raised(reason),
+                    _ => Way::Plain,
+                };
             }
             Ok(Kind::Script(script)) => path = script.interpreter,
-            _ => return false,
+            _ => return Way::Plain,
         }
     }
-    false
+    Way::Plain
 }

@@ -3,13 +3,15 @@
 
 use crate::tree::stat;
 use dispatch::system;
+use executable::{Denial, FileRights, Rights};
 use std::ffi::CString;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-const SETUID: u32 = 0o4000;
-const SETGID_EXECUTABLE: u32 = 0o2010;
+/// Words of `statfs`, and the one that has the options of the mount.
+const MOUNT_WORDS: usize = 15;
+const MOUNT_FLAGS: usize = 10;
 /// Linux 5.8.
 const SYS_FACCESSAT2: i64 = 439;
 const CWD: usize = libc::AT_FDCWD as usize;
@@ -66,18 +68,28 @@ impl ExecutedFile {
         }
     }
 
-    /// Returns whether the program may have other rights than this process, which a host could not
-    /// give it.
-    pub(crate) fn is_raised(&self) -> bool {
-        let own = |number| system(number, [0; 6]).ok();
-        let mode = self.facts.st_mode;
-        let of_user =
-            mode & SETUID != 0 && own(libc::SYS_geteuid) != Some(self.facts.st_uid as usize);
-        let of_group = mode & SETGID_EXECUTABLE == SETGID_EXECUTABLE
-            && own(libc::SYS_getegid) != Some(self.facts.st_gid as usize);
+    /// Returns the rights that the kernel gives the program.
+    pub(crate) fn rights(&self) -> Rights {
+        let number = |number| system(number, [0; 6]).unwrap_or(0) as u32;
         let capabilities = c"security.capability".as_ptr().addr();
         let found = system(libc::SYS_fgetxattr, [self.descriptor, capabilities, 0, 0, 0, 0]);
-        of_user || of_group || found.is_ok_and(|bytes| bytes > 0)
+        let rights = FileRights {
+            mode: self.facts.st_mode,
+            owners: [self.facts.st_uid, self.facts.st_gid],
+            has_capabilities: found.is_ok_and(|bytes| bytes > 0),
+        };
+        rights.of_program([libc::SYS_geteuid, libc::SYS_getegid].map(number), || {
+            let asked = [libc::PR_GET_NO_NEW_PRIVS as usize, 0, 0, 0, 0, 0];
+            let no_new_privs = system(libc::SYS_prctl, asked) == Ok(1);
+            Denial { no_new_privs, nosuid: self.is_nosuid() }
+        })
+    }
+
+    fn is_nosuid(&self) -> bool {
+        let mut mount = [0_u64; MOUNT_WORDS];
+        let args = [self.descriptor, mount.as_mut_ptr().addr(), 0, 0, 0, 0];
+        let found = system(libc::SYS_fstatfs, args);
+        found.is_ok() && mount[MOUNT_FLAGS] & libc::ST_NOSUID != 0
     }
 }
 

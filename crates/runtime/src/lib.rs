@@ -35,13 +35,16 @@ mod placing;
 mod program;
 mod report;
 mod robust;
+mod say;
 mod settings;
 mod simple;
 mod space;
 mod traced;
 mod tree;
+mod tries;
 mod uses;
 mod waits;
 mod windows;
 
 pub use begin::begin;
+pub use settings::check_version;

@@ -43,21 +43,23 @@ impl Limits {
             kernel(resource, None, Some(&mut found));
             found
         });
-        [space[0], data[0]] = soft.unwrap_or([space[0], data[0]]);
+        let found = [space[0], data[0]];
+        [space[0], data[0]] = soft.unwrap_or(found);
         let limits = Limits { space, data };
         limits.lift();
         limits
     }
 
-    /// Makes the kernel's soft limits its hard ones.
+    /// Makes the kernel's soft limits its hard ones. A limit that a child of `vfork` has set for
+    /// itself stays.
     pub(crate) fn lift(&self) {
-        self.set(|_, [_, hard]| hard);
+        self.set(|soft, [now, hard]| if now == soft { hard } else { now });
     }
 
-    /// Makes the kernel's soft limits the program's, for a program that is executed. A child of
-    /// `vfork` may have lower ones in the kernel.
+    /// Makes the kernel's soft limits the program's, for a program that is executed. A limit that a
+    /// child of `vfork` has set for itself stays.
     pub(crate) fn apply(&self) {
-        self.set(|soft, [now, _]| soft.min(now));
+        self.set(|soft, [now, hard]| if now == hard { soft.min(hard) } else { now });
     }
 
     /// Sets the kernel's soft limits, by those here and its own. Infinite ones stay.

@@ -4,7 +4,7 @@
 use crate::executed::contents;
 use crate::pieces::Pieces;
 use crate::program::Program;
-use crate::report::say;
+use crate::say::say;
 use crate::space::Space;
 use crate::windows;
 use std::fmt::Write;

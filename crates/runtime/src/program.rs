@@ -158,7 +158,10 @@ impl Program {
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.arena.unhush();
-                self.space.lock().limits.lift();
+                if let Some(hosting) = &self.hosting {
+                    hosting.tries.count(!matches!(outcome, Outcome::Returned(_)));
+                }
+                self.take_limits_back();
             }
             _ if call.is_repeated() => self.arena.waited(),
             libc::SYS_ptrace => self.after_trace(call, outcome),

@@ -5,9 +5,9 @@ use crate::cost::Costs;
 use crate::executed::contents;
 use crate::heap;
 use crate::program::Program;
+use crate::say::say;
 use crate::tree::stat;
 use dispatch::system;
-use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
@@ -94,12 +94,6 @@ fn name() -> String {
         letter => letter.to_string(),
     };
     name.trim_end_matches('\n').chars().map(escape).collect()
-}
-
-/// Writes a line to the program's standard error.
-pub(crate) fn say(what: &dyn Display) {
-    let line = format!("uzram run: {what}\n");
-    let _gone = system(libc::SYS_write, [2, line.as_ptr().addr(), line.len(), 0, 0, 0]);
 }
 
 /// Appends a line to a file.

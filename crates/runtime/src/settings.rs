@@ -39,8 +39,32 @@ pub(crate) struct TreeName {
     pub(crate) inode: usize,
 }
 
+/// The version of this host.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Checks that settings are those of a command of this version, if they name one. Later versions
+/// may have other arguments behind them.
+///
+/// # Errors
+/// The message for the user.
+pub fn check_version(settings: &OsStr) -> Result<(), String> {
+    let mut parts = settings.as_bytes().split(|&byte| byte == b',');
+    let named = parts.find_map(|part| part.strip_prefix(b"version="));
+    match named.filter(|named| *named != VERSION.as_bytes()) {
+        Some(named) => Err(format!(
+            "this host has version {VERSION}, and the command that started it {}; install both of \
+             one version",
+            named.escape_ascii()
+        )),
+        None => Ok(()),
+    }
+}
+
 impl Settings {
-    /// Returns the settings of a text; an error is what is wrong with it.
+    /// Returns the settings of a text.
+    ///
+    /// # Errors
+    /// The reason why it has none.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
         let mut found = Settings {
@@ -88,6 +112,7 @@ impl Settings {
                     let kind = BACKENDS.iter().find(|(name, _)| name.as_bytes() == value);
                     options.backend = kind.ok_or_else(|| format!("{}: unknown", shown()))?.1;
                 }
+                b"version" => {}
                 b"first-only" => found.is_first_only = number()? != 0,
                 b"inject" => found.is_injected = number()? != 0,
                 b"arena" => found.arena = Some(number()?),
@@ -108,6 +133,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_another_version_are_refused() {
+        for of_this in ["limit=1", "", &format!("version={VERSION},limit=1")] {
+            assert_eq!(check_version(OsStr::new(of_this)), Ok(()), "{of_this}");
+        }
+        let refused = check_version(OsStr::new("limit=1,version=0.0.1-x")).unwrap_err();
+        assert!(refused.contains("0.0.1-x") && refused.contains(VERSION), "{refused}");
+    }
 
     #[test]
     fn settings_are_read_and_wrong_ones_named() {

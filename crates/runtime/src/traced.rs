@@ -7,7 +7,7 @@
 
 use crate::pieces::Kind;
 use crate::program::Program;
-use crate::report::say;
+use crate::say::say;
 use crate::space::Space;
 use dispatch::{Call, Failed, Outcome, Step, system};
 use std::ops::Range;
@@ -30,7 +30,7 @@ impl Program {
             self.manage_again();
             return Some(Step::Answer(failed));
         }
-        self.space.lock().limits.apply();
+        self.give_limits();
         self.arena.hush(&self.figures());
         self.arena.rest();
         Some(Step::Leave)
@@ -44,7 +44,7 @@ impl Program {
         if outcome != Outcome::Returned(0) {
             self.manage_again();
             self.arena.unhush();
-            self.space.lock().limits.lift();
+            self.take_limits_back();
         } else if self.arena.takes_traced(|| self.is_heard()) {
             let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
             say(&format_args!(

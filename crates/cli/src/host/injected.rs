@@ -8,14 +8,18 @@ use crate::stack::Release;
 use crate::{areas, stack, zeros};
 use inject::Entry;
 use std::ffi::OsStr;
+use std::ptr;
 
 /// Runs the program. Returns the reason if the runtime can't begin.
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
+    // An overflow ends the process there.
+    // SAFETY: the page is the lowest one of this stack, which is larger than its use.
+    unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(entry.host_stack), stack::PAGE, 0) };
     areas::unregister();
     entry.wait_for_helper();
     let zeros = zeros::of(entry.stack);
     // SAFETY: one thread runs, and goes on in the program.
-    if let Err(message) = unsafe { runtime::begin(settings, None, Some(entry.limits)) } {
+    if let Err(message) = unsafe { runtime::begin(settings, None, entry.limits) } {
         return message;
     }
     zeros.iter().for_each(zeros::map_again);

@@ -20,7 +20,7 @@ use std::path::Path;
 const BELOW: usize = 64 << 10;
 /// More than a host uses of its stack.
 const STACK_BYTES: usize = 256 << 10;
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
 
 /// What a program is started with.

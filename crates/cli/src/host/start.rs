@@ -54,9 +54,11 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
         .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
         .collect();
     let entry = arguments.get(2..).and_then(Entry::of);
-    let Failure(message, code) = match (&arguments[..], entry) {
-        ([_, settings, ..], Some(entry)) => Failure(injected::begin(settings, &entry), 1),
-        ([_, settings, file, path, list @ ..], None) if !list.is_empty() => {
+    let checked = arguments.get(1).map_or(Ok(()), |settings| runtime::check_version(settings));
+    let Failure(message, code) = match (checked, &arguments[..], entry) {
+        (Err(message), ..) => Failure(message, 1),
+        (_, [_, settings, ..], Some(entry)) => Failure(injected::begin(settings, &entry), 1),
+        (_, [_, settings, file, path, list @ ..], None) if !list.is_empty() => {
             let (file, path) = (Path::new(file), Path::new(path));
             let executed = Executed { file, path, list, environment };
             begin(settings, &executed)

@@ -1,9 +1,9 @@
 //! From a name to the program that the kernel would execute, as `execvp` finds it.
 
-use super::raised;
 use super::refusal::Refusal;
+use super::rights::rights;
 use crate::error::Error;
-use executable::{DEPTH, Kind, Loading, Script};
+use executable::{DEPTH, Kind, Loading, Rights, Script};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -24,8 +24,9 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Program {
     file: PathBuf,
     is_for_shell: bool,
-    /// Whether its loader is not installed, which the host reports.
-    pub(super) lacks_loader: bool,
+    /// Whether a host can be injected into it. If its loader is not installed, the host reports
+    /// that. The kernel starts some programs in the secure mode, in which none is injected.
+    pub(super) may_be_injected: bool,
 }
 
 impl Program {
@@ -61,8 +62,8 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Refusal> {
     let kind = kind(&file)?;
     let is_for_shell = matches!(kind, Kind::Text);
     let shell = || Kind::Script(Script { interpreter: SHELL.into(), argument: None });
-    let lacks_loader = check(&file, if is_for_shell { shell() } else { kind })?;
-    Ok(Program { file, is_for_shell, lacks_loader })
+    let may_be_injected = check(&file, if is_for_shell { shell() } else { kind })?;
+    Ok(Program { file, is_for_shell, may_be_injected })
 }
 
 /// Returns the file that a name stands for.
@@ -110,8 +111,8 @@ fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     })
 }
 
-/// Checks that a host can run a program, or the interpreter of a script. Returns whether the loader
-/// of that is missing.
+/// Checks that a host can run a program, or the interpreter of a script. Returns whether a host can
+/// be injected into it.
 fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
@@ -129,17 +130,18 @@ fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Checks that a host can run the program of a file. Returns whether its loader is missing.
+/// Checks that a host can run the program of a file. Returns whether one can be injected into it.
 fn check_elf(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let of = if program == path { String::new() } else { format!("(of '{}') ", program.display()) };
     let what = &format!("{of}can't be run with its memory compressed");
-    if let Some(why) = raised::by(&file) {
-        let why = format!("{why}, and a host can't give it these rights");
+    let rights = rights(&file).map_err(|error| Refusal::of_start(path, &error.into()))?;
+    if let Rights::Raised(reason) = rights {
+        let why = format!("{reason}, and a host can't give it these rights");
         return Err(Error::of_file(path, what, why, "run it without 'uzram run'").into());
     }
     match Loading::of(file, Path::is_file) {
-        Ok(Loading::Program) => Ok(false),
-        Ok(Loading::NoLoader) => Ok(true),
+        Ok(Loading::Program) => Ok(rights == Rights::Same),
+        Ok(Loading::NoLoader) => Ok(false),
         Ok(Loading::Foreign | Loading::Host) => {
             let why = "it is not for 64-bit x86-64";
             Err(Error::of_file(path, what, why, "give a program that is").into())

@@ -1,13 +1,34 @@
-// Prints its limits of address space, data and stack.
+// Prints its limits of address space, data and stack. With an argument, a child of vfork sets its
+// own limit of address space to a half, and executes this program after a call that fails.
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-int main(void) {
+static int in_child(char *program) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur /= 2;
+    int child = vfork();
+    if (child == 0) {
+        char *list[] = {program, 0};
+        setrlimit(RLIMIT_AS, &limit);
+        execve("/does/not/exist", list, 0);
+        execve(program, list, 0);
+        _exit(3);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status != 0;
+}
+
+int main(int count, char **list) {
     int resources[] = {RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK};
     for (int nth = 0; nth < 3; nth++) {
         struct rlimit limit;
         if (getrlimit(resources[nth], &limit)) return 1;
         printf("%d %lu %lu\n", resources[nth], (long)limit.rlim_cur, (long)limit.rlim_max);
     }
-    return 0;
+    fflush(stdout);
+    return count > 1 ? in_child(list[0]) : 0;
 }

@@ -98,6 +98,19 @@ fn small_limits_are_the_programs_alone() {
     }
 }
 
+#[test]
+fn a_limit_that_a_child_sets_stays_after_a_failed_call() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "limited", &["-static"]);
+    let line = format!("ulimit -Sv 2000000; exec {program} child");
+    let natively = end(Command::new("sh").args(["-c", &line]));
+    assert!(natively.out.contains("\n9 1024000000 "), "{natively:?}");
+    for way in [WAYS[0], WAYS[2]] {
+        let ended = end_of(way, &["sh", "-c", &line]);
+        assert_eq!((&ended.out, ended.code), (&natively.out, Some(0)), "{way:?}: {ended:?}");
+    }
+}
+
 /// A namespace ends with its first process, which the helper would be.
 #[test]
 fn the_first_process_of_a_namespace_is_the_programs() {

@@ -9,6 +9,7 @@ mod linkages;
 mod live;
 mod programs;
 mod refusals;
+mod rights;
 mod signals;
 mod suites;
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Capabilities that a process gains when it executes a program.
+//! Rights of a process that executes a program.
 
 use crate::system::system;
 
@@ -6,6 +6,13 @@ use crate::system::system;
 const VERSION: u32 = 0x2008_0522;
 /// The capability to trace any process.
 const TRACES: u64 = 1 << 19;
+
+/// Returns whether the real ids of the process are its effective ones. If they differ, the kernel
+/// starts the next program in the secure mode (AT_SECURE).
+pub(crate) fn has_own_ids() -> bool {
+    let id = |number| system(number, [0; 6]);
+    id(libc::SYS_getuid) == id(libc::SYS_geteuid) && id(libc::SYS_getgid) == id(libc::SYS_getegid)
+}
 
 /// Returns whether the next program gets fewer capabilities if the process is traced. If a process
 /// of root has dropped some, `execve` gives them back; if the process is traced, it does so only if

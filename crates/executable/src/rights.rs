@@ -1,0 +1,93 @@
+//! Rights that the kernel gives a program by the file that it is executed from.
+
+const SETUID: u32 = 0o4000;
+/// Without the right to be executed by its group, the bit of setgid means another thing.
+const SETGID_EXECUTABLE: u32 = 0o2010;
+
+/// The facts of a file on which the rights of its program depend.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRights {
+    /// Its mode (`st_mode`).
+    pub mode: u32,
+    /// The user and the group that own it.
+    pub owners: [u32; 2],
+    /// Whether it has capabilities (the attribute `security.capability`).
+    pub has_capabilities: bool,
+}
+
+/// The rules by which the kernel ignores rights of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Denial {
+    /// The process has set PR_SET_NO_NEW_PRIVS.
+    pub no_new_privs: bool,
+    /// The file lies on a mount with the option `nosuid`.
+    pub nosuid: bool,
+}
+
+/// The rights of a program, beside those of the process that executes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// The program has the same.
+    Same,
+    /// The program has the same, and starts in the secure mode (AT_SECURE): the process may not get
+    /// the capabilities of the file.
+    Secure,
+    /// The program has more. The text says by which property of the file.
+    Raised(&'static str),
+}
+
+impl FileRights {
+    /// Returns the rights of a program for a process of these effective ids (user, group). `denial`
+    /// is called if the file has rights.
+    pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
+        let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
+        let has_capabilities = self.has_capabilities && ids[0] != 0;
+        let reason = if self.mode & SETUID != 0 && of_user {
+            "it is setuid"
+        } else if self.mode & SETGID_EXECUTABLE == SETGID_EXECUTABLE && of_group {
+            "it is setgid"
+        } else if has_capabilities {
+            "it has capabilities of its own (setcap)"
+        } else {
+            return Rights::Same;
+        };
+        match denial() {
+            Denial { nosuid: true, .. } => Rights::Same,
+            Denial { no_new_privs: true, .. } if has_capabilities => Rights::Secure,
+            Denial { no_new_privs: true, .. } => Rights::Same,
+            _ => Rights::Raised(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: [u32; 2] = [1000, 1000];
+
+    fn rights(mode: u32, owners: [u32; 2], has_capabilities: bool, of: [u32; 2]) -> [Rights; 3] {
+        let file = FileRights { mode, owners, has_capabilities };
+        [(false, false), (true, false), (false, true)]
+            .map(|(no_new_privs, nosuid)| file.of_program(of, || Denial { no_new_privs, nosuid }))
+    }
+
+    #[test]
+    fn rights_are_those_that_the_kernel_gives() {
+        let same = [Rights::Same; 3];
+        for (mode, owners) in
+            [(0o755, [0, 0]), (0o4755, [1000, 0]), (0o2755, [0, 1000]), (0o2745, [0, 0])]
+        {
+            assert_eq!(rights(mode, owners, false, USER), same, "{mode:o} {owners:?}");
+        }
+        for (mode, owners, word) in [(0o4755, [0, 1000], "setuid"), (0o2755, [1000, 0], "setgid")] {
+            let [raised, denied, nosuid] = rights(mode, owners, false, USER);
+            assert!(matches!(raised, Rights::Raised(reason) if reason.contains(word)), "{mode:o}");
+            assert_eq!([denied, nosuid], [Rights::Same; 2], "{mode:o}");
+        }
+        let [raised, denied, nosuid] = rights(0o755, [0, 0], true, USER);
+        assert!(matches!(raised, Rights::Raised(reason) if reason.contains("setcap")));
+        assert_eq!([denied, nosuid], [Rights::Secure, Rights::Same]);
+        assert_eq!(rights(0o755, [0, 0], true, [0, 0]), same);
+    }
+}

@@ -1,0 +1,90 @@
+//! Calls that execute a program, and that signals ended before. A helper takes longer to start than
+//! some signals to come, so that the same call would come again and again.
+//!
+//! ```text
+//!   slot of a thread:  | its number | calls in a row that signals ended |
+//! ```
+//! Threads of one slot may forget each other's calls.
+
+use dispatch::system;
+use std::array::from_fn;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Calls of a thread in a row that get a helper.
+const TRIES: u32 = 8;
+const SLOTS: usize = 16;
+
+#[derive(Debug, Default)]
+struct Slot {
+    thread: AtomicU32,
+    ended: AtomicU32,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Tries([Slot; SLOTS]);
+
+impl Default for Tries {
+    fn default() -> Self {
+        Tries(from_fn(|_| Slot::default()))
+    }
+}
+
+fn own_number() -> u32 {
+    system(libc::SYS_gettid, [0; 6]).unwrap_or(0) as u32
+}
+
+impl Tries {
+    fn slot(&self, thread: u32) -> &Slot {
+        &self.0[thread as usize % SLOTS]
+    }
+
+    /// Returns whether the next call of this thread gets a helper.
+    pub(crate) fn may_try(&self) -> bool {
+        let thread = own_number();
+        let slot = self.slot(thread);
+        slot.thread.load(Relaxed) != thread || slot.ended.load(Relaxed) < TRIES
+    }
+
+    /// Counts a call of this thread that executed no program.
+    pub(crate) fn count(&self, is_ended_by_signal: bool) {
+        let thread = own_number();
+        let slot = self.slot(thread);
+        let is_same = slot.thread.swap(thread, Relaxed) == thread;
+        let before = if is_same { slot.ended.load(Relaxed) } else { 0 };
+        slot.ended.store(if is_ended_by_signal { before + 1 } else { 0 }, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_fail_are_tried_as_ever() {
+        let tries = Tries::default();
+        for round in 0..3 * TRIES {
+            assert!(tries.may_try(), "round {round}");
+            tries.count(false);
+        }
+        for round in 0..TRIES {
+            assert!(tries.may_try(), "round {round}");
+            tries.count(true);
+        }
+        assert!(!tries.may_try());
+        tries.count(true);
+        assert!(!tries.may_try());
+        tries.count(false);
+        assert!(tries.may_try());
+    }
+
+    #[test]
+    fn threads_have_counts_of_their_own() {
+        let tries = Tries::default();
+        (0..TRIES).for_each(|_| tries.count(true));
+        std::thread::scope(|scope| {
+            assert!(scope.spawn(|| tries.may_try()).join().unwrap());
+        });
+        assert!(!tries.may_try());
+    }
+}

@@ -225,7 +225,7 @@ pub(crate) unsafe fn interrupt(
         base = call.temporary().filter(|_| result == -(libc::EINTR as isize));
         match hook().returned(call, Outcome::Returned(result)) {
             Step::Answer(result) => outer.set_result(result),
-            Step::Issue | Step::Wait | Step::Leave => {
+            Step::Issue | Step::Wait | Step::Leave | Step::LeaveBefore => {
                 hook().returned(call, Outcome::GivenUp);
                 outer.rewind(call.asked_number());
             }

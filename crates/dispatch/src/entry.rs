@@ -99,6 +99,11 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     let result = loop {
         match step {
             Step::Answer(result) => break result,
+            Step::LeaveBefore => {
+                thread.disarm();
+                // SAFETY: as of `perform`: the frame is reached by the call alone.
+                return unsafe { (*call.frame()).rewind(call.asked_number()) };
+            }
             Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
                 Some(result) => {
                     if step == Step::Leave && result == 0 {

@@ -15,6 +15,9 @@ pub enum Step {
     /// It is issued. If it returns 0, the hook sees no later call of this thread, nor of its new
     /// threads and children.
     Leave,
+    /// The hook sees no later call of this thread, nor of its new threads and children, because the
+    /// program issues this call itself. [`Hook::returned`] is not called.
+    LeaveBefore,
     /// It returns this, an error as its number below 0.
     Answer(isize),
 }

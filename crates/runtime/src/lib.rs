@@ -20,6 +20,8 @@ mod ends;
 mod exec;
 mod executed;
 mod execution;
+mod filter;
+mod filtered;
 mod heap;
 mod helpers;
 mod hook;

@@ -21,9 +21,7 @@ fn is_asked(call: &Call) -> bool {
 impl Program {
     /// Returns the step of a call by which this process asks to be traced.
     pub(crate) fn leave_for_tracer(&self, call: &Call) -> Option<Step> {
-        // Other threads are dispatched as before.
-        let is_alone = self.arena.is_lent() || self.threads.load(Relaxed) == 1;
-        if !is_asked(call) || !is_alone {
+        if !is_asked(call) || !self.is_alone() {
             return None;
         }
         if let Err(failed) = self.make_all_plain() {
@@ -54,8 +52,13 @@ impl Program {
         }
     }
 
+    /// Returns whether no other thread of this process would be dispatched on.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.arena.is_lent() || self.threads.load(Relaxed) == 1
+    }
+
     /// Brings all memory back, and leaves it to the kernel.
-    fn make_all_plain(&self) -> Result<(), Failed> {
+    pub(crate) fn make_all_plain(&self) -> Result<(), Failed> {
         self.is_plain.store(true, Relaxed);
         let space = self.space.lock();
         self.of_data(&space).into_iter().try_for_each(|part| space.make_plain(&self.arena, &part))

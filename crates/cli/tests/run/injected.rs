@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use testkit::scaled;
 
 /// Compiles a program of `tests/programs`.
-fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
+pub(crate) fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let program = programs.path().join(name);
     let mut gcc = Command::new("gcc");

@@ -10,6 +10,7 @@ mod live;
 mod programs;
 mod refusals;
 mod rights;
+mod sandboxes;
 mod signals;
 mod suites;
 #[path = "../support/mod.rs"]

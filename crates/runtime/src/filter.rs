@@ -1,0 +1,229 @@
+//! Filters of system calls (seccomp), evaluated as by the kernel: classic BPF over the number, the
+//! architecture, the address of the instruction and the arguments of a call.
+//!
+//! ```text
+//!   instruction, 8 bytes:  | code 16 | if true 8 | if false 8 | k 32 |
+//!   data, words of 32 bits:  number | architecture | address, 2 | arguments, 2 each
+//! ```
+
+use dispatch::read_memory;
+use libc::{
+    BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_DIV, BPF_IMM, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT,
+    BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MUL,
+    BPF_NEG, BPF_OR, BPF_RET, BPF_RSH, BPF_ST, BPF_STX, BPF_SUB, BPF_TAX, BPF_TXA, BPF_W, BPF_X,
+    BPF_XOR,
+};
+
+const WORD: usize = size_of::<u64>();
+/// The most instructions of a filter.
+const LENGTH_MAX: usize = 4096;
+/// Words of memory that a filter has.
+const SCRATCH: usize = 16;
+/// AUDIT_ARCH_X86_64.
+const ARCHITECTURE: u32 = 0xc000_003e;
+const DATA_WORDS: usize = 16;
+/// The first word of the arguments. No filter is expected to know addresses of the runtime's code.
+const ARGUMENTS: usize = 4;
+const DATA_BYTES: u32 = 64;
+/// The bits of a filter's result that choose what happens.
+const ACTION: u32 = 0xffff_0000;
+
+/// A filter.
+#[derive(Debug)]
+pub(crate) struct Filter(Vec<[u32; 4]>);
+
+impl Filter {
+    /// Reads the filter that is described (`sock_fprog`) at `address` in the program.
+    pub(crate) fn read(address: usize) -> Option<Self> {
+        let word = |at: usize| {
+            let mut bytes = [0; WORD];
+            read_memory(at, &mut bytes).then(|| u64::from_ne_bytes(bytes))
+        };
+        let length = usize::from(word(address)? as u16);
+        let start = word(address.checked_add(WORD)?)? as usize;
+        let instruction = |nth: usize| {
+            let word = word(start.checked_add(nth * WORD)?)?;
+            let (low, k) = (word as u32, (word >> 32) as u32);
+            Some([low & 0xffff, low >> 16 & 0xff, low >> 24, k])
+        };
+        let is_sound = (1..=LENGTH_MAX).contains(&length);
+        is_sound.then(|| (0..length).map(instruction).collect::<Option<_>>()).flatten().map(Filter)
+    }
+
+    /// Returns whether a call is made as if there were no filter. `None` means that the filter is
+    /// not sound, so that the kernel refuses it.
+    pub(crate) fn allows(&self, number: i64, args: [usize; 6]) -> Option<bool> {
+        let mut data = [0; DATA_WORDS];
+        (data[0], data[1]) = (number as u32, ARCHITECTURE);
+        for (halves, word) in data[ARGUMENTS..].chunks_mut(2).zip(args) {
+            halves.copy_from_slice(&[word as u32, (word >> 32) as u32]);
+        }
+        let action = self.result(&data)? & ACTION;
+        Some(matches!(action, libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG))
+    }
+
+    fn result(&self, data: &[u32; DATA_WORDS]) -> Option<u32> {
+        let (mut a, mut x, mut scratch, mut next) = (0_u32, 0_u32, [0; SCRATCH], 0);
+        // Jumps go forwards, so each instruction is executed once at most.
+        loop {
+            let [code, if_true, if_false, k] = *self.0.get(next)?;
+            next += 1;
+            let operand = if code & BPF_X != 0 { x } else { k };
+            let jump = |is_true: bool| (if is_true { if_true } else { if_false }) as usize;
+            match (code & 7, code & 0xf0) {
+                (BPF_LD, _) if code == BPF_LD | BPF_W | BPF_ABS => {
+                    a = *data.get(k as usize / 4).filter(|_| k.is_multiple_of(4))?;
+                }
+                (class @ (BPF_LD | BPF_LDX), _) => {
+                    let value = match code & !7 {
+                        BPF_LEN => DATA_BYTES,
+                        BPF_IMM => k,
+                        BPF_MEM => *scratch.get(k as usize)?,
+                        _ => return None,
+                    };
+                    *if class == BPF_LD { &mut a } else { &mut x } = value;
+                }
+                (BPF_ST, _) => *scratch.get_mut(k as usize)? = a,
+                (BPF_STX, _) => *scratch.get_mut(k as usize)? = x,
+                (BPF_ALU, operation) => {
+                    a = match operation {
+                        BPF_ADD => a.wrapping_add(operand),
+                        BPF_SUB => a.wrapping_sub(operand),
+                        BPF_MUL => a.wrapping_mul(operand),
+                        // A division by zero ends the filter with 0.
+                        BPF_DIV => match a.checked_div(operand) {
+                            Some(quotient) => quotient,
+                            None => return Some(0),
+                        },
+                        BPF_AND => a & operand,
+                        BPF_OR => a | operand,
+                        BPF_XOR => a ^ operand,
+                        BPF_LSH => a.wrapping_shl(operand),
+                        BPF_RSH => a.wrapping_shr(operand),
+                        BPF_NEG => a.wrapping_neg(),
+                        _ => return None,
+                    }
+                }
+                (BPF_JMP, BPF_JA) => next = next.checked_add(k as usize)?,
+                (BPF_JMP, BPF_JEQ) => next += jump(a == operand),
+                (BPF_JMP, BPF_JGT) => next += jump(a > operand),
+                (BPF_JMP, BPF_JGE) => next += jump(a >= operand),
+                (BPF_JMP, BPF_JSET) => next += jump(a & operand != 0),
+                (BPF_RET, _) if code & 0x18 == BPF_K => return Some(k),
+                (BPF_RET, _) if code & 0x18 == BPF_A => return Some(a),
+                (BPF_MISC, BPF_TAX) if code & 0xf8 == BPF_TAX => x = a,
+                (BPF_MISC, _) if code & 0xf8 == BPF_TXA => a = x,
+                _ => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(instructions: &[(u32, u8, u8, u32)]) -> Filter {
+        let list: Vec<libc::sock_filter> = instructions
+            .iter()
+            .map(|&(code, jt, jf, k)| libc::sock_filter { code: code as u16, jt, jf, k })
+            .collect();
+        let described =
+            libc::sock_fprog { len: list.len() as u16, filter: list.as_ptr().cast_mut() };
+        Filter::read((&raw const described).addr()).unwrap()
+    }
+
+    const LOAD: u32 = BPF_LD | BPF_W | BPF_ABS;
+    const RETURN: u32 = BPF_RET | BPF_K;
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+
+    #[test]
+    fn calls_are_allowed_by_number_and_arguments() {
+        // Allows `read`, and `mmap` of memory that is not executable.
+        let sound = filter(&[
+            (LOAD, 0, 0, 0),
+            (BPF_JMP | BPF_JEQ | BPF_K, 4, 0, libc::SYS_read as u32),
+            (BPF_JMP | BPF_JEQ | BPF_K, 0, 2, libc::SYS_mmap as u32),
+            (LOAD, 0, 0, 32),
+            (BPF_JMP | BPF_JSET | BPF_K, 0, 1, libc::PROT_EXEC as u32),
+            (RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | 1),
+            (RETURN, 0, 0, ALLOW),
+        ]);
+        let args = |prot: i32| [0, 4096, prot as usize, 0, 0, 0];
+        assert_eq!(sound.allows(libc::SYS_read, [0; 6]), Some(true));
+        assert_eq!(sound.allows(libc::SYS_write, [0; 6]), Some(false));
+        assert_eq!(sound.allows(libc::SYS_mmap, args(libc::PROT_READ)), Some(true));
+        assert_eq!(sound.allows(libc::SYS_mmap, args(libc::PROT_EXEC)), Some(false));
+    }
+
+    #[test]
+    fn instructions_calculate_as_in_the_kernel() {
+        let is = |instructions: &[(u32, u8, u8, u32)]| {
+            filter(instructions).result(&std::array::from_fn(|nth| nth as u32 * 3))
+        };
+        let returned = (BPF_RET | BPF_A, 0, 0, 0);
+        let (imm, imm_x) = (BPF_LD | BPF_IMM, BPF_LDX | BPF_IMM);
+        for (operation, expected) in [
+            (BPF_ADD, 3),
+            (BPF_SUB, 7),
+            (BPF_MUL, u32::MAX - 9),
+            (BPF_DIV, 0),
+            (BPF_AND, 4),
+            (BPF_OR, (u32::MAX - 1) | 5),
+            (BPF_XOR, (u32::MAX - 1) ^ 5),
+        ] {
+            let by_k = [(imm, 0, 0, 5), (BPF_ALU | operation | BPF_K, 0, 0, u32::MAX - 1)];
+            let by_x = [
+                (imm, 0, 0, 5),
+                (imm_x, 0, 0, u32::MAX - 1),
+                (BPF_ALU | operation | BPF_X, 0, 0, 0),
+            ];
+            assert_eq!(is(&[&by_k[..], &[returned]].concat()), Some(expected), "{operation:x}");
+            assert_eq!(is(&[&by_x[..], &[returned]].concat()), Some(expected), "{operation:x}");
+        }
+        let shifted = |operation| is(&[(imm, 0, 0, 6), (BPF_ALU | operation, 0, 0, 1), returned]);
+        assert_eq!((shifted(BPF_LSH), shifted(BPF_RSH)), (Some(12), Some(3)));
+        assert_eq!(
+            is(&[(imm, 0, 0, 6), (BPF_ALU | BPF_NEG, 0, 0, 0), returned]),
+            Some(6_u32.wrapping_neg())
+        );
+        assert_eq!(is(&[(BPF_ALU | BPF_DIV, 0, 0, 0), (RETURN, 0, 0, 9)]), Some(0));
+        // Through memory and the other register.
+        let moved = [
+            (LOAD, 0, 0, 20),
+            (BPF_ST, 0, 0, 15),
+            (BPF_LDX | BPF_MEM, 0, 0, 15),
+            (imm, 0, 0, 0),
+            (BPF_MISC | BPF_TXA, 0, 0, 0),
+            (BPF_MISC | BPF_TAX, 0, 0, 0),
+            (BPF_STX, 0, 0, 0),
+            (BPF_LD | BPF_MEM, 0, 0, 0),
+            returned,
+        ];
+        assert_eq!(is(&moved), Some(15));
+        assert_eq!(is(&[(BPF_LD | BPF_W | BPF_LEN, 0, 0, 0), returned]), Some(64));
+        let skipped = [(BPF_JMP | BPF_JA, 0, 0, 1), (RETURN, 0, 0, 1), (RETURN, 0, 0, 2)];
+        assert_eq!(is(&skipped), Some(2));
+    }
+
+    #[test]
+    fn unsound_filters_have_no_result() {
+        for unsound in [
+            (LOAD, 0, 0, 64),
+            (LOAD, 0, 0, 2),
+            (BPF_LD | BPF_MEM, 0, 0, 16),
+            (BPF_ST, 0, 0, 16),
+            (BPF_JMP | BPF_JA, 0, 0, u32::MAX),
+            (BPF_JMP | BPF_JEQ, 200, 200, 0),
+            (0xffff, 0, 0, 0),
+        ] {
+            assert_eq!(
+                filter(&[unsound, (RETURN, 0, 0, ALLOW)]).allows(0, [0; 6]),
+                None,
+                "{unsound:?}"
+            );
+        }
+        let empty = libc::sock_fprog { len: 0, filter: std::ptr::null_mut() };
+        assert!(Filter::read((&raw const empty).addr()).is_none());
+    }
+}

@@ -52,7 +52,7 @@ mod here {
     pub use sites::{release as release_code, release_all as release_all_code};
     pub use system::{Failed, system};
     pub use user::{copy_memory, read_memory, write_memory};
-    pub use x86_64::instructions::raw_syscall;
+    pub use x86_64::instructions::{raw_syscall, raw_syscall_address};
     pub use x86_64::simple;
 }
 

@@ -162,7 +162,7 @@ pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
         return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
     // SAFETY: the advice zeroes the ranges, whose old bytes no one expects, as the caller vouches.
-    unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
+    !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
 /// Has the system provide memory for `ranges`, which are whole pages. This is a hint: it changes no
@@ -170,7 +170,7 @@ pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
 pub(crate) fn populate_all_at(ranges: &[IoRange]) {
     // SAFETY: the advice acts as a write of each page's own bytes would, and only on pages that may
     // be written: it changes no byte, and fails, harmless, where nothing is mapped.
-    let _ = unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
+    let _ = !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
 /// Gives the system one advice about many ranges of this process. Returns whether it was taken for

@@ -1,6 +1,7 @@
 //! The system calls before which the runtime's own thread is ended (pl-13), and those that end a
 //! thread, a process or its program.
 
+use crate::filtered::confines;
 use crate::program::Program;
 use crate::robust;
 use dispatch::Call;
@@ -24,9 +25,11 @@ enum Ends {
 /// Returns whether the runtime's own thread is ended before a call.
 fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
-        libc::SYS_seccomp => Ends::ForGood,
+        libc::SYS_seccomp if confines(number, args) => Ends::ForGood,
+        libc::SYS_seccomp => Ends::Once,
         libc::SYS_prctl => match args[0] as c_int {
-            libc::PR_SET_SECCOMP => Ends::ForGood,
+            libc::PR_SET_SECCOMP if confines(number, args) => Ends::ForGood,
+            libc::PR_SET_SECCOMP => Ends::Once,
             libc::PR_SET_NO_NEW_PRIVS | libc::PR_CAPBSET_DROP | libc::PR_CAP_AMBIENT => Ends::Once,
             libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
             _ => Ends::No,
@@ -78,6 +81,7 @@ impl Program {
             Ends::Once => self.arena.rest(),
             Ends::ForGood => {
                 self.is_confined.store(true, Relaxed);
+                page::confine();
                 self.space.lock().leave_executable(&self.arena);
                 dispatch::release_all_code();
                 self.arena.end_thread();

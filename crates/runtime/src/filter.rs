@@ -22,11 +22,24 @@ const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const DATA_WORDS: usize = 16;
-/// The first word of the arguments. No filter is expected to know addresses of the runtime's code.
-const ARGUMENTS: usize = 4;
+/// Offsets of the data.
+const OF_ARCHITECTURE: u32 = 4;
+const OF_ADDRESS: u32 = 8;
+const OF_ARGUMENTS: u32 = 16;
 const DATA_BYTES: u32 = 64;
 /// The bits of a filter's result that choose what happens.
 const ACTION: u32 = 0xffff_0000;
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The call is made as if there were no filter.
+    Allowed,
+    /// It fails with an error.
+    Fails,
+    /// It ends the process, sends a signal, or goes to a tracer.
+    Other,
+}
 
 /// A filter.
 #[derive(Debug)]
@@ -50,16 +63,54 @@ impl Filter {
         is_sound.then(|| (0..length).map(instruction).collect::<Option<_>>()).flatten().map(Filter)
     }
 
-    /// Returns whether a call is made as if there were no filter. `None` means that the filter is
-    /// not sound, so that the kernel refuses it.
-    pub(crate) fn allows(&self, number: i64, args: [usize; 6]) -> Option<bool> {
+    /// Returns the answer to a call. `None` means that the filter is not sound, so that the kernel
+    /// refuses it.
+    pub(crate) fn answer(&self, number: i64, args: [usize; 6]) -> Option<Answer> {
         let mut data = [0; DATA_WORDS];
         (data[0], data[1]) = (number as u32, ARCHITECTURE);
-        for (halves, word) in data[ARGUMENTS..].chunks_mut(2).zip(args) {
+        for (halves, word) in data[OF_ARGUMENTS as usize / 4..].chunks_mut(2).zip(args) {
             halves.copy_from_slice(&[word as u32, (word >> 32) as u32]);
         }
-        let action = self.result(&data)? & ACTION;
-        Some(matches!(action, libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG))
+        Some(match self.result(&data)? & ACTION {
+            libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG => Answer::Allowed,
+            libc::SECCOMP_RET_ERRNO => Answer::Fails,
+            _ => Answer::Other,
+        })
+    }
+
+    /// Writes the filter to `into`, as it is described to the kernel. Instructions before it allow
+    /// the call of a number and a first argument at an address. Returns the description's address.
+    pub(crate) fn allowing(
+        &self,
+        (number, argument, at): (i64, u32, usize),
+        into: &mut [usize],
+    ) -> Option<usize> {
+        let checked = [
+            (OF_ARCHITECTURE, ARCHITECTURE),
+            (OF_ADDRESS + 4, (at >> 32) as u32),
+            (OF_ADDRESS, at as u32),
+            (0, number as u32),
+            (OF_ARGUMENTS, argument),
+        ];
+        let last = 2 * checked.len() as u32;
+        let checks = checked.into_iter().enumerate().flat_map(|(nth, (offset, value))| {
+            let to_end = last - 2 * nth as u32 - 1;
+            [[BPF_LD | BPF_W | BPF_ABS, 0, 0, offset], [BPF_JMP | BPF_JEQ, 0, to_end, value]]
+        });
+        let allowed = [BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW];
+        // The register is 0 at the start of a filter.
+        let reset = [BPF_LD | BPF_IMM, 0, 0, 0];
+        let all = checks.chain([allowed, reset]).chain(self.0.iter().copied());
+        let (description, instructions) = into.split_at_mut_checked(2)?;
+        let mut length = 0;
+        for (word, [code, if_true, if_false, k]) in instructions.iter_mut().zip(all) {
+            let low = code | if_true << 16 | if_false << 24;
+            *word = low as usize | (k as usize) << 32;
+            length += 1;
+        }
+        let is_whole = length == last as usize + 2 + self.0.len() && length <= LENGTH_MAX;
+        description.copy_from_slice(&[length, instructions.as_ptr().addr()]);
+        is_whole.then(|| description.as_ptr().addr())
     }
 
     fn result(&self, data: &[u32; DATA_WORDS]) -> Option<u32> {
@@ -150,10 +201,42 @@ mod tests {
             (RETURN, 0, 0, ALLOW),
         ]);
         let args = |prot: i32| [0, 4096, prot as usize, 0, 0, 0];
-        assert_eq!(sound.allows(libc::SYS_read, [0; 6]), Some(true));
-        assert_eq!(sound.allows(libc::SYS_write, [0; 6]), Some(false));
-        assert_eq!(sound.allows(libc::SYS_mmap, args(libc::PROT_READ)), Some(true));
-        assert_eq!(sound.allows(libc::SYS_mmap, args(libc::PROT_EXEC)), Some(false));
+        assert_eq!(sound.answer(libc::SYS_read, [0; 6]), Some(Answer::Allowed));
+        assert_eq!(sound.answer(libc::SYS_write, [0; 6]), Some(Answer::Fails));
+        assert_eq!(sound.answer(libc::SYS_mmap, args(libc::PROT_READ)), Some(Answer::Allowed));
+        assert_eq!(sound.answer(libc::SYS_mmap, args(libc::PROT_EXEC)), Some(Answer::Fails));
+    }
+
+    #[test]
+    fn one_call_is_allowed_at_one_address() {
+        let refuses = filter(&[(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | 7)]);
+        let at = 0x5555_0000_1234;
+        let mut room = [0; 64];
+        let address = refuses.allowing((libc::SYS_prctl, 59, at), &mut room).unwrap();
+        let allowing = Filter::read(address).unwrap();
+        let result = |number: i64, architecture: u32, at: usize, argument: u32| {
+            let mut data = [0; DATA_WORDS];
+            (data[0], data[1], data[4]) = (number as u32, architecture, argument);
+            (data[2], data[3]) = (at as u32, (at >> 32) as u32);
+            allowing.result(&data)
+        };
+        let refused = Some(libc::SECCOMP_RET_ERRNO | 7);
+        assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at, 59), Some(ALLOW));
+        assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at, 58), refused);
+        assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at + 1, 59), refused);
+        assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at + (1 << 32), 59), refused);
+        assert_eq!(result(libc::SYS_prctl, 1, at, 59), refused);
+        assert_eq!(result(libc::SYS_read, ARCHITECTURE, at, 59), refused);
+        // The filter of the program begins with its register at 0.
+        let of_register = filter(&[(BPF_RET | BPF_A, 0, 0, 0)]);
+        let address = of_register.allowing((libc::SYS_prctl, 59, at), &mut room).unwrap();
+        assert_eq!(Filter::read(address).unwrap().result(&[9; DATA_WORDS]), Some(0));
+        // The room may be too small, or the filter too long.
+        assert_eq!(refuses.allowing((libc::SYS_prctl, 59, at), &mut room[..14]), None);
+        let mut large = vec![0; LENGTH_MAX + 2];
+        let sized = |length: usize| filter(&vec![(RETURN, 0, 0, ALLOW); length]);
+        assert!(sized(LENGTH_MAX - 12).allowing((0, 0, at), &mut large).is_some());
+        assert_eq!(sized(LENGTH_MAX - 11).allowing((0, 0, at), &mut large), None);
     }
 
     #[test]
@@ -218,7 +301,7 @@ mod tests {
             (0xffff, 0, 0, 0),
         ] {
             assert_eq!(
-                filter(&[unsound, (RETURN, 0, 0, ALLOW)]).allows(0, [0; 6]),
+                filter(&[unsound, (RETURN, 0, 0, ALLOW)]).answer(0, [0; 6]),
                 None,
                 "{unsound:?}"
             );

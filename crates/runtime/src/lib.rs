@@ -29,6 +29,7 @@ mod left_out;
 mod limits;
 mod lost;
 mod mappings;
+mod needs;
 mod own_thread;
 mod peers;
 mod pieces;

@@ -128,7 +128,7 @@ impl Program {
         }
         clock::note(number, &args);
         self.greet_peer(number, &args);
-        if let Some(step) = self.leave_for_tracer(call).or_else(|| self.leave_for_filter(call)) {
+        if let Some(step) = self.leave_for_tracer(call).or_else(|| self.restrict(call)) {
             return step;
         }
         self.before_end(call);

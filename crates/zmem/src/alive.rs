@@ -25,8 +25,12 @@ impl Write for Text {
     }
 }
 
-/// Returns whether a process runs no program: it never was, or has ended and was not waited for.
+/// Returns whether a process runs no program: it never was, or has ended and was not waited for. A
+/// confined process can't know.
 pub(crate) fn is_gone(process: i32) -> bool {
+    if page::is_confined() {
+        return false;
+    }
     let Some(number) = Pid::from_raw(process) else { return true };
     if test_kill_process(number) == Err(Errno::SRCH) {
         return true;
@@ -44,8 +48,12 @@ pub(crate) fn is_gone(process: i32) -> bool {
     has_none && !is_without(c"/proc/self/exe")
 }
 
-/// Returns the bytes of anonymous memory that this process has, if /proc tells.
+/// Returns the bytes of anonymous memory that this process has, if /proc reports them, and the
+/// process may read it.
 pub(crate) fn anonymous() -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
     let mut bytes = [0; 96];
     let len = MEMORY_USED.with(|file| pread(file, &mut bytes, 0)).ok()?;
     let text = str::from_utf8(&bytes[..len]).ok()?;
@@ -57,6 +65,9 @@ pub(crate) fn anonymous() -> Option<u64> {
 
 /// Returns the bytes of a process's share of shared memory, if /proc reports them (Linux 5.4).
 pub(crate) fn shared(process: u64) -> Option<u64> {
+    if page::is_confined() {
+        return None;
+    }
     let mut path = Text::default();
     write!(path, "/proc/{process}/smaps_rollup").ok()?;
     let path = CStr::from_bytes_until_nul(&path.bytes).ok()?;

@@ -36,8 +36,10 @@ pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Er
     let start = unsafe {
         mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
     };
-    // SAFETY: this changes no data. With `mlockall(MCL_FUTURE)` a new mapping is locked.
-    let _refused = unsafe { munlock(start, bytes) };
+    if !page::is_confined() {
+        // SAFETY: this changes no data. With `mlockall(MCL_FUTURE)` a new mapping is locked.
+        let _refused = unsafe { munlock(start, bytes) };
+    }
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
@@ -172,8 +174,12 @@ impl Managed {
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
 
-    /// Unlocks a range that the program has locked, so that its pages may go.
+    /// Unlocks a range that the program has locked, so that its pages may go. A confined process
+    /// has an error in place of the call.
     pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
+        if page::is_confined() {
+            return Err(Errno::PERM);
+        }
         let (start, bytes) = self.place(&range);
         // SAFETY: the range lies within. It changes no data.
         unsafe { munlock(start, bytes) }

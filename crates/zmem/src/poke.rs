@@ -50,7 +50,11 @@ pub(crate) fn ask_for(process: i32, address: usize) {
     send(process, process, MEMORY, address as u64);
 }
 
+/// Sends a signal. A confined process sends none.
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
+    if page::is_confined() {
+        return;
+    }
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let info = Queued {
         signal: libc::SIGBUS,

@@ -20,12 +20,15 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Copies programs to a folder that all users can read. Returns their paths.
+/// Copies programs to a folder that all users can read. Returns their paths. A child copies them:
+/// children of other tests would keep files open that this process writes (ETXTBSY).
 fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] {
     fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
     paths.map(|path| {
-        let name = path.rsplit('/').next().unwrap();
-        programs.file(name, &fs::read(path).unwrap(), 0o755)
+        let copy = programs.path().join(path.rsplit('/').next().unwrap());
+        let mut command = Command::new("install");
+        assert!(command.args(["-m", "755", path]).arg(&copy).status().unwrap().success());
+        copy.into_os_string().into_string().unwrap()
     })
 }
 

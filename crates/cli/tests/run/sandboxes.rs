@@ -11,7 +11,7 @@ fn memory_stays_whatever_a_program_refuses_itself() {
     let programs = Programs::new();
     let program = compiled(&programs, "sandbox", &[]);
     for (restriction, is_left) in
-        [("strict", true), ("narrow", true), ("wide", false), ("refused", false)]
+        [("strict", true), ("narrow", true), ("host", false), ("wide", false), ("refused", false)]
     {
         let natively = end(Command::new(&program).arg(restriction));
         assert_eq!(natively.code, Some(4), "{natively:?}");
@@ -21,6 +21,23 @@ fn memory_stays_whatever_a_program_refuses_itself() {
             assert_eq!(ended.code, natively.code, "{restriction} {way:?}: {ended:?}");
             let has_line = ended.err.contains("without a limit from now on");
             assert_eq!(has_line, is_left, "{restriction} {way:?}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_get_a_host_if_the_filter_allows_it() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "sandbox", &[]);
+    for (restriction, has_host) in [("wide", true), ("refused", true), ("host", false)] {
+        for way in [WAYS[0], WAYS[2]] {
+            let executed = ["grep", "-c", "uzram-host", "/proc/self/maps"];
+            let command = [&[&*program, restriction], &executed[..]].concat();
+            let ended = end_of(way, &command);
+            let found = if has_host { Some(0) } else { Some(1) };
+            assert_eq!(ended.code, found, "{restriction} {way:?}: {ended:?}");
+            let has_line = ended.err.contains("programs that it executes run without a limit");
+            assert_eq!(has_line, !has_host, "{restriction} {way:?}: {ended:?}");
         }
     }
 }

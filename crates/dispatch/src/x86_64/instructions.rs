@@ -22,6 +22,7 @@ unsafe extern "C" {
     static uzram_dispatch_restorer: u8;
     static uzram_dispatch_entry: u8;
     static mut uzram_dispatch_is_fast: bool;
+    static uzram_dispatch_called: u8;
     static uzram_dispatch_region: u8;
     static uzram_dispatch_issued: u8;
     static uzram_dispatch_region_end: u8;
@@ -120,6 +121,11 @@ pub unsafe fn raw_syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
     // SAFETY: the caller vouches for the call.
     unsafe { call_allowed(number, a, b, c, d, e, f) }
+}
+
+/// Returns the address at which a filter of system calls sees the calls of [`raw_syscall`].
+pub fn raw_syscall_address() -> usize {
+    address!(uzram_dispatch_called)
 }
 
 /// Issues a call.

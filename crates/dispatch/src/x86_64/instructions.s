@@ -111,6 +111,9 @@ uzram_dispatch_syscall:
     mov r8, r9
     mov r9, [rsp + 8]
     syscall
+    .hidden uzram_dispatch_called
+    .globl uzram_dispatch_called
+uzram_dispatch_called:
     ret
 
     # (call): issues it; with a mask in it, signals may come in the region.

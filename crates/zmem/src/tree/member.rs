@@ -66,7 +66,8 @@ impl Member {
     pub(crate) fn begin_child(&self) {
         // What another thread of the parent is about to execute is not for the child.
         self.is_hushed.store(false, Relaxed);
-        if self.is_in() && rustix::process::getppid().is_none() {
+        let may_ask = self.is_in() && !page::is_confined();
+        if may_ask && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
         }
         if self.is_foreign.load(Relaxed) {

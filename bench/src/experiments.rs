@@ -97,7 +97,9 @@ pub enum Experiment {
     RunJobs,
     /// Programs under `uzram run` where memory suffices, beside the same without it.
     RunOverhead,
-    /// Programs under `uzram run`: the last three.
+    /// A table of programs under `uzram run` at half of their memory: same output, limit kept.
+    RunPrograms,
+    /// Programs under `uzram run`: the last four.
     Run,
     /// A numpy array three times its limit in the Python package's `Region`, over plain memory and
     /// beside `numpy.memmap`.
@@ -189,6 +191,7 @@ impl Experiment {
             Experiment::RunHeap => run::heap,
             Experiment::RunJobs => run::jobs,
             Experiment::RunOverhead => run::overhead,
+            Experiment::RunPrograms => run::programs,
             Experiment::Run => run::run,
             Experiment::PythonColumns => python::columns,
             Experiment::PythonCalls => python::calls,

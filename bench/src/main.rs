@@ -47,7 +47,7 @@ struct Arguments {
     /// Only this input; may be given more than once (default: those that the experiment is about)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
-    /// Only this program of those that run-jobs and run-overhead run; may be given more than once
+    /// Only this program of run-jobs, run-overhead and run-programs; may be given more than once
     #[arg(long = "program", value_parser = PossibleValuesParser::new(programs::names()))]
     programs: Vec<String>,
     /// Holds a store for an experiment that was started before: see `bench::stores`

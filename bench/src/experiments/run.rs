@@ -1,6 +1,7 @@
 //! Programs that know nothing of it, under `uzram run`: their time and memory at a limit that they
 //! do not fit in, beside the kernel's swap on a zram device of its own in a memory cgroup. And
-//! where memory suffices, beside the program alone.
+//! where memory suffices, beside the program alone. A table of many programs compares their output
+//! and memory only.
 
 mod build;
 mod heap;
@@ -9,6 +10,7 @@ mod launch;
 mod limited;
 mod overhead;
 mod place;
+mod programs;
 mod side;
 mod watch;
 
@@ -22,6 +24,7 @@ pub use jobs::names;
 pub use launch::launch;
 pub use limited::run as jobs;
 pub use overhead::run as overhead;
+pub use programs::run as programs;
 
 /// Bytes of the heap that everything else is sized by: more with `--limit`, or less.
 const HEAP: u64 = 360 * 1_000_000;
@@ -56,5 +59,5 @@ impl Scale {
 
 /// One after the other.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
-    [heap, jobs, overhead].iter().try_for_each(|run| run(request, report))
+    [heap, jobs, overhead, programs].iter().try_for_each(|run| run(request, report))
 }

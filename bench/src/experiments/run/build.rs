@@ -7,6 +7,7 @@ use super::Scale;
 use super::jobs::Prepared;
 use super::place::{Place, program};
 use super::side::{Kernel, Outcome, Side, run as run_side};
+use super::watch::LONGEST;
 use crate::Error;
 use crate::kernel::Rival;
 
@@ -149,7 +150,7 @@ fn prepared(source: &Path, place: &Place) -> Result<Prepared, Error> {
     let shell = program("sh").unwrap_or_else(|| "/bin/sh".to_owned());
     let source = source.display();
     let build = format!("make -s -j{JOBS} -f {makefile} SOURCE='{source}' && cat *.o | cksum");
-    Ok(Prepared { command: vec![shell, "-c".to_owned(), build] })
+    Ok(Prepared { command: vec![shell, "-c".to_owned(), build], longest: LONGEST })
 }
 
 const MAKEFILE: &str = "\

@@ -1,6 +1,11 @@
 //! Programs as people have them, each with something to do that takes memory.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::place::{Place, program};
+use super::programs;
+use super::watch::LONGEST;
 use crate::Error;
 use crate::experiments::Request;
 use crate::size::MIB;
@@ -23,6 +28,8 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) command: Vec<String>,
+    /// The time after which it is ended.
+    pub(super) longest: Duration,
 }
 
 /// Where what lies together is used together.
@@ -62,9 +69,10 @@ pub(super) const BYTES: [Job; 4] = [
     job("bytes, Go", "go", "golang-go", 1.0, go_bytes),
 ];
 
-/// Names that a request may have.
+/// Names that a request may have, each once.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
+    let jobs = JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name);
+    jobs.chain(programs::names()).collect::<BTreeSet<_>>().into_iter()
 }
 
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
@@ -95,7 +103,7 @@ impl Job {
             );
             return Ok(None);
         };
-        Ok(Some(Prepared { command: (self.make)(place, &path)? }))
+        Ok(Some(Prepared { command: (self.make)(place, &path)?, longest: LONGEST }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run of a program: alone, in the kernel's cgroup, or under `uzram run`.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ use testkit::cgroup::Group;
 use super::jobs::Prepared;
 use super::launch::Order;
 use super::place::Place;
-use super::watch::{Peak, watch};
+use super::watch::{Look, Peak, watch};
 use crate::Error;
 use crate::kernel::{KernelSwap, Rival};
 use crate::processor_time;
@@ -54,6 +54,8 @@ pub(super) struct Outcome {
     pub(super) given_up: u64,
     /// What its processes said at their ends, added up.
     pub(super) stats: Stats,
+    /// The text that they wrote to standard error.
+    pub(super) messages: String,
 }
 
 /// Sums over processes.
@@ -99,14 +101,16 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let folder = place.folder()?;
     let stats = folder.path().join("stats");
+    let messages = folder.path().join("messages");
     let before = processor_time::of_children()?;
     let begun = Instant::now();
     let ((process, output, group), undo) =
-        Undo::of(|| spawn(job, side, place, folder.path(), &stats))?;
+        Undo::of(|| spawn(job, side, place, folder.path(), &stats, &messages))?;
     let is_over = AtomicBool::new(false);
+    let look = Look { is_sampled, longest: job.longest };
     let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
-        let watcher = scope.spawn(|| watch(process, group.as_deref(), is_sampled, &is_over));
+        let watcher = scope.spawn(|| watch(process, group.as_deref(), look, &is_over));
         // It stays a number of this process's until it is undone.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
@@ -120,7 +124,10 @@ pub(super) fn run(
     let cpu = processor_time::of_children()? - before;
     let shown = (status == Some(0), sum.0, sum.1);
     let (peak, given_up) = watched;
-    Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats) })
+    let messages = fs::read(&messages).unwrap_or_default();
+    let messages = String::from_utf8_lossy(&messages).into_owned();
+    eprint!("{messages}");
+    Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats), messages })
 }
 
 /// A process, what it says, and its cgroup.
@@ -133,6 +140,7 @@ fn spawn(
     place: &Place,
     folder: &Path,
     stats: &Path,
+    messages: &Path,
 ) -> Result<(Started, Action), Error> {
     let failed = |reason: String| Error::ToolFailed { tool: "a program", reason, remedy: REMEDY };
     let mut order = Order { members: None, is_confined: false, command: Vec::new() };
@@ -162,7 +170,8 @@ fn spawn(
     command.args(["--launch", &text]).current_dir(folder).process_group(0);
     command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0").env("TMPDIR", folder);
     command.env("HOME", folder).env_remove("LD_PRELOAD").env_remove("MAKEFLAGS");
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let file = File::create(messages).map_err(|error| failed(error.to_string()))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
     let mut child: Child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let output = child.stdout.take();
     let process = Pid::from_child(&child);

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use measure::memory::bytes;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
 /// Where the kernel may give a cgroup up, which waits then.
 const GROUP_STEP: Duration = Duration::from_millis(2);
-/// What has not ended by then hangs.
-const LONGEST: Duration = Duration::from_secs(300);
+/// A program that has not ended after this time hangs.
+pub(super) const LONGEST: Duration = Duration::from_secs(300);
 
 /// The most memory that was seen, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,12 +24,21 @@ pub(super) struct Peak {
     pub(super) with_tables: u64,
 }
 
+/// What a watcher does beside waiting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// Whether it reads the memory that processes take.
+    pub(super) is_sampled: bool,
+    /// After this time it ends the program.
+    pub(super) longest: Duration,
+}
+
 /// Watches a process until `is_over`, and ends its group if it takes too long. Its cgroup, if it is
 /// in one, is let go on where the kernel gives it up; how often that was is returned too.
 pub(super) fn watch(
     process: Pid,
     group: Option<&Group>,
-    is_sampled: bool,
+    look: Look,
     is_over: &AtomicBool,
 ) -> (Peak, u64) {
     let begun = Instant::now();
@@ -37,14 +46,19 @@ pub(super) fn watch(
     let step = if group.is_some() { GROUP_STEP } else { STEP };
     while !is_over.load(Ordering::Acquire) {
         given_up += u64::from(group.is_some_and(Group::let_on));
-        if is_sampled {
+        if look.is_sampled {
             let now = memory(&tree(process.as_raw_nonzero().get()));
             peak.anonymous = peak.anonymous.max(now.anonymous);
             peak.with_tables = peak.with_tables.max(now.with_tables);
         }
-        if begun.elapsed() > LONGEST {
-            eprintln!("bench: a program is ended that takes more than {LONGEST:?}");
-            let _gone = kill_process_group(process, Signal::KILL);
+        if begun.elapsed() > look.longest {
+            eprintln!("bench: a program is ended that takes more than {:?}", look.longest);
+            // Descendants in other groups are ended first: later they have another parent.
+            let all = tree(process.as_raw_nonzero().get());
+            all.iter().skip(1).filter_map(|&number| Pid::from_raw(number)).for_each(|descendant| {
+                let _ended = kill_process(descendant, Signal::KILL);
+            });
+            let _ended = kill_process_group(process, Signal::KILL);
         }
         thread::park_timeout(step);
     }
@@ -88,7 +102,8 @@ fn memory(processes: &[i32]) -> Peak {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -106,5 +121,24 @@ mod tests {
         assert_eq!(tree(child.id() as i32), [child.id() as i32]);
         child.stdin.take().unwrap().flush().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_descendants_of_other_groups() {
+        let line = "setsid sh -c 'sleep 20; echo late' & echo; wait";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).process_group(0).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        let (process, is_over) = (Pid::from_child(&child), AtomicBool::new(false));
+        let look = Look { is_sampled: false, longest: Duration::ZERO };
+        thread::scope(|scope| {
+            scope.spawn(|| watch(process, None, look, &is_over));
+            // It ends when the last process that could write to it has ended.
+            assert_eq!(output.read(&mut [0]).unwrap(), 0);
+            assert!(!child.wait().unwrap().success());
+            is_over.store(true, Ordering::Release);
+        });
     }
 }

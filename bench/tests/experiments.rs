@@ -10,10 +10,16 @@ use serde_json::Value;
 
 /// What `bench EXPERIMENT` prints for a few pages of the system.
 fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
+    figures_with(&[], experiment, limit, operations)
+}
+
+/// The same with more arguments.
+fn figures_with(more: &[&str], experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args([experiment, "--json", "--input", "system", "--limit", limit])
         .args(["--operations", operations])
+        .args(more)
         .env("UZRAM_BENCH_DIR", dir.path())
         .env("UZRAM_BENCH_SETTLE", "50")
         .output()
@@ -195,11 +201,16 @@ fn build_the_command() {
     assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
 }
 
+#[cfg(target_arch = "x86_64")]
+fn build_the_command_once() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(build_the_command);
+}
+
 /// Figures of programs under our command.
 #[cfg(target_arch = "x86_64")]
 fn run_figures(experiment: &str) -> Vec<Value> {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(build_the_command);
+    build_the_command_once();
     let figures = figures(experiment, "40M", "1");
     let otherwise = |figure: &&Value| {
         figure["figure"].as_str().unwrap().ends_with("runs that end otherwise than alone")
@@ -262,6 +273,25 @@ fn run_overhead() {
         assert_eq!(value(&figures, &format!("{name}, with room: evictions")), 0.0);
         assert!(value(&figures, &format!("{name}, with room: wall clock over alone")) > 0.0);
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn run_programs() {
+    if is_left_out("run_programs") {
+        return;
+    }
+    build_the_command_once();
+    let names = ["sort", "gzip", "numpy"];
+    let more: Vec<&str> = names.iter().flat_map(|name| ["--program", name]).collect();
+    let figures = figures_with(&more, "run-programs", "40M", "1");
+    for name in names {
+        assert_eq!(value(&figures, &format!("{name}: same output")), 1.0);
+        assert!(value(&figures, &format!("{name}: wall clock over native")) > 0.0);
+    }
+    assert!(value(&figures, "numpy: limit") > value(&figures, "gzip: limit"));
+    assert_eq!(value(&figures, "programs with the same output"), names.len() as f64);
+    assert_eq!(value(&figures, "programs that were skipped"), 0.0);
 }
 
 /// The order of the kinds' times is the machine's; that all are there is not.

@@ -14,13 +14,14 @@ mod programs;
 mod side;
 mod watch;
 
+use std::collections::BTreeSet;
+
 use super::Request;
 use crate::Error;
 use crate::report::Report;
 
 pub(crate) use build::{Build, Limited, builds, count as build_count};
 pub use heap::run as heap;
-pub use jobs::names;
 pub use launch::launch;
 pub use limited::run as jobs;
 pub use overhead::run as overhead;
@@ -55,6 +56,11 @@ impl Scale {
     fn limit(self, usual: u64) -> u64 {
         self.bytes(usual - BESIDE) + BESIDE
     }
+}
+
+/// Returns the names of programs that a request may have, each once.
+pub fn names() -> BTreeSet<&'static str> {
+    jobs::names().chain(programs::names()).collect()
 }
 
 /// One after the other.

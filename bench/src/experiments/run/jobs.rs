@@ -1,10 +1,8 @@
 //! Programs as people have them, each with something to do that takes memory.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::place::{Place, program};
-use super::programs;
 use super::watch::LONGEST;
 use crate::Error;
 use crate::experiments::Request;
@@ -69,10 +67,9 @@ pub(super) const BYTES: [Job; 4] = [
     job("bytes, Go", "go", "golang-go", 1.0, go_bytes),
 ];
 
-/// Names that a request may have, each once.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    let jobs = JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name);
-    jobs.chain(programs::names()).collect::<BTreeSet<_>>().into_iter()
+/// Names that a request may have.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }
 
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;

@@ -21,10 +21,10 @@ use table::{FILES, programs};
 const NAME: &str = "run-programs";
 const OVER_MAX: f64 = 1.05;
 /// The least limit, in bytes.
-const SMALLEST: u64 = 8 << 20;
+const SMALLEST: u64 = 12 << 20;
 /// A run under a limit may take this number of times the native time, and `GRACE` more.
-const SLOWEST: f64 = 30.0;
-const GRACE: f64 = 60.0;
+const SLOWEST: f64 = 100.0;
+const GRACE: Duration = Duration::from_secs(60);
 /// The expressions of messages of `uzram run` that name memory over the limit.
 const NAMING: [&str; 2] = ["can't be kept", "without a limit"];
 const SHELL: Tool =
@@ -99,8 +99,8 @@ impl Program {
             return Err("it fails natively".to_owned());
         }
         let limit = (native.peak.anonymous / 2).max(SMALLEST);
-        let longest = Duration::from_secs_f64(native.seconds * SLOWEST + GRACE);
-        let job = Prepared { longest: longest.min(LONGEST), ..job };
+        let longest = GRACE + Duration::from_secs_f64(native.seconds * SLOWEST);
+        let job = Prepared { longest: longest.min(2 * LONGEST), ..job };
         let ours = one(&job, Side::Ours { limit, options: &[], is_confined: false })?;
         Ok(Trial { name: self.name, native, limit, ours })
     }

@@ -136,9 +136,10 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| watch(process, None, look, &is_over));
             // It ends when the last process that could write to it has ended.
-            assert_eq!(output.read(&mut [0]).unwrap(), 0);
-            assert!(!child.wait().unwrap().success());
+            let (read, status) = (output.read(&mut [0]), child.wait());
             is_over.store(true, Ordering::Release);
+            assert_eq!(read.unwrap(), 0);
+            assert!(!status.unwrap().success());
         });
     }
 }

@@ -1,7 +1,7 @@
 # Programs, each with lines of bash for it. "#= NAME PROGRAM PACKAGE" begins a program. Lines before "#-" prepare it: they run once,
 # natively, in the folder $made. The other lines are measured; each run has an empty folder. $0 is the program's path.
-# Variables: $few and $lines (files of 4 and of 20 MB of text), $source (a file of C++), $count (a number), $here (the folder of the
-# files beside this one), $made (a folder of the program).
+# Files of text are $few and $lines, of 4 and of 20 MB; $source is a file of C++, and $count is a number.
+# Folders are $here, with the files beside this one, and $made, of the program.
 
 #= sort sort coreutils
 sort -t: -k3 -S 200M $lines

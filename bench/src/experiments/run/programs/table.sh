@@ -195,11 +195,12 @@ vim -Nes -u NONE -i NONE -c '%s/\v<(\w+)>/\1_/g' -c sort -c 'w! out' -c 'q!' $fe
 as=; test $UID != 0 || as='setpriv --reuid 65534 --regid 65534 --clear-groups'
 bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1); export PGHOST=$PWD
 $as $bin/initdb -D data -A trust -N > log
-$as $bin/pg_ctl -s -D data -l data/log -w -o "-k $PWD -h ''" start
+$as $bin/postgres -D data -k $PWD -h '' 2> log2 &
+until $bin/pg_isready -q; do kill -0 $!; sleep 0.1; done
 $as psql -qAt postgres -c "create table t as select n, md5(n::text) as m from generate_series(1, $count / 10) n" \
     -c 'create index on t(m)' -c 'select count(*), max(a.m), sum(a.n % 97) from t a join t b on a.m = b.m' \
     -c 'select left(m, 2), count(*) from t group by 1 order by 1'
-$as $bin/pg_ctl -s -D data -w stop
+kill -INT $!; wait $!
 
 #= chromium chromium chromium
 chromium --headless --no-sandbox --disable-gpu --user-data-dir=$PWD/profile --dump-dom file://$here/page.html 2> log

@@ -21,7 +21,7 @@ INPUT_LIMIT ?= 2G
 PACKAGES = gcc g++ libc6-dev libsqlite3-dev pkg-config python3 python3-numpy python3-venv xz-utils \
   nbdkit libnbd-bin python3-libnbd qemu-utils fio fuse3 e2fsprogs mount \
   gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-LONG_PACKAGES = xfsprogs redis-server tcl golang-go
+LONG_PACKAGES = xfsprogs redis-server tcl golang-go musl-tools postgresql openjdk-17-jdk-headless maven
 FSX = 0.3.2
 TARGET = x86_64-unknown-linux-gnu
 SANITIZED = $(addprefix uzram-,page slab zsmalloc zram serve)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fetches programs' own tests, which `uzram run` has to leave as they are: tools/suites.sh fetch. They come with Debian's source
 # packages, are unpacked below target/suites and installed nowhere; the programs themselves are among `make setup-long`'s packages.
+# Libraries in Java come by Maven, as tools/suites.xml lists them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suites=$PWD/target/suites
@@ -43,7 +44,19 @@ fetch() {
   mv "$suites/$source.new" "$suites/$source"
 }
 
+# Libraries in Java, with the tests of one of them, by Maven.
+libraries() {
+  [ -d "$suites/java" ] && return
+  rm -rf "$suites/java.new"
+  mkdir -p "$suites/java.new"
+  # Maven writes beside the file that it is given.
+  cp tools/suites.xml "$suites/java.new/pom.xml"
+  (cd "$suites/java.new" && mvn -q -B -Dmaven.repo.local="$suites/maven" \
+    org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory=lib)
+  mv "$suites/java.new" "$suites/java"
+}
+
 case ${1-} in
-fetch) fetch redis redis-server; fetch nodejs nodejs ;;
+fetch) fetch redis redis-server; fetch nodejs nodejs; libraries ;;
 *) echo "suites: take: fetch" >&2; exit 2 ;;
 esac

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use testkit::{scaled, seed};
 
 /// Compilers, with flags that say how a program is linked.
-const LINKAGES: [(&str, &str); 5] = [
+pub const LINKAGES: [(&str, &str); 5] = [
     ("gcc", "-static"),
     ("gcc", "-static-pie"),
     ("gcc", "-no-pie"),
@@ -19,7 +19,7 @@ const LINKAGES: [(&str, &str); 5] = [
 ];
 
 /// Compiles a program of `tests/programs`. Returns `None` if the compiler is not installed.
-fn compiled(programs: &Programs, name: &str, (compiler, flag): (&str, &str)) -> Option<String> {
+pub fn compiled(programs: &Programs, name: &str, (compiler, flag): (&str, &str)) -> Option<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let program = programs.path().join(format!("{name}{flag}-{compiler}"));
     let included = testkit::INCLUDED;

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
 
+mod databases;
 mod figures;
 mod injected;
+mod java;
 mod linkages;
 mod live;
 mod programs;
+mod random_limits;
 mod refusals;
 mod rights;
 mod sandboxes;

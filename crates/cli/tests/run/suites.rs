@@ -79,7 +79,7 @@ const GO: [(&str, &str, u64); 6] = [
 ];
 
 /// What a program's tests are made of, where that was fetched and they are to be run.
-fn suite(name: &str) -> Option<PathBuf> {
+pub fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
     if !is_long() || !path.exists() {
         eprintln!("LEFT OUT: {name}'s own tests, which `make long` runs");
@@ -89,7 +89,7 @@ fn suite(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns how many blocks went, by what processes have said at their ends.
-fn evicted(stats: &Path) -> u64 {
+pub fn evicted(stats: &Path) -> u64 {
     let text = fs::read_to_string(stats).unwrap();
     let of = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
     text.lines().map(of).sum()

@@ -80,7 +80,7 @@ func work(nth, steps int, seed int64) {
 			runtime.GC()
 		}
 		if random.Intn(steps/2+1) == 0 {
-			output, err := exec.Command("echo", name).Output()
+			output, err := exec.Command("/bin/echo", name).Output()
 			check(err == nil && string(output) == name+"\n", "a child", err, string(output))
 		}
 	}

@@ -6,9 +6,9 @@
 # make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
 # make setup test       install what tests need, then pass every test
 # make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
-# make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs (random limits for
-#                       RANDOM_LIMITS_SECONDS, an hour), loom at depth (LOOM_SECONDS a model at most), clients that were not written
-#                       here, and a soak
+# make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
+#                       (LOOM_SECONDS a model at most), clients that were not written here, and a soak. Programs run at random
+#                       limits for RANDOM_LIMITS_SECONDS, an hour
 # make setup-long       install what make long needs besides
 # make clients          clients that were not written here, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS

@@ -48,7 +48,7 @@ const LOAD: [&str; 5] = [
     "analyze",
 ];
 
-/// Of integers and texts alone: sums of them do not depend on the order of the workers.
+/// Sums of integers, and texts: they do not depend on the order of the workers.
 const QUERIES: [&str; 11] = [
     "select pg_jit_available()",
     "select pg_total_relation_size('big') > 160 * 1048576",
@@ -80,7 +80,7 @@ fn programs() -> Option<PathBuf> {
     path
 }
 
-/// A server of an ordinary user's, because PostgreSQL refuses to run as root.
+/// A server that an ordinary user runs, because PostgreSQL refuses to run as root.
 struct Server {
     dir: TempDir,
     programs: PathBuf,
@@ -89,7 +89,7 @@ struct Server {
     child: Option<Child>,
 }
 
-/// A command of an ordinary user's.
+/// A command that an ordinary user runs.
 fn ordinary(program: impl AsRef<OsStr>) -> Command {
     if !geteuid().is_root() {
         return Command::new(program);
@@ -162,7 +162,7 @@ impl Server {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// A client of its, which is not limited.
+    /// A client of the server. It is not limited.
     fn client(&self, lines: &[&str]) -> Command {
         let mut client = Command::new(self.programs.join("psql"));
         client.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "me", "postgres", "-h"]);
@@ -241,7 +241,7 @@ fn memory(process: Pid) -> u64 {
     texts.map(of).sum()
 }
 
-/// What a server has done.
+/// The results of a server.
 struct Done {
     answers: String,
     /// The messages of clients after the crash, and the answers after it.

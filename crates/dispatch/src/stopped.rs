@@ -13,7 +13,8 @@
 //! The calls are those that the program could make: its process traces the thread.
 #![allow(unsafe_code)]
 
-use crate::thread::BLOCK_BYTES;
+use crate::thread::{BLOCK_BYTES, Thread};
+use crate::user::read_memory;
 use crate::x86_64::instructions::{raw_syscall, stage};
 
 /// The most times that a thread goes on, and how long each time.
@@ -35,13 +36,16 @@ fn trace(request: u32, thread: usize, data: usize) -> isize {
 }
 
 /// Returns whether a thread has stopped during code of ours: on its block, with the thread pointer
-/// of that code, and in no call that was issued.
+/// that the block names, and in no call that was issued. A C library, too, may put the storage of a
+/// thread on its stack.
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let asked = trace(libc::PTRACE_GETREGS, thread, (&raw mut registers).addr());
-    let block = |address: u64| address as usize / BLOCK_BYTES;
-    let is_ours = block(registers.rsp.wrapping_sub(1)) == block(registers.fs_base);
+    let block = (registers.rsp as usize).wrapping_sub(1) & !(BLOCK_BYTES - 1);
+    let mut storage = [0; size_of::<u64>()];
+    let is_read = read_memory(block + std::mem::offset_of!(Thread, storage), &mut storage);
+    let is_ours = is_read && u64::from_ne_bytes(storage) == registers.fs_base;
     asked == 0 && is_ours && stage(registers.rip as usize).is_none()
 }
 
@@ -66,10 +70,8 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
     };
     for _ in 0..TRIES {
         match wait(thread) {
+            Some(seen) if seen == stop && !is_in_runtime(thread) => return,
             Some(seen) if seen == stop => {
-                if !is_in_runtime(thread) {
-                    return;
-                }
                 trace(libc::PTRACE_CONT, thread, 0);
                 ask(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0]);
                 if stop == INTERRUPTED {

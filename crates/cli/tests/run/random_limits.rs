@@ -87,7 +87,7 @@ const SUBJECTS: [Subject; 15] = [
     Subject { name: "robust", output: "all is as it has to be\n", ..ANY },
     Subject { name: "single", arguments: |_| vec!["namespaces".to_owned()], ..ANY },
     Subject { name: "single", arguments: |_| vec!["exits".to_owned()], ..ANY },
-    Subject { name: "stopped", arguments: |rng| vec![number(rng, 2, 3)], is_slow: true, ..ANY },
+    Subject { name: "stopped", arguments: |rng| vec![number(rng, 5, 15)], is_slow: true, ..ANY },
     Subject {
         name: "cancel",
         arguments: |rng| vec![if rng.bool() { "held" } else { "all" }.to_owned()],

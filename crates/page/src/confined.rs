@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Leaves out the system calls that this process can do without, such as `process_madvise` and
-/// `munlock`, from now on: a filter may end the process for them.
-pub fn confine() {
-    IS_CONFINED.store(true, Relaxed);
+/// Sets whether this process leaves out the system calls that it can do without, such as
+/// `process_madvise` and `munlock`: a filter may end the process for them.
+pub fn set_confined(is_confined: bool) {
+    IS_CONFINED.store(is_confined, Relaxed);
 }
 
-/// Returns whether [`confine`] was called.
+/// Returns whether this process leaves such calls out.
 pub fn is_confined() -> bool {
     IS_CONFINED.load(Relaxed)
 }

@@ -41,7 +41,7 @@ mod zeroed;
 pub use bits::{EXTENT_PAGES_MAX, PageSet, Residency};
 pub use budget::Budget;
 pub use config::{Config, OFFSET_BITS};
-pub use confined::{confine, is_confined};
+pub use confined::{is_confined, set_confined};
 pub use error::Error;
 pub use extent::{Extent, ExtentId};
 pub use list::{Links, ListHead};

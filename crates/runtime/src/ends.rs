@@ -1,7 +1,6 @@
 //! The system calls before which the runtime's own thread is ended (pl-13), and those that end a
 //! thread, a process or its program.
 
-use crate::filtered::confines;
 use crate::program::Program;
 use crate::robust;
 use dispatch::Call;
@@ -25,10 +24,8 @@ enum Ends {
 /// Returns whether the runtime's own thread is ended before a call.
 fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
-        libc::SYS_seccomp if confines(number, args) => Ends::ForGood,
         libc::SYS_seccomp => Ends::Once,
         libc::SYS_prctl => match args[0] as c_int {
-            libc::PR_SET_SECCOMP if confines(number, args) => Ends::ForGood,
             libc::PR_SET_SECCOMP => Ends::Once,
             libc::PR_SET_NO_NEW_PRIVS | libc::PR_CAPBSET_DROP | libc::PR_CAP_AMBIENT => Ends::Once,
             libc::PR_SET_SECUREBITS | libc::PR_SET_KEEPCAPS => Ends::Once,
@@ -59,6 +56,13 @@ impl Program {
         }
     }
 
+    /// Ends the confinement: the runtime issues all of its calls again.
+    pub(crate) fn end_confinement(&self) {
+        self.is_confined.store(false, Relaxed);
+        self.is_silent.store(false, Relaxed);
+        page::set_confined(false);
+    }
+
     /// Takes the limits back from the kernel, because no program was executed.
     pub(crate) fn take_limits_back(&self) {
         if !self.is_confined.load(Relaxed) {
@@ -76,14 +80,22 @@ impl Program {
         if is_prctl && args[0] as c_int == libc::PR_SET_MDWE {
             self.space.lock().leave_executable(&self.arena);
         }
-        match ends_for(number, args) {
+        let ends =
+            if self.is_confining(number, args) { Ends::ForGood } else { ends_for(number, args) };
+        match ends {
             Ends::No => {}
             Ends::Once => self.arena.rest(),
             Ends::ForGood => {
-                self.is_confined.store(true, Relaxed);
-                page::confine();
+                let is_first = !self.is_confined.swap(true, Relaxed);
+                self.is_newly_confined.fetch_or(is_first, Relaxed);
+                page::set_confined(true);
                 self.space.lock().leave_executable(&self.arena);
                 dispatch::release_all_code();
+                // A child of `vfork` is confined, and not its parent.
+                if self.arena.is_lent() {
+                    self.is_child_confined.fetch_or(is_first, Relaxed);
+                    return self.arena.rest();
+                }
                 self.arena.end_thread();
             }
         }

@@ -15,6 +15,7 @@ use crate::program::Program;
 use crate::say::say;
 use dispatch::{Call, Step, system};
 use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The first argument of `prctl(PR_SET_SECCOMP)`, and of `seccomp`, for a filter.
 const PRCTL_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
@@ -29,13 +30,24 @@ enum Restriction {
     Filter(usize),
 }
 
+/// Flags of `seccomp` for a filter (Linux 5.19).
+const FLAGS: usize = 0x3f;
+/// The version of the structures of `capget`, with two words of bits for each set.
+const CAPABILITIES: u32 = 0x2008_0522;
+const CAP_SYS_ADMIN: u32 = 1 << 21;
+
 impl Restriction {
-    /// Returns the restriction that a call asks for.
+    /// Returns the restriction that a call asks for. Programs probe the kernel by calls with wrong
+    /// arguments.
     fn of(number: usize, args: &[usize; 6]) -> Option<Self> {
         let [first, second, third, ..] = *args;
         match (number as i64, first) {
-            (libc::SYS_seccomp, SECCOMP_STRICT) => Some(Restriction::Strict),
-            (libc::SYS_seccomp, SECCOMP_FILTER) => Some(Restriction::Filter(third)),
+            (libc::SYS_seccomp, SECCOMP_STRICT) if (second, third) == (0, 0) => {
+                Some(Restriction::Strict)
+            }
+            (libc::SYS_seccomp, SECCOMP_FILTER) if second & !FLAGS == 0 => {
+                Some(Restriction::Filter(third))
+            }
             (libc::SYS_prctl, option) if option as c_int == libc::PR_SET_SECCOMP => match second {
                 PRCTL_STRICT => Some(Restriction::Strict),
                 PRCTL_FILTER => Some(Restriction::Filter(third)),
@@ -53,65 +65,84 @@ impl Restriction {
         }
     }
 
-    /// Returns the effect. The kernel accepts no filter of an ordinary user that may get new
-    /// rights, and none that is not sound.
-    fn effect(&self) -> Effect {
-        if matches!(self, Restriction::Strict) {
-            return Effect::Refuses;
-        }
-        let asked = [libc::PR_GET_NO_NEW_PRIVS as usize, 0, 0, 0, 0, 0];
+    /// Returns the effect. A process that `is_confined` has installed a filter before, so it may
+    /// install another one.
+    fn effect(&self, is_confined: bool) -> Effect {
+        let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
+        let filter = match self {
+            // The kernel refuses the strict mode if there is a filter.
+            Restriction::Strict if is_confined || ask(libc::PR_GET_SECCOMP) != Ok(0) => None,
+            Restriction::Strict => return Effect::Refuses,
+            Restriction::Filter(_) => self.filter(),
+        };
         let is_permitted =
-            system(libc::SYS_prctl, asked) == Ok(1) || system(libc::SYS_geteuid, [0; 6]) == Ok(0);
-        let filter = self.filter().filter(|_| is_permitted);
+            || is_confined || ask(libc::PR_GET_NO_NEW_PRIVS) == Ok(1) || is_administrator();
+        let filter = filter.filter(|_| is_permitted());
         filter.and_then(|filter| Effect::of(&filter)).unwrap_or(Effect::None)
     }
 }
 
+/// Returns whether this process may install a filter in any case.
+fn is_administrator() -> bool {
+    let (head, mut sets) = ([CAPABILITIES, 0], [0_u32; 6]);
+    let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
+    system(libc::SYS_capget, args).is_ok() && sets[0] & CAP_SYS_ADMIN != 0
+}
+
 /// Changes a call that installs a filter, so that the kernel dispatches the calls of new threads.
-fn allow_dispatch(call: &mut Call, filter: Option<Filter>) {
+/// Returns whether that is possible.
+fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
     let allowed = (libc::SYS_prctl, SET_DISPATCH as u32, dispatch::raw_syscall_address());
     let address = filter.and_then(|filter| filter.allowing(allowed, call.room()));
     if let Some(address) = address {
-        let [first, second, _, rest @ ..] = call.args();
-        let [d, e, f] = rest;
+        let [first, second, _, d, e, f] = call.args();
         call.set_args([first, second, address, d, e, f]);
     }
-}
-
-/// Returns whether a call makes the kernel refuse calls of the runtime, so that it avoids them.
-pub(crate) fn confines(number: usize, args: &[usize; 6]) -> bool {
-    Restriction::of(number, args).is_some_and(|it| it.effect() != Effect::None)
+    address.is_some()
 }
 
 impl Program {
+    /// Returns the effect of a call, if it restricts the calls of this process.
+    fn effect(&self, number: usize, args: &[usize; 6]) -> Option<Effect> {
+        Some(Restriction::of(number, args)?.effect(self.is_confined.load(Relaxed)))
+    }
+
+    /// Returns whether a call makes the kernel refuse calls of the runtime.
+    pub(crate) fn is_confining(&self, number: usize, args: &[usize; 6]) -> bool {
+        let effect = self.effect(number, args).unwrap_or(Effect::None);
+        if let Effect::Confines { reports: false, .. } | Effect::Refuses = effect {
+            self.is_silent.store(true, Relaxed);
+        }
+        effect != Effect::None
+    }
+
     /// Prepares a call that restricts the calls of this process. Returns its step if the process
     /// has to leave the runtime before.
     pub(crate) fn restrict(&self, call: &mut Call) -> Option<Step> {
-        let restriction = Restriction::of(call.number(), &call.args())?;
-        let effect = restriction.effect();
+        let effect = self.effect(call.number(), &call.args())?;
+        let filter = Restriction::of(call.number(), &call.args())?.filter();
+        let may_say = !self.is_confined.load(Relaxed) && self.is_heard();
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
-        if effect == Effect::Confines(true) && self.is_heard() {
-            say(&format_args!(
-                "process {process} refuses itself system calls that a host needs (seccomp): \
-                 programs that it executes run without a limit"
-            ));
-        }
-        if effect != Effect::Refuses || !self.is_alone() {
-            if effect != Effect::None {
-                allow_dispatch(call, restriction.filter());
+        if let Effect::Confines { executes, .. } = effect {
+            if executes && may_say {
+                say(&format_args!(
+                    "process {process} refuses itself system calls that a host needs (seccomp): \
+                     programs that it executes run without a limit"
+                ));
             }
+            if allow_dispatch(call, filter) || !self.is_alone() {
+                return None;
+            }
+        } else if effect == Effect::None {
+            return None;
+        } else if !self.is_alone() {
+            allow_dispatch(call, filter);
             return None;
         }
-        self.space.lock().leave_executable(&self.arena);
-        dispatch::release_all_code();
-        if let Err(failed) = self.make_all_plain() {
-            self.manage_again();
+        if let Err(failed) = self.hand_over() {
             return Some(Step::Answer(failed));
         }
-        let is_heard = self.is_heard();
-        self.arena.hush(&self.figures());
-        self.arena.rest();
-        if is_heard {
+        if may_say {
             say(&format_args!(
                 "process {process} refuses itself the system calls by which memory is compressed \
                  (seccomp): it runs without a limit from now on"

@@ -62,6 +62,19 @@ impl Limits {
         self.set(|soft, [now, hard]| if now == hard { soft.min(hard) } else { now });
     }
 
+    /// Makes the kernel's limits the program's, for a process that goes on without the runtime.
+    /// `others` are the bytes of address space and of data that are not counted here.
+    pub(crate) fn leave(&self, others: [u64; 2]) {
+        let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
+        for ((resource, limit), others) in limits.into_iter().zip(others) {
+            let mut now = [INFINITE; 2];
+            if kernel(resource, None, Some(&mut now)) {
+                let new = limit.map(|it| it.saturating_add(others).min(now[1]));
+                kernel(resource, Some(&new), None);
+            }
+        }
+    }
+
     /// Sets the kernel's soft limits, by those here and its own. Infinite ones stay.
     fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];

@@ -13,7 +13,7 @@ const PAGE: usize = 4096;
 /// Bytes of a mask of signals.
 const MASK_BYTES: usize = 8;
 /// Other calls of the runtime, of its thread, and of a host that begins.
-const NEEDED: [i64; 54] = [
+const NEEDED: [i64; 52] = [
     libc::SYS_access,
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -34,7 +34,6 @@ const NEEDED: [i64; 54] = [
     libc::SYS_geteuid,
     libc::SYS_getgid,
     libc::SYS_getpgrp,
-    libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_getrandom,
     libc::SYS_gettid,
@@ -55,7 +54,6 @@ const NEEDED: [i64; 54] = [
     libc::SYS_read,
     libc::SYS_readlink,
     libc::SYS_readlinkat,
-    libc::SYS_rt_sigaction,
     libc::SYS_rt_sigpending,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_sigtimedwait,
@@ -101,13 +99,41 @@ const THREAD: c_int =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SETTLS;
 /// PR_SET_SYSCALL_USER_DISPATCH.
 pub(crate) const SET_DISPATCH: usize = 59;
+/// Options of `prctl`.
+const OPTIONS: [c_int; 8] = [
+    SET_DISPATCH as c_int,
+    libc::PR_CAPBSET_READ,
+    libc::PR_GET_MDWE,
+    libc::PR_GET_NO_NEW_PRIVS,
+    libc::PR_GET_SECCOMP,
+    libc::PR_SET_MM,
+    libc::PR_SET_NAME,
+    libc::PR_SET_PDEATHSIG,
+];
+const CWD: usize = libc::AT_FDCWD as usize;
+/// Calls that append a line to a file.
+const OF_REPORTS: [(i64, [usize; 6]); 3] = [
+    (libc::SYS_openat, [CWD, 0, APPENDED, 0, 0, 0]),
+    (libc::SYS_write, [0; 6]),
+    (libc::SYS_close, [0; 6]),
+];
+const APPENDED: usize = (libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC) as usize;
+/// Calls with arguments for whose errors the runtime has another way: a question about mappings
+/// (PROCMAP_QUERY), and a tracer's permission.
+const OTHERS: [(i64, [usize; 6]); 2] = [
+    (libc::SYS_ioctl, [0, 0xc068_6611, 0, 0, 0, 0]),
+    (libc::SYS_prctl, [libc::PR_SET_PTRACER as usize, 1, 0, 0, 0, 0]),
+];
 
 /// The effect of a restriction on the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// Blocks are evicted and filled. The flag says whether the process may execute programs.
-    Confines(bool),
+    /// Blocks are evicted and filled. The process may execute programs, or append to a file.
+    Confines {
+        executes: bool,
+        reports: bool,
+    },
     Refuses,
 }
 
@@ -124,23 +150,36 @@ impl Effect {
         }
         let any = |number: i64| (number, [0; 6]);
         let needed = [&NEEDED.map(any)[..], &of_hosts()].concat();
-        let optional = answers(&OPTIONAL.map(any))?;
+        let optional = answers(&[&OPTIONAL.map(any)[..], &OTHERS].concat())?;
         Some(match are_allowed(&answers(&needed)?) && !optional.contains(&Other) {
             true => Effect::None,
-            false => Effect::Confines(filter.answer(libc::SYS_execve, [0; 6])? == Answer::Allowed),
+            false => Effect::Confines {
+                executes: are_allowed(&answers(&[any(libc::SYS_execve)])?),
+                reports: are_allowed(&answers(&OF_REPORTS)?),
+            },
         })
     }
 }
 
-/// Returns calls that map a host and make a thread of the runtime.
-fn of_hosts() -> [(i64, [usize; 6]); 4] {
+/// Returns calls with arguments that filters look at: they map a host, write its stubs, make a
+/// thread of the runtime and a helper, and prepare them.
+fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
-    [
+    let mapped = [
         (libc::SYS_mmap, [0, PAGE, code, MAP_PRIVATE as usize, 0, 0]),
         (libc::SYS_mprotect, [PAGE, PAGE, code, 0, 0, 0]),
-        (libc::SYS_clone, [THREAD as usize, 0, 0, 0, 0, 0]),
-        (libc::SYS_prctl, [SET_DISPATCH, 1, 0, 0, 0, 0]),
-    ]
+    ];
+    let open =
+        |flags: c_int| (libc::SYS_openat, [CWD, 0, (flags | libc::O_CLOEXEC) as usize, 0, 0, 0]);
+    let clone = |flags: c_int| (libc::SYS_clone, [flags as usize, 0, 0, 0, 0, 0]);
+    let option = |option: c_int| (libc::SYS_prctl, [option as usize, 1, 0, 0, 0, 0]);
+    let fcntl = |command: c_int| (libc::SYS_fcntl, [0, command as usize, 0, 0, 0, 0]);
+    let opened = [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR].map(open);
+    let helper = CLONE_VM | CLONE_FILES | CLONE_SETTLS | libc::CLONE_UNTRACED;
+    let made = [THREAD, helper, libc::SIGCHLD].map(clone);
+    let options = OPTIONS.map(option);
+    let descriptors = [libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD].map(fcntl);
+    [&mapped[..], &opened, &made, &options, &descriptors, &OF_REPORTS].concat()
 }
 
 fn advice(advice: c_int) -> (i64, [usize; 6]) {
@@ -149,7 +188,7 @@ fn advice(advice: c_int) -> (i64, [usize; 6]) {
 
 /// Returns calls by which the memory of a process of one thread is evicted and brought back, and
 /// signals are answered.
-fn of_blocks() -> [(i64, [usize; 6]); 12] {
+fn of_blocks() -> [(i64, [usize; 6]); 14] {
     let block = PAGE;
     let mapped = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
     let map = |prot: c_int| [block, PAGE, prot as usize, mapped as usize, usize::MAX, 0];
@@ -168,5 +207,7 @@ fn of_blocks() -> [(i64, [usize; 6]); 12] {
         (libc::SYS_rt_sigprocmask, [SIG_SETMASK as usize, block, 0, MASK_BYTES, 0, 0]),
         (libc::SYS_rt_sigreturn, [0; 6]),
         (libc::SYS_sched_yield, [0; 6]),
+        (libc::SYS_getpid, [0; 6]),
+        (libc::SYS_rt_sigaction, [libc::SIGSEGV as usize, block, 0, MASK_BYTES, 0, 0]),
     ]
 }

@@ -37,6 +37,12 @@ pub(crate) struct Program {
     /// Whether the program has filtered its system calls, or tried to: one that it does not make
     /// itself may end it.
     pub(crate) is_confined: AtomicBool,
+    /// Whether that is so because of a child of `vfork`.
+    pub(crate) is_child_confined: AtomicBool,
+    /// Whether the call for that has not returned.
+    pub(crate) is_newly_confined: AtomicBool,
+    /// Whether no report is written, because a filter may end the process for it.
+    pub(crate) is_silent: AtomicBool,
     /// An address that another process has asked for: see `peers`.
     pub(crate) asked: AtomicUsize,
     /// See `traced`.
@@ -56,7 +62,8 @@ impl Program {
         (tree, hosting): (Option<TreeFile>, Option<Hosting>),
     ) -> Self {
         let (space, threads) = (Mutex::new(space), AtomicUsize::new(1));
-        let [is_confined, is_plain] = [const { AtomicBool::new(false) }; 2];
+        let [is_confined, is_child_confined, is_newly_confined, is_silent, is_plain] =
+            [const { AtomicBool::new(false) }; 5];
         let (cost, asked) = (Cost::default(), AtomicUsize::new(0));
         Program {
             arena,
@@ -68,6 +75,9 @@ impl Program {
             tree,
             hosting,
             is_confined,
+            is_child_confined,
+            is_newly_confined,
+            is_silent,
             asked,
             is_plain,
         }
@@ -131,6 +141,9 @@ impl Program {
         if let Some(step) = self.leave_for_tracer(call).or_else(|| self.restrict(call)) {
             return step;
         }
+        if let Some(step) = self.split(call) {
+            return step;
+        }
         self.before_end(call);
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
@@ -158,13 +171,21 @@ impl Program {
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.arena.unhush();
-                if let Some(hosting) = &self.hosting {
+                if let Some(hosting) =
+                    self.hosting.as_ref().filter(|_| !self.is_confined.load(Relaxed))
+                {
                     hosting.tries.count(!matches!(outcome, Outcome::Returned(_)));
                 }
                 self.take_limits_back();
             }
             _ if call.is_repeated() => self.arena.waited(),
             libc::SYS_ptrace => self.after_trace(call, outcome),
+            libc::SYS_seccomp | libc::SYS_prctl => {
+                let is_new = self.is_newly_confined.swap(false, Relaxed);
+                if is_new && !matches!(outcome, Outcome::Returned(0..)) {
+                    self.end_confinement();
+                }
+            }
             // A child of `vfork` may have left.
             libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => self.manage_again(),
             _ => {}

@@ -59,6 +59,7 @@ impl Program {
     pub(crate) fn report(&self) {
         if let Some(path) = &self.settings.stats
             && !self.arena.is_lent()
+            && !self.is_silent.load(Relaxed)
         {
             let figures = self.figures().json();
             // A filter of the program's own may end it for calls that it does not make itself.

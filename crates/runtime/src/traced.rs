@@ -64,8 +64,12 @@ impl Program {
         self.of_data(&space).into_iter().try_for_each(|part| space.make_plain(&self.arena, &part))
     }
 
-    /// Manages the memory again that a child of `vfork` left to the kernel.
+    /// Manages the memory again that a child of `vfork` left to the kernel, and issues calls again
+    /// that the child left out.
     pub(crate) fn manage_again(&self) {
+        if self.is_child_confined.swap(false, Relaxed) {
+            self.end_confinement();
+        }
         if self.is_plain.swap(false, Relaxed) {
             let space = self.space.lock();
             for part in self.of_data(&space) {

@@ -19,8 +19,6 @@ mod image;
 #[cfg(target_arch = "x86_64")]
 mod injected;
 #[cfg(target_arch = "x86_64")]
-mod memory_map;
-#[cfg(target_arch = "x86_64")]
 mod stack;
 #[cfg(target_arch = "x86_64")]
 mod start;

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::image::Image;
-use crate::memory_map::MemoryMap;
+use runtime::MemoryMap;
 use std::arch::asm;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::ops::Range;

@@ -7,10 +7,10 @@
 use crate::areas;
 use crate::image::Image;
 use crate::injected;
-use crate::memory_map::MemoryMap;
 use crate::stack::{self, Arguments, Stack};
 use executable::{DEPTH, Kind};
 use inject::Entry;
+use runtime::MemoryMap;
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::fs::File;
 use std::io::Write as _;

@@ -2,8 +2,11 @@
 // memory after that, or executes the program that more arguments name. The first argument names the
 // restriction: `strict` or a filter. `narrow` allows reads, writes and the end, and `wide` refuses
 // one call. `host` refuses calls of a host. The kernel does not accept `refused`.
+// `child` has a child of vfork install `host`. `heap` allows the break, and `number` refuses the
+// number of the process. `probe` asks for the strict mode as libraries do to find out about it.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -12,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BYTES = 48 << 20, PAGE = 4096 };
@@ -49,7 +54,27 @@ static int restrict_calls(const char *how) {
         IF(rt_tgsigqueueinfo, RETURN(SECCOMP_RET_KILL_PROCESS)),
         RETURN(SECCOMP_RET_ALLOW),
     };
+    struct sock_filter heap[] = {
+        CALL,
+        IF(read, RETURN(SECCOMP_RET_ALLOW)),
+        IF(write, RETURN(SECCOMP_RET_ALLOW)),
+        IF(brk, RETURN(SECCOMP_RET_ALLOW)),
+        IF(exit, RETURN(SECCOMP_RET_ALLOW)),
+        IF(getrlimit, RETURN(SECCOMP_RET_ALLOW)),
+        IF(prlimit64, RETURN(SECCOMP_RET_ALLOW)),
+        RETURN(SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_filter number[] = {
+        CALL,
+        IF(getpid, RETURN(SECCOMP_RET_KILL_PROCESS)),
+        IF(gettid, RETURN(SECCOMP_RET_KILL_PROCESS)),
+        IF(ioctl, RETURN(SECCOMP_RET_KILL_PROCESS)),
+        RETURN(SECCOMP_RET_ALLOW),
+    };
     struct sock_filter wrong[] = {CALL, IF(read, RETURN(SECCOMP_RET_ALLOW))};
+    if (!strcmp(how, "heap")) return install(heap, sizeof heap / sizeof *heap);
+    if (!strcmp(how, "number")) return install(number, sizeof number / sizeof *number);
+    if (!strcmp(how, "probe")) return syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, 0);
     if (!strcmp(how, "strict")) return prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
     if (!strcmp(how, "narrow")) return install(narrow, sizeof narrow / sizeof *narrow);
     if (!strcmp(how, "host")) return install(host, sizeof host / sizeof *host);
@@ -69,11 +94,53 @@ static void *take_more(void *none) {
     return (void *)wrong;
 }
 
+static char *pieces[4096];
+
+// Fills a heap without mappings of its own, frees it, and fills it again.
+static void use_heap(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
+    // A host adds what it has mapped itself.
+    put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
+    for (int turn = 0; turn < 3; turn++) {
+        for (int nth = 0; nth < 4096; nth++) {
+            if (!pieces[nth]) pieces[nth] = malloc(4000);
+            if (!pieces[nth]) {
+                put("no memory\n");
+                return;
+            }
+            memset(pieces[nth], nth, 4000);
+        }
+        for (int nth = 0; nth < 4096; nth++) {
+            if (pieces[nth][3999] != (char)nth) put("wrong\n");
+            free(pieces[nth]);
+            pieces[nth] = 0;
+        }
+        put("turn\n");
+    }
+}
+
+// A child of vfork restricts its calls, and executes a program.
+static int restrict_child(void) {
+    int status = 1;
+    pid_t child = vfork();
+    if (child == 0) {
+        if (!restrict_calls("host")) execl("/bin/true", "true", NULL);
+        _exit(6);
+    }
+    return waitpid(child, &status, 0) != child || status;
+}
+
 int main(int count, char **list) {
     if (count < 2) return 2;
+    struct rlimit limit = {200 << 20, 300 << 20};
+    if (!strcmp(list[1], "heap") && setrlimit(RLIMIT_DATA, &limit)) return 2;
+    mallopt(M_MMAP_THRESHOLD, 1 << 26);
+    for (int nth = 0; nth < 2048; nth++) pieces[nth] = malloc(4000);
     unsigned *memory = malloc(BYTES);
     for (size_t at = 0; at < BYTES / 4; at++) memory[at] = at / 8 * 2654435761u;
-    put(restrict_calls(list[1]) ? "refused\n" : "restricted\n");
+    int failed = strcmp(list[1], "child") ? restrict_calls(list[1]) : restrict_child();
+    put(failed ? "refused\n" : "restricted\n");
     if (count > 2) {
         execvp(list[2], list + 2);
         _exit(8);
@@ -81,8 +148,10 @@ int main(int count, char **list) {
     size_t wrong = 0;
     for (size_t at = 0; at < BYTES / 4; at++) wrong += memory[at] != (unsigned)(at / 8 * 2654435761u);
     put(wrong ? "wrong\n" : "whole\n");
+    // The heap shrinks and grows, and the limits are the program's.
+    if (!strcmp(list[1], "heap")) use_heap();
     // More memory, and a thread, if the process may ask for them.
-    if (strcmp(list[1], "strict") && strcmp(list[1], "narrow")) {
+    if (!strstr("strict narrow heap number", list[1])) {
         void *more = 0;
         pthread_t thread;
         if (pthread_create(&thread, 0, take_more, 0) || pthread_join(thread, &more)) _exit(7);

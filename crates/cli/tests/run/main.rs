@@ -7,6 +7,7 @@ mod databases;
 mod figures;
 mod injected;
 mod java;
+mod large;
 mod linkages;
 mod live;
 mod programs;

@@ -10,9 +10,16 @@ use std::process::Command;
 fn memory_stays_whatever_a_program_refuses_itself() {
     let programs = Programs::new();
     let program = compiled(&programs, "sandbox", &[]);
-    for (restriction, is_left) in
-        [("strict", true), ("narrow", true), ("host", false), ("wide", false), ("refused", false)]
-    {
+    for (restriction, is_left) in [
+        ("strict", true),
+        ("narrow", true),
+        ("heap", true),
+        ("number", true),
+        ("probe", false),
+        ("host", false),
+        ("child", false),
+        ("wide", false),
+    ] {
         let natively = end(Command::new(&program).arg(restriction));
         assert_eq!(natively.code, Some(4), "{natively:?}");
         for way in [WAYS[0], WAYS[2]] {
@@ -29,7 +36,14 @@ fn memory_stays_whatever_a_program_refuses_itself() {
 fn programs_get_a_host_if_the_filter_allows_it() {
     let programs = Programs::new();
     let program = compiled(&programs, "sandbox", &[]);
-    for (restriction, has_host) in [("wide", true), ("refused", true), ("host", false)] {
+    for (restriction, has_host, is_confined) in [
+        ("wide", true, false),
+        ("refused", true, false),
+        ("probe", true, false),
+        ("host", false, true),
+        // The parent of the child that is confined is not.
+        ("child", true, true),
+    ] {
         for way in [WAYS[0], WAYS[2]] {
             let executed = ["grep", "-c", "uzram-host", "/proc/self/maps"];
             let command = [&[&*program, restriction], &executed[..]].concat();
@@ -37,7 +51,7 @@ fn programs_get_a_host_if_the_filter_allows_it() {
             let found = if has_host { Some(0) } else { Some(1) };
             assert_eq!(ended.code, found, "{restriction} {way:?}: {ended:?}");
             let has_line = ended.err.contains("programs that it executes run without a limit");
-            assert_eq!(has_line, !has_host, "{restriction} {way:?}: {ended:?}");
+            assert_eq!(has_line, is_confined, "{restriction} {way:?}: {ended:?}");
         }
     }
 }

@@ -1,10 +1,7 @@
 //! The kernel's record of a process's memory, which /proc shows: code, data, break, arguments.
-//!
-//! # Safety
-//! The kernel checks all addresses, and only shows them.
-#![allow(unsafe_code)]
 
-use std::fs;
+use crate::executed::contents;
+use dispatch::system;
 use std::ops::Range;
 
 const PR_SET_MM_MAP: usize = 14;
@@ -13,7 +10,7 @@ const WORD: usize = size_of::<usize>();
 /// `struct prctl_mm_map` of the kernel.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct MemoryMap {
+pub struct MemoryMap {
     code: [u64; 2],
     data: [u64; 2],
     /// Its start, and where it is now.
@@ -27,15 +24,13 @@ pub(crate) struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// Reads the kernel's record of this process. The runtime has not begun yet, so that the
-    /// break is the kernel's.
-    pub(crate) fn of_process() -> Option<Self> {
-        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    /// Reads the kernel's record of this process.
+    pub fn of_process() -> Option<Self> {
+        let stat = String::from_utf8_lossy(&contents("/proc/self/stat")).into_owned();
         // The second field is a name in brackets, which may have any byte.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let field = |nth: usize| fields.get(nth - 3)?.trim().parse::<u64>().ok();
-        // SAFETY: it only asks.
-        let heap_end = unsafe { libc::sbrk(0) }.addr() as u64;
+        let heap_end = system(libc::SYS_brk, [0; 6]).ok()? as u64;
         Some(MemoryMap {
             code: [field(26)?, field(27)?],
             data: [field(45)?, field(46)?],
@@ -49,8 +44,14 @@ impl MemoryMap {
         })
     }
 
-    /// Says to the kernel where the program has these.
-    pub(crate) fn set(
+    /// Sets the break in the kernel's record. Memory is not changed.
+    pub(crate) fn set_break(mut self, to: usize) {
+        self.heap[1] = to as u64;
+        self.write();
+    }
+
+    /// Sets where the program has these in the kernel's record.
+    pub fn set(
         mut self,
         stack: usize,
         arguments: &Range<usize>,
@@ -62,9 +63,13 @@ impl MemoryMap {
         (self.arguments, self.environment) = (ends(arguments), ends(environment));
         self.auxiliary = auxiliary.as_ptr().addr() as u64;
         self.auxiliary_bytes = (auxiliary.len() * WORD) as u32;
-        let (map, bytes) = (&raw const self, size_of::<Self>());
-        // SAFETY: the kernel reads the structure and the vector. If it refuses, /proc shows what
-        // the host has.
-        unsafe { libc::prctl(libc::PR_SET_MM, PR_SET_MM_MAP, map, bytes, 0) };
+        self.write();
+    }
+
+    /// Writes the record, with the vector that it names. The kernel may refuse it.
+    fn write(&self) {
+        let (map, bytes) = ((&raw const *self).addr(), size_of::<Self>());
+        let args = [libc::PR_SET_MM as usize, PR_SET_MM_MAP, map, bytes, 0, 0];
+        let _refused = system(libc::SYS_prctl, args);
     }
 }

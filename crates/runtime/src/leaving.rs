@@ -1,0 +1,56 @@
+//! The end of the runtime in a process that goes on without it (pl-28). All memory is there, and
+//! the kernel gets the break and the limits, which the runtime has kept.
+
+use crate::executed::contents;
+use crate::memory_map::MemoryMap;
+use crate::pieces::Kind;
+use crate::program::Program;
+use dispatch::{Failed, system};
+use std::ops::Range;
+
+const PAGE: usize = 4096;
+
+impl Program {
+    /// Prepares this process to go on without the runtime. A child of `vfork` leaves the address
+    /// space to its parent.
+    pub(crate) fn hand_over(&self) -> Result<(), Failed> {
+        self.space.lock().leave_executable(&self.arena);
+        dispatch::release_all_code();
+        self.make_all_plain().inspect_err(|_| self.manage_again())?;
+        self.arena.hush(&self.figures());
+        self.arena.rest();
+        if self.arena.is_lent() {
+            return Ok(());
+        }
+        let space = self.space.lock();
+        if let Some(brk) = &space.brk {
+            MemoryMap::of_process().into_iter().for_each(|map| map.set_break(brk.now));
+            unmap(brk.now.next_multiple_of(PAGE)..self.arena.addresses().start);
+        }
+        let mut counted = [0; 2];
+        for (part, kind) in self.arena.windows().flat_map(|window| space.pieces.parts(window)) {
+            let bytes = part.len() as u64;
+            counted[0] += if kind.is_some() { bytes } else { 0 };
+            counted[1] += if kind == Some(Kind::Data) { bytes } else { 0 };
+            if kind.is_none() {
+                unmap(part);
+            }
+        }
+        let all = sizes();
+        space.limits.leave([0, 1].map(|nth| all[nth].saturating_sub(counted[nth])));
+        Ok(())
+    }
+}
+
+fn unmap(range: Range<usize>) {
+    if !range.is_empty() {
+        let _unmapped = system(libc::SYS_munmap, [range.start, range.len(), 0, 0, 0, 0]);
+    }
+}
+
+/// Returns the bytes of address space that this process has mapped, and those of data.
+fn sizes() -> [u64; 2] {
+    let text = String::from_utf8_lossy(&contents("/proc/self/statm")).into_owned();
+    let pages: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    [0, 5].map(|nth| pages.get(nth).map_or(0, |pages| pages.saturating_mul(PAGE as u64)))
+}

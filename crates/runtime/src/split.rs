@@ -1,0 +1,66 @@
+//! Large reads and writes of files. The kernel needs all memory of a call at a time, so a call that
+//! names much of the limit is made in parts (pl-29).
+//!
+//! ```text
+//!   read(file, address, 30 MiB) -> pin 4 MiB, read, unpin -> pin 4 MiB ... -> the sum
+//! ```
+
+use crate::pins;
+use crate::program::Program;
+use crate::tree::stat;
+use dispatch::{Call, Step, system};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The share of the limit that a part has, and the least bytes of a part.
+const SHARE: usize = 8;
+const PART_MIN: usize = 1 << 20;
+const PAGE: usize = 4096;
+/// The most bytes of a read or a write, as in the kernel (MAX_RW_COUNT).
+const BYTES_MAX: usize = 0x7fff_f000;
+const EFAULT: isize = -(libc::EFAULT as isize);
+
+impl Program {
+    /// Makes a large read or write of a regular file in parts. Returns the step of the call, if it
+    /// is one. Regular files don't wait for another process, so no signal has to end such a call.
+    pub(crate) fn split(&self, call: &Call) -> Option<Step> {
+        let (number, args) = (call.number(), call.args());
+        let is_positioned = match number as i64 {
+            libc::SYS_read | libc::SYS_write => false,
+            libc::SYS_pread64 | libc::SYS_pwrite64 => true,
+            _ => return None,
+        };
+        let limit = self.settings.options.limit? as usize;
+        let part = (limit / SHARE).max(PART_MIN) / PAGE * PAGE;
+        let [file, address, bytes, ..] = args;
+        let is_large = bytes > 2 * part && self.arena.addresses().contains(&address);
+        if !is_large || self.is_confined.load(Relaxed) || !is_regular(file) {
+            return None;
+        }
+        let (bytes, mut done) = (bytes.min(BYTES_MAX), 0);
+        while done < bytes {
+            let wanted = part.min(bytes - done);
+            let position = if is_positioned { args[3].wrapping_add(done) } else { 0 };
+            let of_part = [file, address + done, wanted, position, 0, 0];
+            let mut note = pins::Note::default();
+            pins::take(&self.arena, (number, of_part), &mut note, false);
+            let result = system(number as i64, of_part);
+            pins::release(&self.arena, &mut note);
+            match result {
+                // The call is made as a whole: there may be memory that is answered otherwise.
+                Err(EFAULT) if done == 0 => return None,
+                Err(failed) if done == 0 => return Some(Step::Answer(failed)),
+                Ok(1..) => done += result.unwrap_or(0),
+                _ => break,
+            }
+            if result.is_ok_and(|moved| moved < wanted) {
+                break;
+            }
+        }
+        Some(Step::Answer(done as isize))
+    }
+}
+
+fn is_regular(file: usize) -> bool {
+    let facts = stat(libc::SYS_fstat, [file, 0]);
+    facts.is_ok_and(|facts| facts.st_mode & libc::S_IFMT == libc::S_IFREG)
+}

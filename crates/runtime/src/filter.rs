@@ -173,6 +173,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dispatch::system;
 
     fn filter(instructions: &[(u32, u8, u8, u32)]) -> Filter {
         let list: Vec<libc::sock_filter> = instructions
@@ -287,6 +288,91 @@ mod tests {
         assert_eq!(is(&[(BPF_LD | BPF_W | BPF_LEN, 0, 0, 0), returned]), Some(64));
         let skipped = [(BPF_JMP | BPF_JA, 0, 0, 1), (RETURN, 0, 0, 1), (RETURN, 0, 0, 2)];
         assert_eq!(is(&skipped), Some(2));
+    }
+
+    /// Draws instructions of a filter: `exit_group` is allowed, and other calls fail with an error
+    /// of 7 bits that is calculated from their data.
+    fn drawn(rng: &mut fastrand::Rng) -> Vec<(u32, u8, u8, u32)> {
+        let exit = libc::SYS_exit_group as u32;
+        let mut list =
+            vec![(LOAD, 0, 0, 0), (BPF_JMP | BPF_JEQ, 0, 1, exit), (RETURN, 0, 0, ALLOW)];
+        list.extend(
+            (0..SCRATCH as u32).flat_map(|nth| [(BPF_ST, 0, 0, nth), (BPF_STX, 0, 0, nth)]),
+        );
+        let count = rng.usize(1..60);
+        for nth in 0..count {
+            let k = if rng.bool() { rng.u32(..) } else { rng.u32(0..300) };
+            let slot = rng.u32(0..SCRATCH as u32);
+            let source = if rng.bool() { BPF_X } else { BPF_K };
+            // A jump leads to an instruction below.
+            let ahead = (count - nth) as u8;
+            let [jt, jf] = [0; 2].map(|_: i32| rng.u8(0..ahead));
+            let operation =
+                *rng.choice(&[BPF_ADD, BPF_SUB, BPF_MUL, BPF_AND, BPF_OR, BPF_XOR]).unwrap();
+            let condition = *rng.choice(&[BPF_JEQ, BPF_JGT, BPF_JGE, BPF_JSET]).unwrap();
+            let shift = *rng.choice(&[BPF_LSH, BPF_RSH]).unwrap();
+            list.push(match rng.u32(0..14) {
+                0 | 1 => (LOAD, 0, 0, 16 + 4 * rng.u32(0..12)),
+                2 => (BPF_LD | BPF_IMM, 0, 0, k),
+                3 => (BPF_LDX | BPF_IMM, 0, 0, k),
+                4 => (*rng.choice(&[BPF_LD, BPF_LDX]).unwrap() | BPF_LEN, 0, 0, 0),
+                5 => (*rng.choice(&[BPF_LD, BPF_LDX]).unwrap() | BPF_MEM, 0, 0, slot),
+                6 => (*rng.choice(&[BPF_ST, BPF_STX]).unwrap(), 0, 0, slot),
+                7 => (BPF_MISC | *rng.choice(&[BPF_TAX, BPF_TXA]).unwrap(), 0, 0, 0),
+                8 => (BPF_ALU | BPF_NEG, 0, 0, 0),
+                9 => (BPF_ALU | shift | BPF_K, 0, 0, k % 32),
+                10 => (BPF_ALU | BPF_DIV | source, 0, 0, k.max(1)),
+                11 | 12 => (BPF_JMP | condition | source, jt, jf, k),
+                _ => (BPF_ALU | operation | source, 0, 0, k),
+            });
+        }
+        let error = libc::SECCOMP_RET_ERRNO;
+        list.extend([
+            (BPF_ALU | BPF_AND, 0, 0, 0x7f),
+            (BPF_ALU | BPF_OR, 0, 0, error),
+            (BPF_RET | BPF_A, 0, 0, 0),
+        ]);
+        list
+    }
+
+    #[test]
+    fn random_filters_have_the_results_of_the_kernel() {
+        let mut rng = fastrand::Rng::with_seed(testkit::seed(11));
+        let (mut failed, mut ended) = (0, 0);
+        for round in 0..testkit::scaled(150, 3000) {
+            let list = drawn(&mut rng);
+            let args: [usize; 6] = std::array::from_fn(|_| rng.usize(..));
+            let (filter, mut room) = (filter(&list), [0; 256]);
+            let address = filter.allowing((0, 0, 0), &mut room).unwrap();
+            let child = testkit::child::Child::fork(|| {
+                let permit = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0];
+                let wanted = [libc::SECCOMP_SET_MODE_FILTER as usize, 0, address, 0, 0, 0];
+                system(libc::SYS_prctl, permit).unwrap();
+                system(libc::SYS_seccomp, wanted).unwrap();
+                let answer = system(libc::SYS_getppid, args).map_or_else(|error| -error, |_| 0);
+                let _ended = system(libc::SYS_exit_group, [answer as usize, 0, 0, 0, 0, 0]);
+            });
+            let status = child.status();
+            let mut data = [0; DATA_WORDS];
+            (data[0], data[1]) = (libc::SYS_getppid as u32, ARCHITECTURE);
+            for (halves, word) in data[4..].chunks_mut(2).zip(args) {
+                halves.copy_from_slice(&[word as u32, (word >> 32) as u32]);
+            }
+            let result = filter.result(&data).unwrap();
+            match result {
+                // A division by zero, which ends the thread.
+                0 => {
+                    assert_eq!(libc::WTERMSIG(status), libc::SIGSYS, "{round}: {list:?}");
+                    ended += 1;
+                }
+                _ => {
+                    let code = libc::WEXITSTATUS(status) as u32;
+                    assert_eq!(code, result & 0x7f, "{round}: {status:x} {args:x?} {list:?}");
+                    failed += u32::from(code != 0);
+                }
+            }
+        }
+        assert!(failed > 50 && ended > 0, "{failed} {ended}");
     }
 
     #[test]

@@ -10,6 +10,11 @@ use page::fork::Step;
 use page::{Extent, ExtentId, Space};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The most looks of a check, a millisecond apart.
+const LOOKS: usize = 10_000;
 
 /// Pages for caches, and the memory of what manages them.
 #[derive(Debug)]
@@ -67,9 +72,16 @@ impl Arena {
         pages.sum()
     }
 
-    /// Asserts that extents and the page budget agree; no cache is at work.
+    /// Asserts that extents and the page budget agree; no cache is at work. A thread of the process
+    /// that ends tidies caches up, so this waits for it.
     pub fn check(&self) {
         self.space.check();
+        for _ in 0..LOOKS {
+            if self.committed() == self.space.budget().used() {
+                return;
+            }
+            sleep(Duration::from_millis(1));
+        }
         assert_eq!(self.committed(), self.space.budget().used(), "pages committed");
     }
 }

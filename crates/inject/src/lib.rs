@@ -33,3 +33,4 @@ pub use helper::Helper;
 pub use limits::SoftLimits;
 pub use permission::is_permitted;
 pub use plan::Plan;
+pub use rights::has_capability;

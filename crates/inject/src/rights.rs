@@ -14,6 +14,20 @@ pub(crate) fn has_own_ids() -> bool {
     id(libc::SYS_getuid) == id(libc::SYS_geteuid) && id(libc::SYS_getgid) == id(libc::SYS_getegid)
 }
 
+/// Returns the capabilities of this thread: effective, permitted, inheritable.
+fn capabilities() -> Option<[u64; 3]> {
+    let (head, mut sets) = ([VERSION, 0], [0_u32; 6]);
+    let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
+    system(libc::SYS_capget, args).ok()?;
+    // The upper word of a set lies behind the lower words of all.
+    Some([0, 1, 2].map(|nth| u64::from(sets[nth]) | u64::from(sets[nth + 3]) << 32))
+}
+
+/// Returns whether this thread has a capability.
+pub fn has_capability(bit: u32) -> bool {
+    capabilities().is_some_and(|[effective, ..]| effective >> bit & 1 != 0)
+}
+
 /// Returns whether the next program gets fewer capabilities if the process is traced. If a process
 /// of root has dropped some, `execve` gives them back; if the process is traced, it does so only if
 /// the tracer may trace any process.
@@ -22,14 +36,7 @@ pub(crate) fn are_regained() -> bool {
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {
         return false;
     }
-    let (head, mut sets) = ([VERSION, 0], [0_u32; 6]);
-    let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
-    if system(libc::SYS_capget, args).is_err() {
-        return true;
-    }
-    // The upper word of a set lies behind the lower words of all.
-    let [effective, permitted, inheritable] =
-        [0, 1, 2].map(|nth| u64::from(sets[nth]) | u64::from(sets[nth + 3]) << 32);
+    let Some([effective, permitted, inheritable]) = capabilities() else { return true };
     let bounding = (0..64).filter(|bit| {
         let args = [libc::PR_CAPBSET_READ as usize, *bit, 0, 0, 0, 0];
         system(libc::SYS_prctl, args) == Ok(1)

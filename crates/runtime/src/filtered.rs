@@ -14,6 +14,7 @@ use crate::needs::{Effect, SET_DISPATCH};
 use crate::program::Program;
 use crate::say::say;
 use dispatch::{Call, Step, system};
+use inject::has_capability;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -32,9 +33,7 @@ enum Restriction {
 
 /// Flags of `seccomp` for a filter (Linux 5.19).
 const FLAGS: usize = 0x3f;
-/// The version of the structures of `capget`, with two words of bits for each set.
-const CAPABILITIES: u32 = 0x2008_0522;
-const CAP_SYS_ADMIN: u32 = 1 << 21;
+const CAP_SYS_ADMIN: u32 = 21;
 
 impl Restriction {
     /// Returns the restriction that a call asks for. Programs probe the kernel by calls with wrong
@@ -75,18 +74,12 @@ impl Restriction {
             Restriction::Strict => return Effect::Refuses,
             Restriction::Filter(_) => self.filter(),
         };
-        let is_permitted =
-            || is_confined || ask(libc::PR_GET_NO_NEW_PRIVS) == Ok(1) || is_administrator();
+        let is_permitted = || {
+            is_confined || ask(libc::PR_GET_NO_NEW_PRIVS) == Ok(1) || has_capability(CAP_SYS_ADMIN)
+        };
         let filter = filter.filter(|_| is_permitted());
         filter.and_then(|filter| Effect::of(&filter)).unwrap_or(Effect::None)
     }
-}
-
-/// Returns whether this process may install a filter in any case.
-fn is_administrator() -> bool {
-    let (head, mut sets) = ([CAPABILITIES, 0], [0_u32; 6]);
-    let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
-    system(libc::SYS_capget, args).is_ok() && sets[0] & CAP_SYS_ADMIN != 0
 }
 
 /// Changes a call that installs a filter, so that the kernel dispatches the calls of new threads.
@@ -102,14 +95,10 @@ fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
 }
 
 impl Program {
-    /// Returns the effect of a call, if it restricts the calls of this process.
-    fn effect(&self, number: usize, args: &[usize; 6]) -> Option<Effect> {
-        Some(Restriction::of(number, args)?.effect(self.is_confined.load(Relaxed)))
-    }
-
     /// Returns whether a call makes the kernel refuse calls of the runtime.
     pub(crate) fn is_confining(&self, number: usize, args: &[usize; 6]) -> bool {
-        let effect = self.effect(number, args).unwrap_or(Effect::None);
+        let Some(restriction) = Restriction::of(number, args) else { return false };
+        let effect = restriction.effect(self.is_confined.load(Relaxed));
         if let Effect::Confines { reports: false, .. } | Effect::Refuses = effect {
             self.is_silent.store(true, Relaxed);
         }
@@ -119,8 +108,9 @@ impl Program {
     /// Prepares a call that restricts the calls of this process. Returns its step if the process
     /// has to leave the runtime before.
     pub(crate) fn restrict(&self, call: &mut Call) -> Option<Step> {
-        let effect = self.effect(call.number(), &call.args())?;
-        let filter = Restriction::of(call.number(), &call.args())?.filter();
+        let restriction = Restriction::of(call.number(), &call.args())?;
+        let effect = restriction.effect(self.is_confined.load(Relaxed));
+        let filter = restriction.filter();
         let may_say = !self.is_confined.load(Relaxed) && self.is_heard();
         let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
         if let Effect::Confines { executes, .. } = effect {

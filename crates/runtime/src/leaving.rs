@@ -3,7 +3,6 @@
 
 use crate::executed::contents;
 use crate::memory_map::MemoryMap;
-use crate::pieces::Kind;
 use crate::program::Program;
 use dispatch::{Failed, system};
 use std::ops::Range;
@@ -27,17 +26,12 @@ impl Program {
             MemoryMap::of_process().into_iter().for_each(|map| map.set_break(brk.now));
             unmap(brk.now.next_multiple_of(PAGE)..self.arena.addresses().start);
         }
-        let mut counted = [0; 2];
-        for (part, kind) in self.arena.windows().flat_map(|window| space.pieces.parts(window)) {
-            let bytes = part.len() as u64;
-            counted[0] += if kind.is_some() { bytes } else { 0 };
-            counted[1] += if kind == Some(Kind::Data) { bytes } else { 0 };
-            if kind.is_none() {
-                unmap(part);
-            }
-        }
-        let all = sizes();
-        space.limits.leave([0, 1].map(|nth| all[nth].saturating_sub(counted[nth])));
+        let parts = self.arena.windows().flat_map(|window| space.pieces.parts(window));
+        parts.filter(|(_, kind)| kind.is_none()).for_each(|(part, _)| unmap(part));
+        let (mapped, data) = space.counted(self.arena.windows());
+        let [all, all_data] = sizes();
+        let others = [all.saturating_sub(mapped as u64), all_data.saturating_sub(data as u64)];
+        space.limits.leave(others);
         Ok(())
     }
 }

@@ -185,6 +185,18 @@ impl Space {
         is_sealed
     }
 
+    /// Returns the bytes that the program has mapped in ranges, and those of data.
+    pub(crate) fn counted(&self, ranges: impl Iterator<Item = Range<usize>>) -> (usize, usize) {
+        let (mut mapped, mut data) = (0, 0);
+        for within in ranges {
+            self.pieces.for_parts(within, |part, kind| {
+                mapped += if kind.is_some() { part.len() } else { 0 };
+                data += if kind == Some(Kind::Data) { part.len() } else { 0 };
+            });
+        }
+        (mapped, data)
+    }
+
     /// Returns whether the program's limits refuse a mapping of `bytes` bytes, data or not, that
     /// replaces the mappings in `over`.
     pub(crate) fn is_over_limit(
@@ -197,17 +209,8 @@ impl Space {
         if self.limits.is_infinite() || bytes == 0 {
             return false;
         }
-        let count = |within: Range<usize>| {
-            let (mut mapped, mut data) = (0, 0);
-            self.pieces.for_parts(within, |part, kind| {
-                mapped += if kind.is_some() { part.len() } else { 0 };
-                data += if kind == Some(Kind::Data) { part.len() } else { 0 };
-            });
-            (mapped, data)
-        };
-        let add = |(mapped, data), (more, more_data)| (mapped + more, data + more_data);
-        let (all, all_data) = arena.windows().map(count).fold((0, 0), add);
-        let (old, old_data) = parts_within(arena, &over).map(count).fold((0, 0), add);
+        let (all, all_data) = self.counted(arena.windows());
+        let (old, old_data) = self.counted(parts_within(arena, &over));
         let [mapped, data] =
             [all - old, all_data - old_data].map(|part| part.saturating_add(bytes));
         self.limits.refuses(mapped as u64, if is_data { data as u64 } else { 0 })

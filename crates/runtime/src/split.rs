@@ -21,7 +21,7 @@ const EFAULT: isize = -(libc::EFAULT as isize);
 
 impl Program {
     /// Makes a large read or write of a regular file in parts. Returns the step of the call, if it
-    /// is one. Regular files don't wait for another process, so no signal has to end such a call.
+    /// is one. Signals come after it, as for files of a disk: those of FUSE could be interrupted.
     pub(crate) fn split(&self, call: &Call) -> Option<Step> {
         let (number, args) = (call.number(), call.args());
         let is_positioned = match number as i64 {

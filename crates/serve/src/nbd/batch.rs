@@ -130,7 +130,7 @@ impl WorkerBuffer {
         (terms, large): (&Terms, &'l LargeWrites),
         workers: usize,
     ) -> Result<Batch<'_, 'l>, End> {
-        let first = input.wait_for_header(stream)?;
+        let first = input.wait_for_header(stream, || large.release_idle())?;
         if first.kind == Some(Kind::Disc) {
             return Err(End::Left);
         }

@@ -116,6 +116,7 @@ pub(crate) fn serve(
         end: Mutex::new(None),
     };
     thread::scope(|scope| connection.work(scope, WorkerBuffer::new(), None));
+    service.large.release();
     connection.end.into_inner().unwrap_or(End::Left)
 }
 

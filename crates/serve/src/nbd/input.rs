@@ -83,8 +83,13 @@ impl Input {
     }
 
     /// Waits for the next request's header, and returns it. The time starts with the header's first
-    /// byte: between requests a client may be silent for as long as it likes.
-    pub(crate) fn wait_for_header(&mut self, stream: &impl Stream) -> Result<Request, End> {
+    /// byte: between requests a client may be silent for as long as it likes. Each time that the
+    /// stream has waited for a silent client, `on_silence` is called.
+    pub(crate) fn wait_for_header(
+        &mut self,
+        stream: &impl Stream,
+        on_silence: impl Fn(),
+    ) -> Result<Request, End> {
         let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {
             if let Some(request) = self.header() {
@@ -93,7 +98,9 @@ impl Input {
             if self.start < self.end {
                 deadline.check()?;
             }
-            self.receive(stream)?;
+            if !self.receive(stream)? && self.start == self.end {
+                on_silence();
+            }
         }
     }
 

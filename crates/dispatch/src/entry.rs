@@ -16,6 +16,7 @@ use crate::repeat::repeat;
 use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
+use crate::site;
 use crate::sites;
 use crate::stopped;
 use crate::thread::{Kind, Thread};
@@ -196,7 +197,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     }
     // Code of ours that calls the C library goes on where it was.
     let is_settled = !is_here
-        && (settle::settle(context, info) == Settled::Before || sites::leave(context, info));
+        && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
     // It can't write below its stack, or names no memory; or each instruction traps, so that the
     // program would come back to the site for ever. The kernel dispatches the call.
     let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;

@@ -37,6 +37,7 @@ mod here {
     pub(crate) mod selector;
     pub(crate) mod settle;
     pub(crate) mod signal_calls;
+    pub(crate) mod site;
     pub(crate) mod sites;
     pub(crate) mod stopped;
     pub(crate) mod storage;

@@ -9,6 +9,7 @@
 //! Words of blocks are those that `simple` has pinned. Slots are read as memory of the program.
 #![allow(unsafe_code)]
 
+use crate::site;
 use crate::user;
 use crate::x86_64::frame::{Context, Info};
 use crate::x86_64::place::{Pinned, Place, Result, TAKEN, WORD_BYTES, place, slow_end};
@@ -29,7 +30,7 @@ const SYS_SECCOMP: i32 = 1;
 /// Where the program is, once its context was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It was not in `simple`.
+    /// It was not in `simple`, nor in a tail.
     Elsewhere,
     /// At the site: the call is to be made yet.
     Before,
@@ -45,18 +46,22 @@ fn slot(context: &Context, at: usize) -> usize {
 /// Gives the context of a call that a stub has passed on the address behind the call's site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
-        let back = slot(context, RETURN);
+        let back = site::behind(slot(context, RETURN));
         context.set_stack_pointer(context.stack_pointer().wrapping_add(TAKEN));
         context.return_to(back);
     }
 }
 
-/// Makes a context that was interrupted in `simple` the program's.
+/// Makes a context that was interrupted in `simple` or a tail the program's.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
-        return Settled::Elsewhere;
+        return match site::leave_tail(context) {
+            true => Settled::After,
+            false => Settled::Elsewhere,
+        };
     };
     let back = if place.has_return { slot(context, RETURN) } else { context.scratch()[1] };
+    let back = site::behind(back);
     release(context, place);
     let register = context.result() as usize;
     let result = match place.result {

@@ -4,7 +4,8 @@
 //! ```text
 //!   site:  0f 05 | b2 b3 b4 ...      syscall, and the bytes behind it, which do not change
 //!   then:  e9 05 | b2 b3 b4 ...      jmp site + 5 + (05 b2 b3 b4), where a stub is mapped
-//!   stub:  mov rcx, site + 2; jmp simple
+//!   stub:  mov rcx, tail or site + 2; jmp simple
+//!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one behind it
 //! ```
 //! di-13: one byte of code is changed, by one write, so a thread executes the old instruction or
 //! the new one. The bytes behind it stay: a thread that returns behind the site finds its own
@@ -16,71 +17,39 @@
 //! moved or made writable, their sites get their byte back ([`release`]). A child of `fork` has
 //! copies of all of it.
 //!
+//! di-17: a call returns to the tail of its site, or to site + 2 if the instruction there can't be
+//! moved. A processor predicts the jump of the site wherever it fetches bytes of that, so a return
+//! to site + 2 costs a wrong prediction. Tails are code of this crate, and outlive stubs and
+//! sites. Outside of this crate a thread in a tail is at its site, behind the call.
+//!
 //! Stubs are memory of ours, mapped where nothing was.
 
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
 use crate::pause::pause;
+use crate::site::{HAS_STUBS, LEFT, PATCHED, Site, find, patched};
 use crate::user::read_memory;
-use crate::x86_64::frame::{CALL_BYTES, Context, Info};
-use crate::x86_64::place;
+use crate::x86_64::frame::CALL_BYTES;
+use crate::x86_64::stub::{self, STUB_BYTES};
+use crate::x86_64::tail;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-const SITES: usize = 256;
-/// Places of the table that a site may have.
-const PROBES: usize = 8;
 /// The simple calls that a site makes before it is replaced.
 const CALLS: u32 = 16;
-const PATCHED: u32 = u32::MAX - 1;
-/// It is not replaced any more.
-const LEFT: u32 = u32::MAX;
 const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
 const JUMP: u8 = 0xe9;
 const JUMP_BYTES: usize = 5;
-const STUB_BYTES: usize = 24;
 const PAGE: usize = 4096;
 const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = 1 << 47;
 
-#[derive(Debug)]
-struct Site {
-    /// The address of the instruction; 0: none.
-    address: AtomicUsize,
-    /// Where its stub lies, once it had one.
-    stub: AtomicUsize,
-    /// Calls from it, `PATCHED` or `LEFT`.
-    state: AtomicU32,
-}
-
-static TABLE: [Site; SITES] = [const {
-    Site { address: AtomicUsize::new(0), stub: AtomicUsize::new(0), state: AtomicU32::new(0) }
-}; SITES];
+/// Tails that were given to sites.
+static TAILS: AtomicUsize = AtomicUsize::new(0);
 /// A thread that changes sites holds it, with all signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether no site is to be replaced any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Whether a site was replaced, ever.
-static HAS_STUBS: AtomicBool = AtomicBool::new(false);
-
-/// Returns the entry of a site, which is made if there is room.
-fn find(address: usize) -> Option<&'static Site> {
-    let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 56;
-    (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
-        let now = site.address.load(Acquire);
-        now == address
-            || now == 0
-                && match site.address.compare_exchange(0, address, AcqRel, Acquire) {
-                    Ok(_) => true,
-                    Err(other) => other == address,
-                }
-    })
-}
-
-/// Returns the sites that were replaced.
-fn patched() -> impl Iterator<Item = &'static Site> {
-    TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
-}
 
 /// Counts a simple call that the kernel has dispatched, from the instruction before `back`, and
 /// replaces the instruction if it makes many.
@@ -123,14 +92,25 @@ fn patch(site: &Site) -> Option<()> {
             return None;
         }
     }
-    if !write(stub, &stub_code(address)) {
+    let behind = address + CALL_BYTES;
+    let mut moved = [0; tail::MOVED_MAX];
+    let code = read_memory(behind, &mut moved).then(|| tail::code(behind, &moved)).flatten();
+    let tail = code.and_then(|code| write_tail(&code));
+    if !write(stub, &stub::code(tail.unwrap_or(behind))) {
         return None;
     }
+    site.tail.store(tail.unwrap_or(0), Release);
     // First, as a child that is forked in between finds the jump.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
     HAS_STUBS.store(true, Release);
     write(address, &[JUMP]).then_some(())
+}
+
+/// Writes a tail. Returns its address, or `None` if there is no room or it can't be written.
+fn write_tail(code: &[u8]) -> Option<usize> {
+    let tail = tail::place(TAILS.fetch_add(1, Relaxed))?;
+    write(tail, code).then_some(tail)
 }
 
 /// Returns whether a page has stubs.
@@ -140,17 +120,6 @@ fn is_ours(page: usize) -> bool {
         let stub = site.stub.load(Relaxed);
         stub < end && page < stub + STUB_BYTES
     })
-}
-
-/// Returns the code of the stub of a site.
-fn stub_code(site: usize) -> [u8; STUB_BYTES] {
-    let mut code = [0; STUB_BYTES];
-    // mov rcx, site + 2; jmp [rip]
-    code[..2].copy_from_slice(&[0x48, 0xb9]);
-    code[2..10].copy_from_slice(&(site + CALL_BYTES).to_le_bytes());
-    code[10..12].copy_from_slice(&[0xff, 0x25]);
-    code[16..].copy_from_slice(&place::entry().to_le_bytes());
-    code
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls it before it
@@ -188,22 +157,4 @@ pub fn release_all() {
 /// Begins in a child of `fork`.
 pub(crate) fn begin_child() {
     IS_HELD.store(false, Release);
-}
-
-/// Makes a context that was interrupted in a stub that of its site. Returns whether it was in one.
-/// A stub whose site was restored since may be absent: then its address is that of the fault.
-pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
-    if !HAS_STUBS.load(Acquire) {
-        return false;
-    }
-    let at = context.instruction();
-    let is_fetch = info.signal == libc::SIGSEGV && info.call_address == at;
-    let is_here = |site: &&Site| {
-        let (stub, state) = (site.stub.load(Acquire), site.state.load(Acquire));
-        stub != 0
-            && (stub..stub + STUB_BYTES).contains(&at)
-            && (state == PATCHED || state == LEFT && is_fetch)
-    };
-    let site = TABLE.iter().find(is_here);
-    site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }

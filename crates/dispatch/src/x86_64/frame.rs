@@ -182,8 +182,13 @@ impl Context {
 
     /// Puts the context behind a call, with the registers that a call changes.
     pub(crate) fn return_to(&mut self, address: usize) {
-        let it = &mut self.registers;
-        (it.rip, it.rcx, it.r11) = (address, address, it.flags);
+        self.set_return(address);
+        self.registers.r11 = self.registers.flags;
+    }
+
+    /// Puts the context behind a call that has left the flags in r11.
+    pub(crate) fn set_return(&mut self, address: usize) {
+        (self.registers.rip, self.registers.rcx) = (address, address);
     }
 
     /// Returns r11 and rcx, which code between the program and a call may use.

@@ -1,7 +1,9 @@
-//! What of this crate is x86-64: its instructions, its signal frames, and its simple calls.
+//! The parts of this crate for x86-64: instructions, signal frames, simple calls and their tails.
 
 pub(crate) mod frame;
 pub(crate) mod instructions;
 pub(crate) mod keys;
 pub(crate) mod place;
 pub mod simple;
+pub(crate) mod stub;
+pub(crate) mod tail;

@@ -31,4 +31,11 @@ uzram_dispatch_slow_end:
     mov rcx, [rsp + RETURN]
     lea rsp, [rsp + TAKEN]
     jmp rcx
+
+    # Tails, which tail.rs writes: 256 of 32 bytes, on pages that have nothing else.
+    .balign 4096
+    .hidden uzram_dispatch_tails
+    .globl uzram_dispatch_tails
+uzram_dispatch_tails:
+    .fill 8192, 1, 0xcc
     .popsection

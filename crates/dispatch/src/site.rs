@@ -1,0 +1,101 @@
+//! The sites of the process, and contexts of threads that are in the stub or the tail of one. The
+//! rules are those of [`crate::sites`].
+
+use crate::x86_64::frame::{CALL_BYTES, Context, Info};
+use crate::x86_64::stub::STUB_BYTES;
+use crate::x86_64::tail::{self, Progress};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+
+const SITES: usize = 256;
+/// Places of the table that a site may have.
+const PROBES: usize = 8;
+/// The state of a site that was replaced.
+pub(crate) const PATCHED: u32 = u32::MAX - 1;
+/// The state of a site that is not replaced any more.
+pub(crate) const LEFT: u32 = u32::MAX;
+
+/// Whether a site was replaced, ever.
+pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
+
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// The address of the instruction; 0: none.
+    pub(crate) address: AtomicUsize,
+    /// Where its stub lies, once it had one.
+    pub(crate) stub: AtomicUsize,
+    /// The address of its tail, once it had one.
+    pub(crate) tail: AtomicUsize,
+    /// Calls from it, `PATCHED` or `LEFT`.
+    pub(crate) state: AtomicU32,
+}
+
+static TABLE: [Site; SITES] = [const {
+    Site {
+        address: AtomicUsize::new(0),
+        stub: AtomicUsize::new(0),
+        tail: AtomicUsize::new(0),
+        state: AtomicU32::new(0),
+    }
+}; SITES];
+
+/// Returns the entry of a site, which is made if there is room.
+pub(crate) fn find(address: usize) -> Option<&'static Site> {
+    let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 56;
+    (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
+        let now = site.address.load(Acquire);
+        now == address
+            || now == 0
+                && match site.address.compare_exchange(0, address, AcqRel, Acquire) {
+                    Ok(_) => true,
+                    Err(other) => other == address,
+                }
+    })
+}
+
+/// Returns the sites that were replaced.
+pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
+    TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
+}
+
+/// Makes a context that was interrupted in a stub that of its site. Returns whether it was in one.
+/// A stub whose site was restored since may be absent: then its address is that of the fault.
+pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
+    if !HAS_STUBS.load(Acquire) {
+        return false;
+    }
+    let at = context.instruction();
+    let is_fetch = info.signal == libc::SIGSEGV && info.call_address == at;
+    let is_here = |site: &&Site| {
+        let (stub, state) = (site.stub.load(Acquire), site.state.load(Acquire));
+        stub != 0
+            && (stub..stub + STUB_BYTES).contains(&at)
+            && (state == PATCHED || state == LEFT && is_fetch)
+    };
+    let site = TABLE.iter().find(is_here);
+    site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
+}
+
+/// Returns the address behind a site, for the address that its stub has calls return to.
+pub(crate) fn behind(back: usize) -> usize {
+    match tail::progress(back) {
+        Some((tail, _)) => behind_of(tail).unwrap_or(back),
+        None => back,
+    }
+}
+
+fn behind_of(tail: usize) -> Option<usize> {
+    let site = TABLE.iter().find(|site| site.tail.load(Acquire) == tail)?;
+    Some(site.address.load(Relaxed) + CALL_BYTES)
+}
+
+/// Makes a context that was interrupted in a tail that of its site, behind the call. Returns
+/// whether it was in one.
+pub(crate) fn leave_tail(context: &mut Context) -> bool {
+    let Some((tail, progress)) = tail::progress(context.instruction()) else { return false };
+    let Some(behind) = behind_of(tail) else { return false };
+    match progress {
+        Progress::Before => context.set_return(behind),
+        Progress::Behind(bytes) => context.set_instruction(behind + bytes),
+    }
+    true
+}

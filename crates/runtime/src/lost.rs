@@ -36,11 +36,13 @@ impl Program {
             (!is_left || LEFT.fetch_add(1, Relaxed) >= LEFT_MAX) && self.is_heard()
         };
         let Some(lost) = self.arena.take_lost(may_say) else { return };
+        let holdings = lost.is_own.then(|| self.arena.holdings());
+        let most = holdings.map_or(lost.most, |holdings| holdings.all());
         let limit = self.arena.stats().limit.unwrap_or(0) >> 10;
         let mut text = format!(
             "the limit of {limit} KiB can't be kept: all processes together hold {} KiB that \
              can't be evicted. ",
-            lost.stays >> 10
+            lost.stays.max(most) >> 10
         );
         let name = match lost.is_there {
             true => contents(&format!("/proc/{}/comm", lost.process)),
@@ -48,13 +50,13 @@ impl Program {
         };
         let name = String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string();
         let _written =
-            write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, lost.most >> 10);
-        if lost.is_own {
+            write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
+        if let Some(holdings) = holdings {
             let maps = contents("/proc/self/smaps");
             // A fault within a mapping call of this thread comes while it holds the lock.
             let space = self.space.try_lock();
             let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
-            text += &kinds(&self.arena.holdings(), &unmanaged.unwrap_or_default());
+            text += &kinds(&holdings, &unmanaged.unwrap_or_default());
         }
         text += ". The program goes on above the limit; give a larger --limit";
         say(&text);
@@ -62,12 +64,21 @@ impl Program {
 }
 
 /// Returns the kinds of memory that a process holds, the largest first, without those below 1 KiB.
+/// Their sum is that of the holdings: the list of mappings only divides them.
 fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
-    let Unmanaged { locked, stacks } = *unmanaged;
-    let other = holdings.unmanaged.saturating_sub(locked + stacks);
+    let Holdings { mut pinned, unmanaged: mut other, .. } = *holdings;
+    let take = |wanted: u64, from: &mut u64| {
+        let taken = wanted.min(*from);
+        *from -= taken;
+        taken
+    };
+    let stacks = take(unmanaged.stacks, &mut other);
+    let beside = take(unmanaged.locked, &mut other);
+    let locked = beside + take(unmanaged.locked - beside, &mut pinned);
     let mut kinds = [
         (holdings.compressed, "compressed"),
-        (holdings.pinned, "pinned by system calls"),
+        (pinned, "pinned by system calls"),
+        (holdings.resident, "resident that eviction does not free"),
         (holdings.shared, "shared memory"),
         (locked, "locked"),
         (stacks, "stacks of threads"),
@@ -78,7 +89,7 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     for (bytes, name) in kinds.into_iter().filter(|(bytes, _)| *bytes >= 1 << 10) {
         let sign = if text.is_empty() { ": " } else { ", " };
         let _written = write!(text, "{sign}{} KiB {name}", bytes >> 10);
-        let incompressible = holdings.incompressible.min(bytes) >> 10;
+        let incompressible = holdings.incompressible >> 10;
         if name == "compressed" && incompressible > 0 {
             let _written = write!(text, " ({incompressible} KiB of them incompressible)");
         }
@@ -127,6 +138,7 @@ mod tests {
             compressed: 5 << 20,
             incompressible: 1 << 20,
             pinned: 100,
+            resident: 0,
             shared: 7 << 20,
             unmanaged: 4 << 20,
         };
@@ -136,6 +148,12 @@ mod tests {
             that can't be managed";
         assert_eq!(text, expected);
         assert_eq!(kinds(&Holdings::default(), &Unmanaged::default()), "");
+        // Locked blocks of the arena are pinned. The rest of the list is not of these holdings.
+        let holdings = Holdings { pinned: 3 << 20, resident: 1 << 20, ..Holdings::default() };
+        let text = kinds(&holdings, &Unmanaged { locked: 2 << 20, stacks: 5 << 20 });
+        let expected = ": 2048 KiB locked, 1024 KiB pinned by system calls, 1024 KiB resident that \
+            eviction does not free";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::pager::Pager;
 use crate::policy::PIECE;
 use crate::state::State;
 
-/// The memory that a process holds, in bytes, by the reasons why it can't be evicted.
+/// The memory that a process holds and can't evict, in bytes, by the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Compressed data, with the memory that manages them.
@@ -13,24 +13,37 @@ pub struct Holdings {
     pub incompressible: u64,
     /// Blocks that system calls and locks keep resident.
     pub pinned: u64,
+    /// Other resident blocks: the least that a process needs, blocks whose eviction frees nothing,
+    /// and blocks of calls that have returned since.
+    pub resident: u64,
     /// Shared memory.
     pub shared: u64,
     /// Private memory beside the arena, or that the arena does not manage.
     pub unmanaged: u64,
 }
 
+impl Holdings {
+    /// Returns the sum of all kinds, in bytes.
+    pub fn all(&self) -> u64 {
+        self.compressed + self.pinned + self.resident + self.shared + self.unmanaged
+    }
+}
+
 impl Pager {
-    /// Returns what this process holds.
+    /// Returns what this process held when it found that the limit of its tree can't be kept. If it
+    /// has not found that, returns what it holds now.
     pub(crate) fn holdings(&self) -> Holdings {
-        let mm = self.device.mm_stat();
-        let member = self.limit.member.as_ref();
-        let counted = self.limit.held();
+        let Some(member) = &self.limit.member else { return Holdings::default() };
+        let kept = member.kept().unwrap_or_else(|| self.limit.kept(member));
+        let stored_whole = self.device.mm_stat().huge_pages * page::page_size() as u64;
+        let pinned = self.pinned_bytes().min(kept.resident);
         Holdings {
-            compressed: counted - self.limit.resident_bytes().min(counted),
-            incompressible: mm.huge_pages * page::page_size() as u64,
-            pinned: self.pinned_bytes(),
-            shared: member.map_or(0, |member| member.shared_bytes()),
-            unmanaged: member.map_or(0, |member| member.beside_bytes()),
+            compressed: kept.compressed,
+            incompressible: stored_whole.min(kept.compressed),
+            pinned,
+            resident: kept.resident - pinned,
+            shared: kept.shared,
+            unmanaged: kept.unmanaged,
         }
     }
 

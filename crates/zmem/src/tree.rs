@@ -10,6 +10,7 @@
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
 mod inherited;
+mod kept;
 mod layout;
 mod member;
 mod messages;
@@ -22,6 +23,7 @@ mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
+pub(crate) use kept::Kept;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
 pub(crate) use member::Member;
 pub use messages::Lost;

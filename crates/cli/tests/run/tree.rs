@@ -272,9 +272,17 @@ fn a_limit_that_can_not_be_kept_is_explained() {
         let (_, named) = line.split_once("Process ").unwrap();
         let (_, named) = named.split_once(" (tree) holds ").unwrap();
         let (all, kinds) = named.split_once(" KiB of it: ").unwrap();
-        let bytes = kinds.split_once(&format!(" KiB {kind}")).map_or("0", |(bytes, _)| bytes);
-        let [all, bytes] = [all, bytes].map(|number| number.parse::<u64>().unwrap());
-        assert!(bytes > 10 << 10 && bytes <= all + 1024, "{mode}: {line}");
+        let (kinds, _) = kinds.split_once(". The program").unwrap();
+        let kinds: Vec<(u64, &str)> = kinds
+            .split(", ")
+            .map(|kind| kind.split_once(" KiB ").unwrap())
+            .map(|(kib, name)| (kib.parse().unwrap(), name))
+            .collect();
+        let (kib, first) = kinds[0];
+        assert!(kib > 10 << 10 && first.starts_with(kind), "{mode}: {line}");
+        // Each is rounded down.
+        let (all, sum) = (all.parse::<u64>().unwrap(), kinds.iter().map(|(kib, _)| kib).sum());
+        assert!((0..10).contains(&all.wrapping_sub(sum)), "{mode}, in all {sum}: {line}");
     };
     of("lock", "40", "locked");
     of("shm", "40", "shared memory");

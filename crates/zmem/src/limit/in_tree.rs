@@ -9,7 +9,7 @@
 
 use super::Limit;
 use crate::alive;
-use crate::tree::{Member, Sum};
+use crate::tree::{Kept, Member, Sum};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The floor is this share of a limit, within bounds.
@@ -148,9 +148,22 @@ impl Limit {
             self.large.store(all.large, Relaxed);
         }
         if beyond > limit / LOST_SHARE {
-            member.note_lost(stays);
+            member.note_lost(stays, &self.kept(member));
         }
         all
+    }
+
+    /// Returns what this process holds now and can't evict.
+    pub(crate) fn kept(&self, member: &Member) -> Kept {
+        let resident = self.resident_bytes();
+        // Blocks that were opened and not written take no memory yet.
+        let written = member.all(resident).min(resident);
+        Kept {
+            compressed: self.beside_resident(),
+            resident: written.saturating_sub(self.may_go()),
+            shared: member.shared_bytes(),
+            unmanaged: member.beside_bytes(),
+        }
     }
 
     /// Returns whether blocks may be opened that nobody has asked for. They may be written any time

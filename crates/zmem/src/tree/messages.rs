@@ -1,6 +1,7 @@
 //! Messages that one process of a tree reports, once.
 
 use super::Member;
+use super::kept::Kept;
 use super::member::own_number;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,15 +27,23 @@ pub struct Lost {
 }
 
 impl Member {
-    /// Takes note that the limit can't be kept, because `stays` bytes can't be evicted.
-    pub(crate) fn note_lost(&self, stays: u64) {
+    /// Takes note that the limit can't be kept, because `stays` bytes can't be evicted, and that
+    /// this process has `kept` of them.
+    pub(crate) fn note_lost(&self, stays: u64, kept: &Kept) {
         let head = self.tree.head();
         if head.told.load(Relaxed) & LOST == 0 {
+            self.kept.store(kept);
             head.lost.store(stays, Relaxed);
             let (process, bytes) = self.tree.largest();
             head.lost_most[0].store(process, Relaxed);
             head.lost_most[1].store(bytes, Relaxed);
         }
+    }
+
+    /// Returns the memory that this process could not evict when it found that the limit can't be
+    /// kept. Returns `None` if another process found that.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        Some(self.kept.load()).filter(|kept| *kept != Kept::default())
     }
 
     /// Returns the facts about a limit that can't be kept, if any process found that, this one may

@@ -1,0 +1,33 @@
+//! The memory that a process could not evict when its tree's limit could not be kept.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The memory of a process that can't be evicted, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Compressed data, with the memory that manages them.
+    pub(crate) compressed: u64,
+    /// Resident blocks.
+    pub(crate) resident: u64,
+    pub(crate) shared: u64,
+    /// Private memory that the pager does not manage.
+    pub(crate) unmanaged: u64,
+}
+
+/// The memory of this process when the limit could not be kept last. Words may be those of two
+/// times.
+#[derive(Debug, Default)]
+pub(super) struct KeptWords([AtomicU64; 4]);
+
+impl KeptWords {
+    pub(super) fn store(&self, kept: &Kept) {
+        let values = [kept.compressed, kept.resident, kept.shared, kept.unmanaged];
+        self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    pub(super) fn load(&self) -> Kept {
+        let [compressed, resident, shared, unmanaged] =
+            [0, 1, 2, 3].map(|at| self.0[at].load(Relaxed));
+        Kept { compressed, resident, shared, unmanaged }
+    }
+}

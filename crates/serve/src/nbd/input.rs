@@ -83,12 +83,12 @@ impl Input {
     }
 
     /// Waits for the next request's header, and returns it. The time starts with the header's first
-    /// byte: between requests a client may be silent for as long as it likes. Each time that the
-    /// stream has waited for a silent client, `on_silence` is called.
+    /// byte: between requests a client may be silent for as long as it likes. `on_wait` is called
+    /// before each wait, which lasts a second at most.
     pub(crate) fn wait_for_header(
         &mut self,
         stream: &impl Stream,
-        on_silence: impl Fn(),
+        on_wait: impl Fn(),
     ) -> Result<Request, End> {
         let mut deadline = Deadline::for_rest(REQUEST_HEADER, &|| false);
         loop {
@@ -98,9 +98,8 @@ impl Input {
             if self.start < self.end {
                 deadline.check()?;
             }
-            if !self.receive(stream)? && self.start == self.end {
-                on_silence();
-            }
+            on_wait();
+            self.receive(stream)?;
         }
     }
 

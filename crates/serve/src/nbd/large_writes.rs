@@ -1,13 +1,15 @@
 //! Memory for the payloads of long writes: a write is applied only once it was received whole. All
 //! connections share the memory and wait for it in turn, so many clients take no more than one.
 //!
-//! Buffers of writes that were served are kept for the next ones, because the first touch of new
-//! memory takes longer than the receipt of its contents. Buffers in use and spare ones are within
-//! the bound together. Spare buffers are released once no long write has ended for a second.
+//! Buffers of writes that were served are kept for writes of the same length, because the first
+//! touch of new memory takes longer than the receipt of its contents. Buffers in use and spare ones
+//! are within the bound together. Spare buffers are released once no long write has ended for a
+//! second. There are none if the address space of the process is limited.
 
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use zram::room;
 
@@ -17,8 +19,6 @@ const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// Spare buffers are kept for this time after the last long write.
 const SPARE_WITHIN: Duration = Duration::from_secs(1);
-/// A spare buffer serves writes of at least its length divided by this.
-const SPARE_RATIO: usize = 2;
 
 /// The memory for all long writes.
 #[derive(Debug)]
@@ -26,15 +26,19 @@ pub(crate) struct LargeWrites {
     most: usize,
     state: Mutex<State>,
     freed: Condvar,
+    begun: Instant,
+    /// The time after `begun`, in milliseconds, when the last long write ended. `NEVER` if there
+    /// are no spare buffers.
+    spared: AtomicU64,
 }
+
+const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes of the buffers in use.
+    /// Bytes of the buffers in use, and of those that are being released.
     used: usize,
     spares: Vec<Buffer>,
-    /// When a buffer became spare last.
-    spared: Option<Instant>,
     /// The next ticket to be given out, and the next to be served. Writes get memory in the order
     /// of their tickets, so no long write starves while shorter ones fit.
     next: u64,
@@ -47,10 +51,8 @@ pub(crate) struct LargeWrite<'l> {
     writes: &'l LargeWrites,
     since: Instant,
     len: usize,
-    /// It is longer than `len` if it was used before. There is none after a failure.
+    /// There is none after a failure.
     buffer: Option<Buffer>,
-    /// Bytes that it takes of the memory.
-    charged: usize,
 }
 
 impl State {
@@ -58,23 +60,22 @@ impl State {
         self.spares.iter().map(|buffer| buffer.len()).sum()
     }
 
-    /// Returns a spare buffer for `len` bytes. If there is none, drops spares until `len` bytes
-    /// more are within `most`.
-    fn take_spare(&mut self, len: usize, most: usize) -> Option<Buffer> {
-        let fits =
-            |buffer: &Buffer| (len..=len.saturating_mul(SPARE_RATIO)).contains(&buffer.len());
-        if let Some(at) = self.spares.iter().position(fits) {
-            return Some(self.spares.swap_remove(at));
-        }
-        while self.used + self.spare_bytes() + len > most && self.spares.pop().is_some() {}
-        None
+    fn take_spare(&mut self, len: usize) -> Option<Buffer> {
+        let at = self.spares.iter().position(|buffer| buffer.len() == len)?;
+        Some(self.spares.swap_remove(at))
     }
 }
 
 impl LargeWrites {
     /// Makes `most` bytes of memory for long writes.
     pub(crate) fn new(most: u32) -> Self {
-        LargeWrites { most: most as usize, state: Mutex::default(), freed: Condvar::new() }
+        LargeWrites {
+            most: most as usize,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            begun: Instant::now(),
+            spared: NEVER.into(),
+        }
     }
 
     /// Returns whether a write has had the memory for too long while others wait.
@@ -95,17 +96,25 @@ impl LargeWrites {
         let mut state = self.state.lock();
         let turn = state.next;
         state.next += 1;
-        while state.served != turn || state.used + len > self.most {
-            state = self.freed.wait(state);
-        }
+        let buffer = loop {
+            if state.served != turn || state.used + len > self.most {
+                state = self.freed.wait(state);
+            } else if let Some(buffer) = state.take_spare(len) {
+                break Some(buffer);
+            } else if state.used + state.spare_bytes() + len > self.most {
+                drop(state);
+                self.release();
+                state = self.state.lock();
+            } else {
+                break None;
+            }
+        };
         state.served += 1;
-        let buffer = state.take_spare(len, self.most);
-        let charged = buffer.as_ref().map_or(len, |buffer| buffer.len());
-        state.used += charged;
+        state.used += len;
         drop(state);
         // The next write in turn may fit beside this one.
         self.freed.notify_all();
-        let mut write = LargeWrite { writes: self, since: Instant::now(), len, buffer, charged };
+        let mut write = LargeWrite { writes: self, since: Instant::now(), len, buffer };
         if write.buffer.is_none() {
             if !room::is_left(len) {
                 return Err(io::ErrorKind::OutOfMemory.into());
@@ -115,34 +124,35 @@ impl LargeWrites {
         Ok(write)
     }
 
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+
     /// Releases spare buffers if no long write has ended for a while.
     pub(crate) fn release_idle(&self) {
-        self.release_if(|since| since.elapsed() >= SPARE_WITHIN);
+        let spared = self.spared.load(Relaxed);
+        if spared != NEVER && self.now() >= spared + SPARE_WITHIN.as_millis() as u64 {
+            self.release();
+        }
     }
 
-    /// Releases all spare buffers.
+    /// Releases all spare buffers. They count as used until the system has taken them back.
     pub(crate) fn release(&self) {
-        self.release_if(|_| true);
-    }
-
-    fn release_if(&self, is_due: impl FnOnce(Instant) -> bool) {
         let mut state = self.state.lock();
-        let spares = match state.spared {
-            Some(since) if is_due(since) => {
-                state.spared = None;
-                std::mem::take(&mut state.spares)
-            }
-            _ => return,
-        };
-        // The system takes the memory back without the lock.
+        let spares = std::mem::take(&mut state.spares);
+        let bytes: usize = spares.iter().map(|buffer| buffer.len()).sum();
+        state.used += bytes;
+        self.spared.store(NEVER, Relaxed);
         drop(state);
         drop(spares);
+        self.state.lock().used -= bytes;
+        self.freed.notify_all();
     }
 }
 
 impl LargeWrite<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.buffer.as_deref().map_or(&[], |bytes| &bytes[..self.len])
+        self.buffer.as_deref().unwrap_or_default()
     }
 
     /// Has `fill` receive the payload. The function that `fill` gets returns whether the write has
@@ -152,18 +162,19 @@ impl LargeWrite<'_> {
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let (writes, since, len) = (self.writes, self.since, self.len);
-        let bytes = self.buffer.as_deref_mut().map_or(&mut [][..], |bytes| &mut bytes[..len]);
+        let bytes = self.buffer.as_deref_mut().unwrap_or_default();
         fill(bytes, &|| writes.is_late(since, len))
     }
 }
 
 impl Drop for LargeWrite<'_> {
     fn drop(&mut self) {
+        let spare = self.buffer.take().filter(|_| room::left().is_none());
         let mut state = self.writes.state.lock();
-        state.used -= self.charged;
-        if let Some(buffer) = self.buffer.take() {
+        state.used -= self.len;
+        if let Some(buffer) = spare {
             state.spares.push(buffer);
-            state.spared = Some(Instant::now());
+            self.writes.spared.store(self.writes.now(), Relaxed);
         }
         drop(state);
         self.writes.freed.notify_all();
@@ -173,9 +184,11 @@ impl Drop for LargeWrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     const MIB: usize = 1 << 20;
 
+    /// Returns the bytes in use, and the spare ones.
     fn held(writes: &LargeWrites) -> (usize, usize) {
         let state = writes.state.lock();
         assert!(state.used + state.spare_bytes() <= writes.most);
@@ -183,21 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_used_again_within_the_bound() {
+    fn buffers_are_used_again_for_the_same_length() {
         let writes = LargeWrites::new(8 << 20);
         let first = writes.get(MIB).unwrap();
         let at = first.bytes().as_ptr();
         drop(first);
         assert_eq!(held(&writes), (0, MIB));
-        // Half of its length and more use it, and less does not.
-        let second = writes.get(MIB / 2).unwrap();
-        assert_eq!((second.bytes().as_ptr(), second.bytes().len()), (at, MIB / 2));
-        assert_eq!(held(&writes), (MIB, 0));
-        drop(second);
-        let small = writes.get(MIB / 2 - 1).unwrap();
-        assert_ne!(small.bytes().as_ptr(), at);
-        assert_eq!(held(&writes), (MIB / 2 - 1, MIB));
-        drop(small);
+        let other = writes.get(MIB - 1).unwrap();
+        assert!(other.bytes().as_ptr() != at && other.bytes().len() == MIB - 1);
+        assert_eq!(held(&writes), (MIB - 1, MIB));
+        let same = writes.get(MIB).unwrap();
+        assert_eq!((same.bytes().as_ptr(), held(&writes)), (at, (2 * MIB - 1, 0)));
+        drop((other, same));
+        assert_eq!(held(&writes), (0, 2 * MIB - 1));
         // A write of all the memory leaves no room for spares.
         let all = writes.get(8 * MIB).unwrap();
         assert_eq!(held(&writes), (8 * MIB, 0));
@@ -209,14 +220,44 @@ mod tests {
     fn spare_buffers_are_released() {
         let writes = LargeWrites::new(8 << 20);
         drop(writes.get(MIB).unwrap());
-        writes.state.lock().spared = Some(Instant::now() + SPARE_WITHIN);
+        writes.spared.fetch_add(1000, Relaxed);
         writes.release_idle();
         assert_eq!(held(&writes), (0, MIB));
-        writes.state.lock().spared = Instant::now().checked_sub(SPARE_WITHIN);
+        writes.spared.store(0, Relaxed);
+        thread::sleep(SPARE_WITHIN);
         writes.release_idle();
-        assert_eq!(held(&writes), (0, 0));
+        assert_eq!((held(&writes), writes.spared.load(Relaxed)), ((0, 0), NEVER));
         drop(writes.get(MIB).unwrap());
         writes.release();
         assert_eq!(held(&writes), (0, 0));
+    }
+
+    #[test]
+    fn writes_of_many_lengths_take_turns() {
+        let writes = LargeWrites::new(4 << 20);
+        thread::scope(|scope| {
+            for thread in 1..5 {
+                let writes = &writes;
+                scope.spawn(move || {
+                    for nth in 0..200 {
+                        let len = (thread * 7 + nth * 5) % 16 * (MIB / 4) + 1;
+                        let len = len.min(writes.most);
+                        let mut write = writes.get(len).unwrap();
+                        write
+                            .fill(|bytes, _| {
+                                bytes[len - 1] = thread as u8;
+                                Ok::<_, ()>(())
+                            })
+                            .unwrap();
+                        held(writes);
+                        assert_eq!(write.bytes()[len - 1], thread as u8);
+                        if nth % 50 == 0 {
+                            writes.release();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(held(&writes).0, 0);
     }
 }

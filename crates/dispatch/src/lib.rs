@@ -55,6 +55,7 @@ mod here {
     pub use user::{copy_memory, read_memory, write_memory};
     pub use x86_64::instructions::{raw_syscall, raw_syscall_address};
     pub use x86_64::simple;
+    pub use x86_64::tail::all as tails;
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -14,7 +14,7 @@ pub(crate) const PATCHED: u32 = u32::MAX - 1;
 /// The state of a site that is not replaced any more.
 pub(crate) const LEFT: u32 = u32::MAX;
 
-/// Whether a site was replaced, ever.
+/// Whether a site was replaced, ever, or is being replaced.
 pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]

@@ -57,9 +57,14 @@ pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
     if state < CALLS {
-        site.state.fetch_add(1, Relaxed);
-    } else if state == CALLS && !IS_OVER.load(Acquire) && !IS_HELD.swap(true, Acquire) {
-        if patch(site).is_none() {
+        // Another thread may have counted, replaced or restored it since.
+        let _counted = site.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
+    } else if state == CALLS && !IS_HELD.swap(true, Acquire) {
+        // Before the look at `IS_OVER`: either this thread finds that it is over, or the thread
+        // that releases all sites waits for this one.
+        HAS_STUBS.store(true, SeqCst);
+        let is_due = site.state.load(Relaxed) == CALLS && !IS_OVER.load(SeqCst);
+        if is_due && patch(site).is_none() {
             site.state.store(LEFT, Release);
         }
         IS_HELD.store(false, Release);
@@ -103,7 +108,6 @@ fn patch(site: &Site) -> Option<()> {
     // First, as a child that is forked in between finds the jump.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
-    HAS_STUBS.store(true, Release);
     write(address, &[JUMP]).then_some(())
 }
 
@@ -126,7 +130,7 @@ fn is_ours(page: usize) -> bool {
 /// lets mappings there be changed. Returns false if they could not be restored, and jumps would
 /// lead to other code: a stub lies there, or code is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
-    if !HAS_STUBS.load(Acquire) {
+    if !HAS_STUBS.load(SeqCst) {
         return true;
     }
     (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
@@ -150,7 +154,7 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
 /// Restores all sites, and replaces none any more: the program is about to filter its system calls,
 /// and would not allow those that change code.
 pub fn release_all() {
-    IS_OVER.store(true, Release);
+    IS_OVER.store(true, SeqCst);
     release(&(0..usize::MAX), false);
 }
 

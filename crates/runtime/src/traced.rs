@@ -28,6 +28,9 @@ impl Program {
             self.manage_again();
             return Some(Step::Answer(failed));
         }
+        if !self.arena.is_lent() {
+            dispatch::release_all_code();
+        }
         self.give_limits();
         self.arena.hush(&self.figures());
         self.arena.rest();

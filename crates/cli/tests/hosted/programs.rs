@@ -174,6 +174,13 @@ fn programs_that_take_the_clock_away_find_their_memory() {
 }
 
 #[test]
+fn code_that_a_program_drops_comes_back() {
+    let place = Place::new();
+    let program = place.compile("drops");
+    place.same("limit=20000000", &[program.to_str().unwrap()]);
+}
+
+#[test]
 fn addresses_that_are_free_look_free() {
     let place = Place::new();
     let program = place.compile("probes");

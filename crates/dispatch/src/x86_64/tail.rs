@@ -13,6 +13,8 @@
 //! Only the address of the symbol is taken.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 /// The bytes of a tail.
 const BYTES: usize = 32;
 /// The number of tails for which outside.s reserves memory.
@@ -38,6 +40,12 @@ fn start() -> usize {
     (&raw const uzram_dispatch_tails).addr()
 }
 
+/// Returns the addresses of all tails. A hook keeps the program from dropping them, because calls
+/// return to them.
+pub fn all() -> Range<usize> {
+    start()..start() + TAILS * BYTES
+}
+
 /// Returns the address of a tail. Returns `None` if outside.s reserves fewer tails.
 pub(crate) fn place(nth: usize) -> Option<usize> {
     (nth < TAILS).then(|| start() + nth * BYTES)
@@ -54,8 +62,7 @@ pub(crate) enum Progress {
 
 /// Returns the address of the tail that `at` lies in, with the progress of a thread there.
 pub(crate) fn progress(at: usize) -> Option<(usize, Progress)> {
-    let from_start = at.checked_sub(start()).filter(|bytes| *bytes < TAILS * BYTES)?;
-    let within = from_start % BYTES;
+    let within = all().contains(&at).then(|| (at - start()) % BYTES)?;
     let progress = match within.checked_sub(MOVED) {
         None | Some(0) => Progress::Before,
         Some(bytes) => Progress::Behind(bytes),
@@ -126,8 +133,8 @@ mod tests {
         assert_eq!(of(MOVED), Some((second, Progress::Before)));
         assert_eq!(of(MOVED + 6), Some((second, Progress::Behind(6))));
         assert_eq!(progress(start() - 1), None);
-        assert_eq!(progress(start() + TAILS * BYTES), None);
+        assert_eq!(progress(all().end), None);
         assert_eq!(place(TAILS), None);
-        assert_eq!(place(TAILS - 1).map(|at| at + BYTES), Some(start() + TAILS * BYTES));
+        assert_eq!(place(TAILS - 1).map(|at| at + BYTES), Some(all().end));
     }
 }

@@ -114,6 +114,17 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
+/// Returns whether advice makes the kernel drop memory.
+fn drops(advice: usize) -> bool {
+    [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED].contains(&(advice as i32))
+}
+
+/// Returns whether a range has code of the runtime that returns to the program (di-17).
+fn has_tails(start: usize, bytes: usize) -> bool {
+    let tails = dispatch::tails();
+    start < tails.end && tails.start < start.saturating_add(bytes)
+}
+
 /// Restores code of the program that a call may unmap, move, drop or make writable (di-14). Returns
 /// false if that failed, and the call must.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
@@ -121,9 +132,8 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
     };
     let [start, bytes, more, flags, to, _] = *args;
-    let drops = [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED];
     match number as i64 {
-        libc::SYS_madvise if drops.contains(&(more as i32)) => release(start, bytes, false),
+        libc::SYS_madvise if drops(more) => release(start, bytes, false),
         libc::SYS_mremap => {
             let is_fixed = flags as i32 & libc::MREMAP_FIXED != 0;
             release(start, bytes, true) && (!is_fixed || release(to, more, false))
@@ -178,6 +188,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
         // Code of the runtime calls it.
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
+        libc::SYS_madvise if drops(third) && has_tails(start, bytes) => Answer::Is(0),
         number => match (number, range()) {
             (libc::SYS_munmap, Some(range)) => map::unmap(space, arena, range).map(|()| 0).into(),
             (libc::SYS_mprotect, Some(range)) if third & !PROT_ALL == 0 => {

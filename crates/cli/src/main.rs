@@ -60,6 +60,10 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(exit) => return exit,
     };
+    // A program is executed in place of this process, or waited for: that takes no long work.
+    if !matches!(command, Command::Run(_)) {
+        process_start::provide_stack();
+    }
     let done = match command {
         Command::Fill(args) => fill(&args),
         Command::Classes(args) => measure::classes::run(&args).and_then(|text| print(&text)),

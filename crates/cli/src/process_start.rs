@@ -17,8 +17,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes of the first thread's stack that are there from the start: it grows as it is touched, and
-/// where address space is full a touch beyond it ends the process.
+/// Bytes of the first thread's stack that commands of long work touch as they begin: it grows as it
+/// is touched, and if address space is full, a touch beyond it ends the process.
 const STACK: usize = 256 << 10;
 
 /// Bytes that the process can allocate at its start. The C library grows by 1 MiB where its heap
@@ -78,10 +78,14 @@ fn set_faults(faults: Faults) {
     }
 }
 
-/// To be called as `main` begins: programs that this one starts have the signals as they were, and
-/// the first thread has its stack.
+/// Restores the signals as they were, for programs that this one starts. `main` calls it as it
+/// begins.
 pub(crate) fn prepare() {
     set_faults(Faults::Default);
+}
+
+/// Gives the first thread its stack. A process that [`has_memory`] can have it.
+pub(crate) fn provide_stack() {
     let stack = getrlimit(Resource::Stack).current;
     if stack.is_none_or(|bytes| bytes >= 2 * STACK as u64) {
         touch_stack();

@@ -40,7 +40,9 @@ static int threads(void) {
 }
 
 int main(int count, char **args) {
-	CHECK(count == 2);
+	CHECK(count == 2 || count == 3);
+	// A child that has to evict at once has the runtime's thread.
+	int most = count == 3 && strcmp(args[2], "tight") == 0 ? 2 : 1;
 	memory = malloc(WORDS * 8);
 	CHECK(memory);
 	go_over(0);
@@ -49,7 +51,7 @@ int main(int count, char **args) {
 		pid_t child = fork();
 		CHECK(child >= 0);
 		if (child == 0) {
-			CHECK(threads() == 1);
+			CHECK(threads() <= most);
 			CHECK(memory[50] == 3 + round);
 			CHECK(unshare(CLONE_THREAD) == 0);
 			_exit(7);

@@ -38,6 +38,11 @@ fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
 
+/// Returns arguments that permit a child to evict before it looks at its threads.
+fn tight(mode: &str) -> Vec<String> {
+    [mode, "tight"].map(str::to_owned).to_vec()
+}
+
 const ANY: Subject = Subject {
     name: "",
     arguments: |_| Vec::new(),
@@ -85,8 +90,8 @@ const SUBJECTS: [Subject; 15] = [
         ..ANY
     },
     Subject { name: "robust", output: "all is as it has to be\n", ..ANY },
-    Subject { name: "single", arguments: |_| vec!["namespaces".to_owned()], ..ANY },
-    Subject { name: "single", arguments: |_| vec!["exits".to_owned()], ..ANY },
+    Subject { name: "single", arguments: |_| tight("namespaces"), ..ANY },
+    Subject { name: "single", arguments: |_| tight("exits"), ..ANY },
     Subject { name: "stopped", arguments: |rng| vec![number(rng, 5, 15)], is_slow: true, ..ANY },
     Subject {
         name: "cancel",

@@ -12,7 +12,7 @@ use crate::deliver::{self, call_of, die, interrupt, park, resume, send, unblock_
 use crate::hook::{Outcome, Step, hook};
 use crate::mask::is_owned;
 use crate::pointer;
-use crate::repeat::repeat;
+use crate::repeat::go_on;
 use crate::selector::PR_SET_SYSCALL_USER_DISPATCH;
 use crate::settle::{self, Settled};
 use crate::signal_calls::{self, EINVAL};
@@ -210,13 +210,13 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if is_owned(info.signal) && info.code <= 0 {
         // SAFETY: the register is the call's in all stages, and nobody else reaches it.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
-        let call = call.filter(|call| call.is_open());
+        let mut call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
-        let repeated = call.as_ref().filter(|call| call.is_repeated()).map(|call| call.number());
-        let parked = call.and_then(|call| resume(call).then_some(call));
+        let was_parked = call.as_mut().is_some_and(|call| resume(call));
         if hook().sent((&raw const *info).cast(), may_act) {
-            parked.map(park);
-            repeated.into_iter().for_each(|number| repeat(thread, context, number));
+            if let Some(call) = call {
+                go_on(thread, context, call, was_parked);
+            }
             return;
         }
     }

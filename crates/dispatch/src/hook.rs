@@ -82,6 +82,12 @@ pub trait Hook: Sync {
         false
     }
 
+    /// Comes before a call is issued again that a signal for the hook has ended. The hook may
+    /// change the memory that its arguments point to.
+    fn repeats(&self, call: &mut Call) {
+        let _ = call;
+    }
+
     /// Maps memory for code of this crate, readable and executable, where nothing is mapped.
     /// Returns whether it did.
     fn map_code(&self, range: Range<usize>) -> bool {

@@ -4,11 +4,15 @@
 //! The kernel writes to a set of signals that lies here.
 #![allow(unsafe_code)]
 
+use crate::call::Call;
+use crate::deliver::park;
+use crate::hook::hook;
 use crate::mask::{BYTES, LAST, bit, is_owned};
 use crate::thread::Thread;
 use crate::x86_64::frame::{CALL_BYTES, Context};
 use crate::x86_64::instructions::{Stage, raw_syscall, stage};
 
+const RESTART: isize = libc::SYS_restart_syscall as isize;
 const EINTR: isize = -(libc::EINTR as isize);
 
 /// Returns whether the kernel restarts a call after a handler with SA_RESTART.
@@ -26,17 +30,38 @@ fn is_restarted(number: usize) -> bool {
     )
 }
 
+/// Makes a call go on that a signal for the hook has interrupted. `was_parked` is whether the
+/// thread was at a safepoint.
+pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was_parked: bool) {
+    if was_parked {
+        park(call);
+    }
+    if call.is_repeated() {
+        repeat(thread, context, call);
+    }
+}
+
 /// Makes a call go on that a signal for the hook has ended, unless a signal of the program's, which
 /// has come since, ends it as well.
-pub(crate) fn repeat(thread: &Thread, context: &mut Context, number: usize) {
+fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
+    let number = call.number();
     let at = stage(context.instruction());
     let is_ended = at == Some(Stage::Answered) && context.result() == EINTR;
+    let is_rewound = stage(context.instruction() + CALL_BYTES) == Some(Stage::Answered);
     match (is_ended, thread.has_pending(context.mask, number)) {
-        (true, false) => context.rewind(number),
+        (true, false) => {
+            hook().repeats(call);
+            context.rewind(number);
+        }
         // The kernel has rewound it.
-        (false, true) if stage(context.instruction() + CALL_BYTES) == Some(Stage::Answered) => {
+        (false, true) if is_rewound => {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);
+        }
+        // It was stopped, and the kernel's note of the rest is lost by the return from the handler.
+        (false, false) if is_rewound && context.result() == RESTART => {
+            hook().repeats(call);
+            context.set_result(number as isize);
         }
         _ => {}
     }

@@ -14,6 +14,7 @@ use libc::{c_int, clockid_t, timespec};
 use rustix::time::ClockId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The vDSO's code, with its data below, in pages (Linux 6.18).
 const DATA_PAGES: usize = 6;
@@ -43,6 +44,19 @@ pub(crate) fn note(number: usize, args: &[usize; 6]) {
     if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
         IS_COUNTER_OFF.store(true, Relaxed);
     }
+}
+
+/// Returns the time of the kernel's coarse clock, which needs no counter of the processor.
+pub(crate) fn coarse() -> Duration {
+    let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Returns the time of the kernel's exact clock.
+pub(crate) fn monotonic() -> Duration {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Returns the addresses of the vDSO; an empty range if there is none.

@@ -9,6 +9,7 @@ use crate::changes::Changer;
 use crate::heap::HEAP;
 use crate::own_thread::OWN_THREAD;
 use crate::program::Program;
+use crate::sleeps;
 use dispatch::{Call, Hook, Outcome, Step};
 use page::fork;
 use std::ops::Range;
@@ -47,6 +48,7 @@ impl Hook for Program {
             }
         }
         self.do_left();
+        self.look_for_debuggers();
         self.say_if_lost();
         self.show_now_and_then();
         is_answered
@@ -56,6 +58,10 @@ impl Hook for Program {
         // SAFETY: the kernel's, of a signal that was sent.
         let asked = unsafe { poke::asked(&*info) };
         asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
+    }
+
+    fn repeats(&self, call: &mut Call) {
+        sleeps::go_on(call);
     }
 
     fn map_code(&self, range: Range<usize>) -> bool {

@@ -79,6 +79,7 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
         (holdings.compressed, "compressed"),
         (pinned, "pinned by system calls"),
         (holdings.resident, "resident that eviction does not free"),
+        (holdings.debugged, "kept resident for a debugger"),
         (holdings.shared, "shared memory"),
         (locked, "locked"),
         (stacks, "stacks of threads"),
@@ -139,13 +140,14 @@ mod tests {
             incompressible: 1 << 20,
             pinned: 100,
             resident: 0,
+            debugged: 3 << 20,
             shared: 7 << 20,
             unmanaged: 4 << 20,
         };
         let text = kinds(&holdings, &Unmanaged { locked: 1 << 20, stacks: 2 << 20 });
         let expected = ": 7168 KiB shared memory, 5120 KiB compressed (1024 KiB of them \
-            incompressible), 2048 KiB stacks of threads, 1024 KiB locked, 1024 KiB private memory \
-            that can't be managed";
+            incompressible), 3072 KiB kept resident for a debugger, 2048 KiB stacks of threads, \
+            1024 KiB locked, 1024 KiB private memory that can't be managed";
         assert_eq!(text, expected);
         assert_eq!(kinds(&Holdings::default(), &Unmanaged::default()), "");
         // Locked blocks of the arena are pinned. The rest of the list is not of these holdings.

@@ -7,9 +7,9 @@
 //!     '----- the rest of the transfer, tried again some times <--------'
 //! ```
 
-use crate::executed::contents;
 use crate::program::Program;
 use crate::space::Space;
+use crate::threads::{is_stopped, may_ask};
 use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
 use crate::windows::parts_within;
@@ -27,35 +27,14 @@ const VECTOR_MAX: usize = 1024;
 /// The time between two tries. The signal is sent again after some tries, because the other process
 /// may have been unable to act.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
-const TRIES_OF_SIGNAL: usize = 40;
-const TRIES: usize = 5000;
+pub(crate) const TRIES_OF_SIGNAL: usize = 40;
+pub(crate) const TRIES: usize = 5000;
 
-fn pause() {
+pub(crate) fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
 }
 
-/// Returns whether a process is stopped, as by a tracer: it can't act.
-fn is_stopped(process: usize) -> bool {
-    let stat = contents(&format!("/proc/{process}/stat"));
-    // The second field is a name in brackets, which may have any byte.
-    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
-    stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
-}
-
-/// Returns whether the first thread of a process may be asked by a signal: it runs, or is in a call
-/// that is repeated (`may_be_asked`).
-fn may_ask(process: usize) -> bool {
-    let text = contents(&format!("/proc/{process}/task/{process}/syscall"));
-    let text = String::from_utf8_lossy(&text);
-    let mut words = text.split(' ');
-    let number = words.next().and_then(|number| number.parse().ok());
-    let hex = |word: &str| usize::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
-    let args = <[usize; 6]>::try_from(words.take(6).map(hex).collect::<Vec<_>>()).ok();
-    let is_repeated = |(number, args): (usize, _)| may_be_asked(number, &args);
-    text.starts_with("running") || number.zip(args).is_some_and(is_repeated)
-}
-
-fn is_own(process: usize) -> bool {
+pub(crate) fn is_own(process: usize) -> bool {
     system(libc::SYS_getpid, [0; 6]) == Ok(process)
 }
 
@@ -144,12 +123,18 @@ impl Program {
     pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
         match asked {
             Asked::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
-            _ if !may_act => {}
+            Asked::Stay(word) if !may_act => self.stay_later(word),
+            Asked::Look => self.look_soon(),
+            Asked::Room if !may_act => {}
             Asked::Room => {
                 self.arena.yield_room(true);
                 self.show();
             }
             Asked::Memory(address) => self.bring_for_peer(address),
+            Asked::Stay(word) => self.stay(word),
+        }
+        if may_act {
+            self.look_for_debuggers();
         }
     }
 
@@ -158,6 +143,7 @@ impl Program {
         if self.asked.load(Relaxed) != 0 {
             self.bring_for_peer(self.asked.swap(0, Relaxed));
         }
+        self.stay_now();
     }
 
     /// Brings memory back that another process is about to read or write. If it is not this
@@ -175,8 +161,9 @@ impl Program {
     }
 
     fn ask_peer_for(&self, process: usize, address: usize) {
-        if may_ask(process) {
-            self.tree.iter().for_each(|file| file.tree.ask_for(process as u64, address));
+        if may_ask(process, process, may_be_asked) {
+            let (process, asked) = (process as u64, Asked::Memory(address));
+            self.tree.iter().for_each(|file| file.tree.ask(process, process, asked));
         }
     }
 

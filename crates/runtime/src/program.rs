@@ -8,8 +8,9 @@ use crate::mappings::{self, Answer};
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tree::TreeFile;
-use crate::waits::{may_be_asked, waits};
-use crate::{clock, helpers, pins};
+use crate::waits::{may_be_asked, may_be_debugged, waits};
+use crate::watch::Watch;
+use crate::{clock, helpers, pins, sleeps};
 use calls::Special;
 use dispatch::{Call, Outcome, Step};
 use page::fork::Mutex;
@@ -45,6 +46,7 @@ pub(crate) struct Program {
     pub(crate) is_silent: AtomicBool,
     /// An address that another process has asked for: see `peers`.
     pub(crate) asked: AtomicUsize,
+    pub(crate) watch: Watch,
     /// See `traced`.
     pub(crate) is_plain: AtomicBool,
 }
@@ -79,6 +81,7 @@ impl Program {
             is_newly_confined,
             is_silent,
             asked,
+            watch: Watch::default(),
             is_plain,
         }
     }
@@ -87,6 +90,7 @@ impl Program {
     /// is counted, and room is made for other processes, before this one may wait.
     pub(crate) fn tend(&self, nth: u64) {
         let Some(TreeFile { tree, .. }) = &self.tree else { return };
+        self.look_for_debuggers();
         if (nth + 1).is_multiple_of(WEIGHED) {
             self.arena.weigh_process();
             self.say_if_lost();
@@ -138,6 +142,7 @@ impl Program {
         }
         clock::note(number, &args);
         self.greet_peer(number, &args);
+        self.prepare_attach(number, &args);
         if let Some(step) = self.leave_for_tracer(call).or_else(|| self.restrict(call)) {
             return step;
         }
@@ -148,10 +153,16 @@ impl Program {
         let is_lasting = row.is_some_and(|row| row.outlives(&args));
         let is_all = pins::take(&self.arena, (number, args), call.note(), is_lasting);
         self.end_thread_for(number, &args);
-        if !self.is_confined.load(Relaxed) && may_be_asked(number, &args) {
-            call.repeat();
-            // Last: no memory that is absent is touched from here on, on another stack than this.
-            self.arena.waits();
+        if !self.is_confined.load(Relaxed) {
+            sleeps::keep_time(call);
+            if may_be_debugged(number, &args) {
+                call.repeat();
+            }
+            if may_be_asked(number, &args) {
+                // Last: no memory that is absent is touched from here on, on another stack than
+                // this.
+                self.arena.waits();
+            }
         }
         if is_all && waits(number) { Step::Wait } else { Step::Issue }
     }
@@ -168,6 +179,8 @@ impl Program {
     /// Does what is to be done when it has returned, or was given up.
     pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         let outcome = self.complete_transfer(call, outcome);
+        self.after_debugger(call, outcome);
+        sleeps::give_time(call, outcome);
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.arena.unhush();

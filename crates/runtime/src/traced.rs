@@ -82,7 +82,7 @@ impl Program {
         }
     }
 
-    fn of_data(&self, space: &Space) -> Vec<Range<usize>> {
+    pub(crate) fn of_data(&self, space: &Space) -> Vec<Range<usize>> {
         let parts = self.arena.windows().flat_map(|window| space.pieces.parts(window));
         let is_data = |kind: &Option<Kind>| *kind == Some(Kind::Data);
         parts.filter(|(_, kind)| is_data(kind)).map(|(part, _)| part).collect()

@@ -66,3 +66,9 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
         _ => false,
     }
 }
+
+/// Returns whether the signal of a debugger may end a call, which is issued again. If the call has
+/// a time that the kernel does not write back (`poll`, `epoll_wait`), that begins again.
+pub(crate) fn may_be_debugged(number: usize, args: &[usize; 6]) -> bool {
+    waits(number) || may_be_asked(number, args)
+}

@@ -43,7 +43,7 @@ impl Pager {
         spares: Spares,
         buf: &mut [u8],
     ) -> usize {
-        if evictor.has_ended {
+        if evictor.has_ended || self.limit.keeps_all() {
             self.limit.set_stuck(true);
             return 0;
         }
@@ -134,7 +134,10 @@ impl Pager {
 
     /// Evicts the blocks of a range that are not pinned, hot ones too.
     pub(crate) fn evict_range(&self, units: Range<usize>, buf: &mut [u8]) {
-        let evictor = self.evictor.lock();
+        let _evictor = self.evictor.lock();
+        if self.limit.keeps_all() {
+            return;
+        }
         let cools = |unit: usize| self.try_own_unpinned(unit);
         for start in units.clone().step_by(PIECE) {
             let part = start..units.end.min(start + PIECE);
@@ -142,7 +145,6 @@ impl Pager {
             self.evict_marked(part, usize::MAX, buf);
         }
         self.weigh();
-        drop(evictor);
     }
 
     /// Takes ownership of a block that is resident and not pinned, and returns whether it did.

@@ -16,6 +16,8 @@ pub struct Holdings {
     /// Other resident blocks: the least that a process needs, blocks whose eviction frees nothing,
     /// and blocks of calls that have returned since.
     pub resident: u64,
+    /// Blocks that stay resident because a debugger looks at them.
+    pub debugged: u64,
     /// Shared memory.
     pub shared: u64,
     /// Private memory beside the arena, or that the arena does not manage.
@@ -25,7 +27,8 @@ pub struct Holdings {
 impl Holdings {
     /// Returns the sum of all kinds, in bytes.
     pub fn all(&self) -> u64 {
-        self.compressed + self.pinned + self.resident + self.shared + self.unmanaged
+        let managed = self.compressed + self.pinned + self.resident + self.debugged;
+        managed + self.shared + self.unmanaged
     }
 }
 
@@ -34,14 +37,17 @@ impl Pager {
     /// has not found that, returns what it holds now.
     pub(crate) fn holdings(&self) -> Holdings {
         let Some(member) = &self.limit.member else { return Holdings::default() };
-        let kept = member.kept().unwrap_or_else(|| self.limit.kept(member));
+        let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));
         let stored_whole = self.device.mm_stat().huge_pages * page::page_size() as u64;
         let pinned = self.pinned_bytes().min(kept.resident);
+        let others = kept.resident - pinned;
+        let (resident, debugged) = if self.limit.keeps_all() { (0, others) } else { (others, 0) };
         Holdings {
             compressed: kept.compressed,
             incompressible: stored_whole.min(kept.compressed),
             pinned,
-            resident: kept.resident - pinned,
+            resident,
+            debugged,
             shared: kept.shared,
             unmanaged: kept.unmanaged,
         }

@@ -1,4 +1,5 @@
-//! The signals by which a process asks another one for room, or for memory that is absent there.
+//! The signals by which a process asks another one for room, for memory that is absent there, or to
+//! keep its memory resident.
 //!
 //! A thread says that it waits (`Member::waits`) and is sent SIGBUS with a word of ours. The owner
 //! of that signal's handler gives room then, if the thread is in code that may; the call goes on.
@@ -13,8 +14,11 @@
 
 /// The word of a signal that asks for room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
-/// The error number of a signal that asks for memory: its word is the address.
+/// The error numbers of signals that ask for something else. The word is the address of the memory,
+/// names a debugger, or is 0.
 const MEMORY: i32 = 0x757a;
+const STAY: i32 = 0x757b;
+const LOOK: i32 = 0x757c;
 
 /// What a signal of ours asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,10 @@ pub enum Asked {
     Room,
     /// Memory at this address, which another process is about to read or write.
     Memory(usize),
+    /// All memory, which stays resident for the debugger that the caller's word names.
+    Stay(u64),
+    /// A look at whether a debugger that memory stayed resident for has left.
+    Look,
 }
 
 /// `siginfo_t`, of a signal that was queued.
@@ -40,17 +48,18 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Asks a process that waits for room. A process of another user can't be asked.
-pub(crate) fn poke(process: i32, thread: i32) {
-    send(process, thread, 0, ROOM);
+/// Asks a thread of a process.
+pub(crate) fn ask(process: i32, thread: i32, asked: Asked) {
+    let (errno, word) = match asked {
+        Asked::Room => (0, ROOM),
+        Asked::Memory(address) => (MEMORY, address as u64),
+        Asked::Stay(word) => (STAY, word),
+        Asked::Look => (LOOK, 0),
+    };
+    send(process, thread, errno, word);
 }
 
-/// Asks a process for its memory at an address.
-pub(crate) fn ask_for(process: i32, address: usize) {
-    send(process, process, MEMORY, address as u64);
-}
-
-/// Sends a signal. A confined process sends none.
+/// Sends a signal. A confined process sends none, and a process of another user gets none.
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
     if page::is_confined() {
         return;
@@ -83,6 +92,8 @@ pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
     let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
     match (is_queued, queued.errno, queued.word) {
         (true, MEMORY, address) => Some(Asked::Memory(address as usize)),
+        (true, STAY, word) => Some(Asked::Stay(word)),
+        (true, LOOK, _) => Some(Asked::Look),
         (true, _, ROOM) => Some(Asked::Room),
         _ => None,
     }

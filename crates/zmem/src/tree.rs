@@ -10,7 +10,6 @@
 //! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
 
 mod inherited;
-mod kept;
 mod layout;
 mod member;
 mod messages;
@@ -19,19 +18,21 @@ mod seen;
 mod share;
 mod shared_memory;
 mod sharing;
+mod unevictable;
 mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
-pub(crate) use kept::Kept;
 use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
 pub(crate) use member::Member;
 pub use messages::Lost;
 pub(crate) use messages::{LACKING, TRACED};
+pub use peers::Kept;
 pub use seen::Seen;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+pub(crate) use unevictable::Unevictable;
 
 /// Between two looks for processes that are gone lies so much time, in milliseconds.
 const LOOK_TIME: u64 = 20;

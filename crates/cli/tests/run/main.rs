@@ -4,6 +4,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod databases;
+mod debuggers;
 mod figures;
 mod injected;
 mod java;

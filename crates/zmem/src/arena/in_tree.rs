@@ -64,6 +64,31 @@ impl Arena {
         self.calls.pager.limit.member.iter().for_each(Member::agree);
     }
 
+    /// Evicts nothing from now on, until [`evict_again`](Self::evict_again): a debugger looks at
+    /// the memory of this process. When this returns, no other thread evicts. This thread holds no
+    /// lock of the arena's.
+    pub fn keep_all(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::keep_all);
+        let _kept = self.calls.inside(|pager| drop(pager.evictor.lock()));
+    }
+
+    /// Returns whether [`note_whole`](Self::note_whole) was called, and no debugger has asked
+    /// since.
+    pub fn is_whole(&self) -> bool {
+        self.calls.pager.limit.member.as_ref().is_some_and(Member::is_whole)
+    }
+
+    /// Says that all memory is resident.
+    pub fn note_whole(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::note_whole);
+    }
+
+    /// Ends what [`keep_all`](Self::keep_all) has begun.
+    pub fn evict_again(&self) {
+        self.calls.pager.limit.member.iter().for_each(Member::keep_no_more);
+        self.calls.pager.limit.set_stuck(false);
+    }
+
     /// Says that it waits no more.
     pub fn waited(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::waited);

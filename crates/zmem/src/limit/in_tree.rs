@@ -9,7 +9,7 @@
 
 use super::Limit;
 use crate::alive;
-use crate::tree::{Kept, Member, Sum};
+use crate::tree::{Member, Sum, Unevictable};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The floor is this share of a limit, within bounds.
@@ -89,11 +89,16 @@ impl Limit {
     /// looks is to find that this may go.
     fn may_go(&self) -> u64 {
         match self.get() {
-            Some(limit) if !self.is_stuck() => {
+            Some(limit) if !self.is_stuck() && !self.keeps_all() => {
                 self.resident_bytes().saturating_sub(self.kept_floor(limit))
             }
             _ => 0,
         }
+    }
+
+    /// Returns whether this process evicts nothing, because a debugger looks at it (zm-L19).
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.member.as_ref().is_some_and(Member::keeps_all)
     }
 
     /// Whether this process has more resident than its floor.
@@ -148,17 +153,17 @@ impl Limit {
             self.large.store(all.large, Relaxed);
         }
         if beyond > limit / LOST_SHARE {
-            member.note_lost(stays, &self.kept(member));
+            member.note_lost(stays, &self.unevictable(member));
         }
         all
     }
 
     /// Returns what this process holds now and can't evict.
-    pub(crate) fn kept(&self, member: &Member) -> Kept {
+    pub(crate) fn unevictable(&self, member: &Member) -> Unevictable {
         let resident = self.resident_bytes();
         // Blocks that were opened and not written take no memory yet.
         let written = member.all(resident).min(resident);
-        Kept {
+        Unevictable {
             compressed: self.beside_resident(),
             resident: written.saturating_sub(self.may_go()),
             shared: member.shared_bytes(),

@@ -1,7 +1,7 @@
 //! A process in its tree: what it says there, and what it sees.
 
 use super::inherited::{Shares, Sharing};
-use super::kept::KeptWords;
+use super::unevictable::UnevictableWords;
 use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
 use crate::stats::raise;
@@ -34,7 +34,7 @@ pub(crate) struct Member {
     pub(super) sharing: Sharing,
     /// Whether this process has mapped shared memory.
     pub(super) maps_shared: AtomicBool,
-    pub(super) kept: KeptWords,
+    pub(super) kept: UnevictableWords,
 }
 
 impl Member {
@@ -60,7 +60,7 @@ impl Member {
             is_foreign: false.into(),
             sharing: Sharing::default(),
             maps_shared: false.into(),
-            kept: KeptWords::default(),
+            kept: UnevictableWords::default(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Messages that one process of a tree reports, once.
 
 use super::Member;
-use super::kept::Kept;
 use super::member::own_number;
+use super::unevictable::Unevictable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bits for messages that one process of the tree reports once: the limit can't be kept, a working
@@ -29,7 +29,7 @@ pub struct Lost {
 impl Member {
     /// Takes note that the limit can't be kept, because `stays` bytes can't be evicted, and that
     /// this process has `kept` of them.
-    pub(crate) fn note_lost(&self, stays: u64, kept: &Kept) {
+    pub(crate) fn note_lost(&self, stays: u64, kept: &Unevictable) {
         let head = self.tree.head();
         if head.told.load(Relaxed) & LOST == 0 {
             self.kept.store(kept);
@@ -42,8 +42,8 @@ impl Member {
 
     /// Returns the memory that this process could not evict when it found that the limit can't be
     /// kept. Returns `None` if another process found that.
-    pub(crate) fn kept(&self) -> Option<Kept> {
-        Some(self.kept.load()).filter(|kept| *kept != Kept::default())
+    pub(crate) fn unevictable(&self) -> Option<Unevictable> {
+        Some(self.kept.load()).filter(|kept| *kept != Unevictable::default())
     }
 
     /// Returns the facts about a limit that can't be kept, if any process found that, this one may

@@ -9,19 +9,40 @@
 //! see half of it (zm-L17). The reader asks for that in the other process's slot, and waits until
 //! that has agreed. Each block that the other process was filling is whole then.
 //!
+//! A process that a debugger of the tree looks at keeps all of its memory resident (zm-L19):
+//!
+//! ```text
+//!   HEARS --asked: brings its memory back, evicts nothing--> KEEPS --all is back--> KEEPS | WHOLE
+//!         ^                                                    ^--- the next debugger asks ---|
+//!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
+//! ```
+//!
 //! A signal would end a program that has no handler for it yet. So a process that is about to
 //! execute one hears no more, and waits until a signal that is on its way has come.
 
 use super::{Member, Tree};
-use crate::poke::ask_for;
+use crate::poke::{Asked, ask};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 const HEARS: u64 = 1;
 const ASKED: u64 = 2;
 const AGREED: u64 = 4;
 const SENDING: u64 = 8;
+const KEEPS: u64 = 16;
+const WHOLE: u64 = 32;
 /// After this number of looks in vain, the sender counts as killed.
 const LOOKS: usize = 100_000;
+
+/// What a process that was asked to keep its memory resident has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It may evict.
+    Nothing,
+    /// It evicts nothing, and brings blocks back.
+    Partly,
+    /// All of its memory is resident, and stays.
+    All,
+}
 
 /// Sets bits of a word if the process hears. Returns the word before.
 fn set(word: &AtomicU64, bits: u64) -> Option<u64> {
@@ -41,13 +62,29 @@ impl Tree {
         set(self.peers_of(process)?, ASKED).map(|before| before & AGREED != 0)
     }
 
-    /// Asks a process for its memory at an address, if it hears and nobody else asks it.
-    pub fn ask_for(&self, process: u64, address: usize) {
+    /// Returns what a process keeps resident, or `None` if it is none of the tree that hears.
+    pub fn kept(&self, process: u64) -> Option<Kept> {
+        let seen = self.peers_of(process)?.load(Acquire);
+        (seen & HEARS != 0).then_some(match seen & (KEEPS | WHOLE) {
+            0 => Kept::Nothing,
+            KEEPS => Kept::Partly,
+            _ => Kept::All,
+        })
+    }
+
+    /// Makes [`kept`](Self::kept) no longer return [`Kept::All`], until the process has acted on
+    /// the next [`Asked::Stay`].
+    pub fn begin_keeping(&self, process: u64) {
+        self.peers_of(process).inspect(|word| _ = word.fetch_and(!WHOLE, AcqRel));
+    }
+
+    /// Asks a thread of a process by a signal, if the process hears and nobody else asks it.
+    pub fn ask(&self, process: u64, thread: u64, asked: Asked) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if let Some(word) = self.peers_of(process)
             && word.fetch_update(AcqRel, Acquire, free).is_ok()
         {
-            ask_for(process as i32, address);
+            ask(process as i32, thread as i32, asked);
             word.fetch_and(!SENDING, AcqRel);
         }
     }
@@ -78,8 +115,37 @@ impl Member {
         self.own_slot().inspect(|slot| _ = set(slot.peers, AGREED));
     }
 
+    /// Says that this process evicts nothing, because a debugger looks at its memory.
+    pub(crate) fn keep_all(&self) {
+        self.own_slot().inspect(|slot| _ = set(slot.peers, KEEPS));
+    }
+
+    /// Says that all memory of this process is resident, and stays.
+    pub(crate) fn note_whole(&self) {
+        self.own_slot().inspect(|slot| _ = set(slot.peers, WHOLE));
+    }
+
+    /// Says that this process may evict again.
+    pub(crate) fn keep_no_more(&self) {
+        self.own_slot().inspect(|slot| _ = slot.peers.fetch_and(!(KEEPS | WHOLE), AcqRel));
+    }
+
+    /// Returns whether this process evicts nothing.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.has(KEEPS)
+    }
+
+    /// Returns whether all memory of this process is resident, and no debugger has asked since.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.has(WHOLE)
+    }
+
     /// Returns whether another process reads this one's memory, or is about to.
     pub(crate) fn has_peers(&self) -> bool {
-        self.slot().is_some_and(|slot| slot.peers.load(Acquire) & ASKED != 0)
+        self.has(ASKED)
+    }
+
+    fn has(&self, bit: u64) -> bool {
+        self.slot().is_some_and(|slot| slot.peers.load(Acquire) & bit != 0)
     }
 }

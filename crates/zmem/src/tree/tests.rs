@@ -353,16 +353,16 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(take(true), None);
     // By any that may.
     own.publish(4000, 1000);
-    let kept = Kept { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
-    assert_eq!(own.kept(), None);
+    let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
+    assert_eq!(own.unevictable(), None);
     own.note_lost(5000, &kept);
-    Member::new(tree).note_lost(5000, &Kept::default());
-    assert_eq!(own.kept(), Some(kept));
+    Member::new(tree).note_lost(5000, &Unevictable::default());
+    assert_eq!(own.unevictable(), Some(kept));
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
     // It is kept for the message.
-    own.note_lost(6000, &Kept::default());
-    assert_eq!((take(true), own.kept()), (None, Some(kept)));
+    own.note_lost(6000, &Unevictable::default());
+    assert_eq!((take(true), own.unevictable()), (None, Some(kept)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Threads that wait for a process, which others may poke so that they give up room (zm-L6).
 
 use super::{Member, Slot, Tree};
-use crate::poke::poke;
+use crate::poke::{Asked, ask};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(super) const POKING: u64 = 1 << 32;
@@ -29,7 +29,7 @@ impl Tree {
         let is_free = thread != 0 && thread & POKING == 0;
         // It does not go on before the signal is with it: see `Member::waited`.
         if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
-            poke(process.load(Acquire) as i32, thread as i32);
+            ask(process.load(Acquire) as i32, thread as i32, Asked::Room);
             let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
         }
     }

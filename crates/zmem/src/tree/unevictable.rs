@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The memory of a process that can't be evicted, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct Unevictable {
     /// Compressed data, with the memory that manages them.
     pub(crate) compressed: u64,
     /// Resident blocks.
@@ -17,17 +17,17 @@ pub(crate) struct Kept {
 /// The memory of this process when the limit could not be kept last. Words may be those of two
 /// times.
 #[derive(Debug, Default)]
-pub(super) struct KeptWords([AtomicU64; 4]);
+pub(super) struct UnevictableWords([AtomicU64; 4]);
 
-impl KeptWords {
-    pub(super) fn store(&self, kept: &Kept) {
+impl UnevictableWords {
+    pub(super) fn store(&self, kept: &Unevictable) {
         let values = [kept.compressed, kept.resident, kept.shared, kept.unmanaged];
         self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
-    pub(super) fn load(&self) -> Kept {
+    pub(super) fn load(&self) -> Unevictable {
         let [compressed, resident, shared, unmanaged] =
             [0, 1, 2, 3].map(|at| self.0[at].load(Relaxed));
-        Kept { compressed, resident, shared, unmanaged }
+        Unevictable { compressed, resident, shared, unmanaged }
     }
 }

@@ -1,0 +1,32 @@
+//! Debuggers of the tree: programs that read and write the memory of another process.
+
+use crate::end_of;
+use crate::injected::compiled;
+use crate::programs::Programs;
+use crate::support::Ended;
+use std::thread;
+
+/// One process reads and writes all memory of another one. After that, the other process must come
+/// below 34 MiB again.
+fn is_seen(program: &str, way: &str, state: &str) -> Ended {
+    end_of(&["--limit", "24M", "--"], &[program, way, state, "34"])
+}
+
+#[test]
+fn debuggers_of_the_tree_see_data() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "watched", &[]);
+    for way in ["attach", "seize", "thread", "file"] {
+        // A process that only computes does not see that a file was closed.
+        let computes = if way == "file" { "calls" } else { "busy" };
+        let states = [computes, "sleep", "pipe", "poll", "futex"];
+        thread::scope(|scope| {
+            let seen = states.map(|state| scope.spawn(|| is_seen(&program, way, state)));
+            for (state, seen) in states.iter().zip(seen) {
+                let ended = seen.join().unwrap();
+                let expected = "peeked 0, read 0, copied 0, failed 0, child 0, back 1\n";
+                assert_eq!(ended.out, expected, "{way} {state}: {ended:?}");
+            }
+        });
+    }
+}

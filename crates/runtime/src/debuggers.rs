@@ -1,0 +1,185 @@
+//! Debuggers of the tree: programs that look at the memory of another process of the tree by
+//! ptrace, or by /proc/PID/mem.
+//!
+//! ```text
+//!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: all memory of the process comes back, and it
+//!   after `open` of /proc/PID/mem         evicts nothing (zm-L19) -> its slot: KEEPS | WHOLE
+//!   after PTRACE_DETACH                -> a signal: no tracer, and no such file is open?
+//!   a call or a fault of the process   ->           then it evicts again
+//! ```
+//! pl-30: no read of the debugger is intercepted, because all data are in their places. The process
+//! itself finds out that the debugger has left, also if that was killed.
+
+use crate::peers::{TRIES, TRIES_OF_SIGNAL, is_own, pause};
+use crate::program::Program;
+use crate::space::Space;
+use crate::threads::{is_stopped, may_ask, threads_of};
+use crate::tree::TreeFile;
+use crate::waits::may_be_debugged;
+use crate::watch::{link, of_file, thread_of, traced};
+use dispatch::{Call, Outcome, system};
+use std::sync::atomic::Ordering::Relaxed;
+use zmem::poke::Asked;
+use zmem::{Kept, Tree};
+
+/// The most tries while the other process brings its memory back: a minute or two.
+const TRIES_OF_KEEPING: usize = 1 << 20;
+/// The most tries after a debugger has left. In vain, the process looks later.
+const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
+impl Program {
+    /// Makes the memory of another process of the tree resident before a call that attaches to it.
+    pub(crate) fn prepare_attach(&self, number: usize, args: &[usize; 6]) {
+        let [request, thread, ..] = *args;
+        if number as i64 == libc::SYS_ptrace
+            && matches!(request as u32, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE)
+        {
+            self.keep_peer(thread as u64, thread as u64);
+        }
+    }
+
+    /// Completes a call that has opened the memory of another process of the tree, or has detached
+    /// from one.
+    pub(crate) fn after_debugger(&self, call: &Call, outcome: Outcome) {
+        let Outcome::Returned(result @ 0..) = outcome else { return };
+        if self.peer_tree().is_none() {
+            return;
+        }
+        let [first, second, ..] = call.args();
+        match call.number() as i64 {
+            libc::SYS_ptrace if first as u32 == libc::PTRACE_DETACH => {
+                self.ask_to_look(second as u64);
+            }
+            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => {
+                let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
+                let path = link(own, result as u64);
+                if let Some(thread) = path.ok().and_then(|path| thread_of(&path)) {
+                    self.keep_peer(thread, of_file(own, result as u64));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn peer_tree(&self) -> Option<&Tree> {
+        // A filter of the program may end it for calls that it does not make itself. A process that
+        // shares this memory looks at it as at its own.
+        let is_free = !self.is_confined.load(Relaxed) && !self.arena.is_lent();
+        let file = self.tree.as_ref().filter(|_| is_free);
+        file.map(|TreeFile { tree, .. }| tree)
+    }
+
+    /// Waits until the process of a thread keeps all of its memory resident, if it is another one
+    /// of the tree, for the debugger that `word` names.
+    fn keep_peer(&self, thread: u64, word: u64) {
+        let Some(tree) = self.peer_tree() else { return };
+        let Some((process, tracer)) = traced(thread).filter(|(process, _)| !is_own(*process))
+        else {
+            return;
+        };
+        let kept = tree.kept(process as u64);
+        // A tracer keeps it so. A process that is stopped can't act.
+        if kept.is_none() || is_stopped(process) || (kept == Some(Kept::All) && tracer != 0) {
+            return;
+        }
+        tree.begin_keeping(process as u64);
+        for nth in 0..TRIES_OF_KEEPING {
+            match tree.kept(process as u64) {
+                None | Some(Kept::All) => return,
+                // One that kept all before does so still, if it has not acted.
+                Some(now) if nth >= TRIES && (now == Kept::Nothing || kept == Some(Kept::All)) => {
+                    return;
+                }
+                _ => {}
+            }
+            if nth % TRIES_OF_SIGNAL == 0 {
+                self.ask_any(tree, process, Asked::Stay(word));
+            }
+            self.do_left();
+            pause();
+        }
+    }
+
+    /// Asks the first thread of a process that may be asked.
+    fn ask_any(&self, tree: &Tree, process: usize, asked: Asked) {
+        let may_ask = |thread: &usize| may_ask(process, *thread, may_be_debugged);
+        if let Some(thread) = threads_of(process).into_iter().find(may_ask) {
+            tree.ask(process as u64, thread as u64, asked);
+        }
+    }
+
+    /// Asks the process of a thread that a debugger has left to evict again.
+    fn ask_to_look(&self, thread: u64) {
+        let Some(tree) = self.peer_tree() else { return };
+        let Some((process, _)) = traced(thread) else { return };
+        let is_traced = || traced(process as u64).is_none_or(|(_, tracer)| tracer != 0);
+        for nth in 0..TRIES_OF_LOOK {
+            if matches!(tree.kept(process as u64), None | Some(Kept::Nothing)) {
+                return;
+            }
+            if nth % TRIES_OF_SIGNAL == 0 {
+                if is_traced() {
+                    return;
+                }
+                self.ask_any(tree, process, Asked::Look);
+            }
+            self.do_left();
+            pause();
+        }
+    }
+
+    /// Brings all memory back, and evicts nothing as long as the debugger looks at it that `word`
+    /// names. If another thread changes mappings, this is left for later.
+    pub(crate) fn stay(&self, word: u64) {
+        // A filter may end the process for the look at whether the debugger has left.
+        if word == 0 || self.is_confined.load(Relaxed) {
+            return;
+        }
+        let Some(space) = self.space.try_lock() else { return self.stay_later(word) };
+        // The debugger sends the signal again and again; a late one finds nothing left to do.
+        if self.arena.is_whole() {
+            return;
+        }
+        self.watch.note(word);
+        self.arena.keep_all();
+        for part in self.of_data(&space) {
+            let blocks = Space::around(&self.arena, &part);
+            if self.arena.pin(blocks.clone()).is_ok() {
+                let _pinned = self.arena.unpin(blocks);
+            }
+        }
+        self.watch.wait_for_look();
+        self.watch.asked.store(0, Relaxed);
+        self.arena.note_whole();
+    }
+
+    /// Notes a word for a thread that can act.
+    pub(crate) fn stay_later(&self, word: u64) {
+        self.watch.asked.store(word, Relaxed);
+    }
+
+    /// Does what a debugger has asked for while this thread could not act.
+    pub(crate) fn stay_now(&self) {
+        if self.watch.asked.load(Relaxed) != 0 {
+            self.stay(self.watch.asked.swap(0, Relaxed));
+        }
+    }
+
+    /// Makes the next look be due at once.
+    pub(crate) fn look_soon(&self) {
+        self.watch.next.store(0, Relaxed);
+    }
+
+    /// Evicts blocks again if all debuggers have left. A process looks now and then.
+    pub(crate) fn look_for_debuggers(&self) {
+        if !self.watch.is_look_due() || self.is_confined.load(Relaxed) {
+            return;
+        }
+        let Some(_space) = self.space.try_lock() else { return };
+        self.watch.wait_for_look();
+        if self.watch.have_all_left() {
+            self.watch.asked.store(0, Relaxed);
+            self.arena.evict_again();
+            self.arena.yield_room(false);
+        }
+    }
+}

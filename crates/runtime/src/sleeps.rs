@@ -1,0 +1,77 @@
+//! Calls that sleep for a time (`nanosleep`). After a signal for the runtime they are issued again
+//! for the rest of it.
+//!
+//! ```text
+//!   nanosleep(TIME, LEFT) -> nanosleep(room, room): | seconds, nanoseconds | end |
+//!     a signal for the runtime -> room: until the end, by the clock -> issued again
+//!     a signal of the program  -> room, as the kernel wrote it -> LEFT
+//! ```
+
+use crate::clock::monotonic;
+use dispatch::{Call, Outcome, read_memory, write_memory};
+use std::time::Duration;
+
+const EINTR: isize = -(libc::EINTR as isize);
+const WORD: usize = size_of::<usize>();
+const CLOCKS: [i32; 4] =
+    [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
+
+/// Returns which argument of a call is the address of the time to sleep. The next one is that of
+/// the time that is left.
+fn time_at(call: &Call) -> Option<usize> {
+    let args = call.args();
+    match call.number() as i64 {
+        libc::SYS_nanosleep => Some(0),
+        // Clocks of processors stop with their threads.
+        libc::SYS_clock_nanosleep
+            if args[1] as i32 & libc::TIMER_ABSTIME == 0 && CLOCKS.contains(&(args[0] as i32)) =>
+        {
+            Some(2)
+        }
+        _ => None,
+    }
+}
+
+/// Returns which argument it is if the call sleeps for the time in its room.
+fn kept_at(call: &mut Call) -> Option<usize> {
+    let room = call.room().as_ptr().addr();
+    time_at(call).filter(|nth| call.args()[*nth] == room)
+}
+
+/// Prepares a call that sleeps.
+pub(crate) fn keep_time(call: &mut Call) {
+    let Some(nth) = time_at(call) else { return };
+    let (mut args, mut words) = (call.args(), [[0; WORD]; 2]);
+    if !read_memory(args[nth], words.as_flattened_mut()) {
+        return;
+    }
+    let [seconds, nanoseconds] = words.map(usize::from_ne_bytes);
+    // The kernel refuses other times.
+    if let (0..=0x7fff_ffff, 0..1_000_000_000) = (seconds, nanoseconds) {
+        let end = monotonic() + Duration::new(seconds as u64, nanoseconds as u32);
+        let room = &mut call.room()[..3];
+        room.copy_from_slice(&[seconds, nanoseconds, end.as_nanos() as usize]);
+        [args[nth], args[nth + 1]] = [room.as_ptr().addr(); 2];
+        call.set_args(args);
+    }
+}
+
+/// Makes a call that sleeps end when it was to end, before it is issued again.
+pub(crate) fn go_on(call: &mut Call) {
+    if kept_at(call).is_some() {
+        let [seconds, nanoseconds, end, ..] = call.room() else { return };
+        let left = Duration::from_nanos(*end as u64).saturating_sub(monotonic());
+        (*seconds, *nanoseconds) = (left.as_secs() as usize, left.subsec_nanos() as usize);
+    }
+}
+
+/// Gives the program the time that is left if a signal of the program's has ended the sleep.
+pub(crate) fn give_time(call: &mut Call, outcome: Outcome) {
+    let Some(nth) = kept_at(call) else { return };
+    let [seconds, nanoseconds, ..] = *call.room() else { return };
+    call.restore();
+    let to = call.args()[nth + 1];
+    if outcome == Outcome::Returned(EINTR) && to != 0 {
+        write_memory(to, [seconds, nanoseconds].map(usize::to_ne_bytes).as_flattened());
+    }
+}

@@ -1,0 +1,56 @@
+//! Threads of other processes, as /proc shows them.
+
+use crate::executed::contents;
+use dispatch::system;
+
+const CWD: usize = libc::AT_FDCWD as usize;
+/// An entry of a folder has its length here, and its name here.
+const LENGTH_AT: usize = 16;
+const NAME_AT: usize = 19;
+
+/// Returns whether a process is stopped, as by a tracer: it can't act.
+pub(crate) fn is_stopped(process: usize) -> bool {
+    let stat = contents(&format!("/proc/{process}/stat"));
+    // The second field is a name in brackets, which may have any byte.
+    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
+    stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
+}
+
+/// Returns whether a thread of a process may be asked by a signal: it runs, or is in a call that
+/// `is_repeated`.
+pub(crate) fn may_ask(
+    process: usize,
+    thread: usize,
+    is_repeated: impl Fn(usize, &[usize; 6]) -> bool,
+) -> bool {
+    let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
+    let text = String::from_utf8_lossy(&text);
+    let mut words = text.split(' ');
+    let number = words.next().and_then(|number| number.parse().ok());
+    let hex = |word: &str| usize::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
+    let args = <[usize; 6]>::try_from(words.take(6).map(hex).collect::<Vec<_>>()).ok();
+    text.starts_with("running")
+        || number.zip(args).is_some_and(|(number, args)| is_repeated(number, &args))
+}
+
+/// Returns the threads of a process, if /proc shows them.
+pub(crate) fn threads_of(process: usize) -> Vec<usize> {
+    let path = format!("/proc/{process}/task\0");
+    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
+    let args = [CWD, path.as_ptr().addr(), flags, 0, 0, 0];
+    let Ok(folder) = system(libc::SYS_openat, args) else { return Vec::new() };
+    let (mut threads, mut entries) = (Vec::new(), [0u8; 4096]);
+    let args = [folder, entries.as_mut_ptr().addr(), entries.len(), 0, 0, 0];
+    while let Ok(bytes @ 1..) = system(libc::SYS_getdents64, args) {
+        let mut rest = &entries[..bytes];
+        while let Some([low, high]) = rest.get(LENGTH_AT..NAME_AT - 1) {
+            let length = usize::from(u16::from_ne_bytes([*low, *high]));
+            let Some((entry, next)) = rest.split_at_checked(length.max(NAME_AT)) else { break };
+            let name = entry[NAME_AT..].split(|byte| *byte == 0).next().unwrap_or_default();
+            threads.extend(str::from_utf8(name).ok().and_then(|name| name.parse::<usize>().ok()));
+            rest = next;
+        }
+    }
+    let _closed = system(libc::SYS_close, [folder, 0, 0, 0, 0, 0]);
+    threads
+}

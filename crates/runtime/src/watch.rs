@@ -1,0 +1,103 @@
+//! The debuggers that look at the memory of this process, as /proc shows them.
+
+use crate::clock::coarse;
+use crate::executed::contents;
+use dispatch::system;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A word names a thread of the process that is traced; with this bit, an open file of another
+/// process: its number and the descriptor.
+const FILE: u64 = 1 << 63;
+const DESCRIPTOR_BITS: u32 = 31;
+/// A debugger has this time to begin, in milliseconds, and the process looks as often whether it
+/// has left.
+const LOOK_TIME: u64 = 1000;
+const ENOENT: isize = -(libc::ENOENT as isize);
+
+/// The debuggers that look at the memory of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// A word that a signal has brought while its thread could not act; 0: none.
+    pub(crate) asked: AtomicU64,
+    /// The words of the last thread that is traced, and of the last file.
+    words: [AtomicU64; 2],
+    /// The time of the next look, in milliseconds.
+    pub(crate) next: AtomicU64,
+}
+
+fn milliseconds() -> u64 {
+    coarse().as_millis() as u64
+}
+
+/// Returns the process of a thread, and the process that traces the thread, or 0.
+pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
+    let text = contents(&format!("/proc/{thread}/status"));
+    let text = String::from_utf8_lossy(&text);
+    let field = |name| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    Some((field("Tgid:")?, field("TracerPid:")?))
+}
+
+/// Returns the thread that a path names if it is one of /proc/PID/mem and /proc/PID/task/TID/mem.
+pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
+    let name = str::from_utf8(path).ok()?.strip_prefix("/proc/")?.strip_suffix("/mem")?;
+    let (process, thread) = name.split_once("/task/").unwrap_or((name, name));
+    process.parse::<u64>().ok()?;
+    thread.parse().ok()
+}
+
+/// Returns the path of an open file of a process.
+pub(crate) fn link(process: u64, descriptor: u64) -> Result<Vec<u8>, isize> {
+    let name = format!("/proc/{process}/fd/{descriptor}\0");
+    let mut path = vec![0; 64];
+    let args = [name.as_ptr().addr(), path.as_mut_ptr().addr(), path.len(), 0, 0, 0];
+    path.truncate(system(libc::SYS_readlink, args)?);
+    Ok(path)
+}
+
+/// Returns whether the debugger that a word names looks at the memory of this process.
+fn is_there(word: u64) -> bool {
+    if word & FILE == 0 {
+        return traced(word).is_some_and(|(_, tracer)| tracer != 0);
+    }
+    let (process, descriptor) =
+        ((word & !FILE) >> DESCRIPTOR_BITS, word & !(!0 << DESCRIPTOR_BITS));
+    match link(process, descriptor) {
+        Ok(path) => thread_of(&path).is_some(),
+        // The process of another user does not show its files.
+        Err(failed) => failed != ENOENT,
+    }
+}
+
+/// Returns the word that names an open file of a process.
+pub(crate) fn of_file(process: u64, descriptor: u64) -> u64 {
+    FILE | process << DESCRIPTOR_BITS | descriptor
+}
+
+impl Watch {
+    /// Notes a debugger.
+    pub(crate) fn note(&self, word: u64) {
+        self.words[usize::from(word & FILE != 0)].store(word, Relaxed);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// Returns whether the process is to look whether its debuggers have left.
+    pub(crate) fn is_look_due(&self) -> bool {
+        !self.is_empty() && milliseconds() >= self.next.load(Relaxed)
+    }
+
+    /// Makes the next look be due after some time.
+    pub(crate) fn wait_for_look(&self) {
+        self.next.store(milliseconds() + LOOK_TIME, Relaxed);
+    }
+
+    /// Looks which debuggers have left. Returns whether none remains.
+    pub(crate) fn have_all_left(&self) -> bool {
+        for word in self.words.iter().filter(|word| !is_there(word.load(Relaxed))) {
+            word.store(0, Relaxed);
+        }
+        self.is_empty()
+    }
+}

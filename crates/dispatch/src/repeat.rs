@@ -16,18 +16,25 @@ const RESTART: isize = libc::SYS_restart_syscall as isize;
 const EINTR: isize = -(libc::EINTR as isize);
 
 /// Returns whether the kernel restarts a call after a handler with SA_RESTART.
-fn is_restarted(number: usize) -> bool {
-    matches!(
-        number as i64,
+fn is_restarted(call: &Call) -> bool {
+    match call.number() as i64 {
         libc::SYS_read
-            | libc::SYS_recvfrom
-            | libc::SYS_recvmsg
-            | libc::SYS_accept
-            | libc::SYS_accept4
-            | libc::SYS_wait4
-            | libc::SYS_waitid
-            | libc::SYS_flock
-    )
+        | libc::SYS_readv
+        | libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_sendto
+        | libc::SYS_connect
+        | libc::SYS_accept
+        | libc::SYS_accept4
+        | libc::SYS_wait4
+        | libc::SYS_waitid
+        | libc::SYS_flock => true,
+        // Without a time.
+        libc::SYS_futex | libc::SYS_futex_waitv => call.args()[3] == 0,
+        _ => false,
+    }
 }
 
 /// Makes a call go on that a signal for the hook has interrupted. `was_parked` is whether the
@@ -48,7 +55,7 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let at = stage(context.instruction());
     let is_ended = at == Some(Stage::Answered) && context.result() == EINTR;
     let is_rewound = stage(context.instruction() + CALL_BYTES) == Some(Stage::Answered);
-    match (is_ended, thread.has_pending(context.mask, number)) {
+    match (is_ended, thread.has_pending(context.mask, call)) {
         (true, false) => {
             hook().repeats(call);
             context.rewind(number);
@@ -68,16 +75,15 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
 }
 
 impl Thread {
-    /// Returns whether a signal is pending that ends a call `number` with EINTR once `mask` is the
-    /// thread's.
-    fn has_pending(&self, mask: u64, number: usize) -> bool {
+    /// Returns whether a signal is pending that ends a call with EINTR once `mask` is the thread's.
+    fn has_pending(&self, mask: u64, call: &Call) -> bool {
         let mut pending = 0u64;
         let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
         // SAFETY: see the head of this file.
         unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, args) };
         let ends = |signal: i32| {
             let action = self.actions().get(signal);
-            action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(number))
+            action.is_handler() && !(action.has(libc::SA_RESTART) && is_restarted(call))
         };
         let ready = pending & !mask;
         (1..=LAST).any(|signal| bit(signal) & ready != 0 && !is_owned(signal) && ends(signal))

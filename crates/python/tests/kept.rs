@@ -437,19 +437,28 @@ fn a_child_has_a_copy() {
     cache.kept.check();
 }
 
-/// Nobody waits for all that is packed anew, however slow that is.
+/// No thread waits until all values are packed again, however slow that is. On a busy machine the
+/// other thread may not run during one packing.
 #[test]
 fn packing_anew_lets_others_in() {
+    let got_in: Vec<u64> =
+        (0..8).map(looks_while_packing).take_while(|looks| *looks <= 2).collect();
+    assert!(got_in.len() < 8, "looks of another thread during each packing: {got_in:?}");
+}
+
+/// Fills a cache until all values are packed again. Returns how often another thread looked at the
+/// cache during that.
+fn looks_while_packing(round: u64) -> u64 {
     let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
     let plan = Plan { limit: 16 << 20, codec, level: Some(12), dictionary, wants_evicted: false };
     let cache = Cache { kept: Kept::new(plan).unwrap(), compares_inside: true };
-    let mut rng = fastrand::Rng::with_seed(seed(13));
+    let mut rng = fastrand::Rng::with_seed(seed(13 + round));
     let mut documents = |len: usize| -> Vec<u8> {
         let more = std::iter::repeat_with(|| document(&mut rng)).flat_map(String::into_bytes);
         more.take(len).collect()
     };
     assert!(cache.put(&Key(0, "large".into()), &documents(1 << 20)).1);
-    let (mut nth, mut meanwhile) = (0, 0);
+    let (mut nth, mut looks) = (0, 0);
     let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -459,19 +468,19 @@ fn packing_anew_lets_others_in() {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        // The last of these packs anew all that is kept.
+        // The last of these packs all values again.
         while cache.kept.figures().dictionary == 0 {
             nth += 1;
             let (key, value) = (Key(nth, nth.to_string()), documents(1 << 10));
             assert!(nth < 50_000, "no dictionary pays: {:?}", cache.kept.figures());
             let before = count.load(Relaxed);
             assert!(cache.put(&key, &value).1);
-            meanwhile = count.load(Relaxed) - before;
+            looks = count.load(Relaxed) - before;
         }
         is_done.store(true, Relaxed);
     });
-    assert!(meanwhile > 2, "{meanwhile} got in while all was packed anew");
     cache.kept.check();
+    looks
 }
 
 /// Values that left the cache are unpacked in a child too, by a coder that was replaced since.

@@ -10,14 +10,14 @@
 //! pl-30: no read of the debugger is intercepted, because all data are in their places. The process
 //! itself finds out that the debugger has left, also if that was killed.
 
-use crate::peers::{TRIES, TRIES_OF_SIGNAL, is_own, pause};
+use crate::peers::{TRIES, TRIES_OF_SIGNAL, pause};
 use crate::program::Program;
 use crate::space::Space;
-use crate::threads::{is_stopped, may_ask, threads_of};
+use crate::threads::{is_own, is_stopped, may_ask, threads_of};
 use crate::tree::TreeFile;
 use crate::waits::may_be_debugged;
 use crate::watch::{link, of_file, thread_of, traced};
-use dispatch::{Call, Outcome, system};
+use dispatch::{Call, Outcome, read_memory, system};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::poke::Asked;
 use zmem::{Kept, Tree};
@@ -26,6 +26,16 @@ use zmem::{Kept, Tree};
 const TRIES_OF_KEEPING: usize = 1 << 20;
 /// The most tries after a debugger has left. In vain, the process looks later.
 const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
+
+/// Returns whether the path of a call that opens a file may be one of /proc. Calls with other paths
+/// are simple (di-12).
+fn may_be_of_proc(call: &Call) -> bool {
+    let [first, second, ..] = call.args();
+    let path = if call.number() as i64 == libc::SYS_open { first } else { second };
+    let mut head = [0; 2];
+    read_memory(path, &mut head) && head == *b"/p"
+}
+
 impl Program {
     /// Makes the memory of another process of the tree resident before a call that attaches to it.
     pub(crate) fn prepare_attach(&self, number: usize, args: &[usize; 6]) {
@@ -49,7 +59,7 @@ impl Program {
             libc::SYS_ptrace if first as u32 == libc::PTRACE_DETACH => {
                 self.ask_to_look(second as u64);
             }
-            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => {
+            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 if may_be_of_proc(call) => {
                 let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
                 let path = link(own, result as u64);
                 if let Some(thread) = path.ok().and_then(|path| thread_of(&path)) {
@@ -77,21 +87,28 @@ impl Program {
             return;
         };
         let kept = tree.kept(process as u64);
-        // A tracer keeps it so. A process that is stopped can't act.
-        if kept.is_none() || is_stopped(process) || (kept == Some(Kept::All) && tracer != 0) {
+        // A tracer of a thread keeps it so.
+        let has_tracer = || tracer != 0 || traced(process as u64).is_some_and(|(_, by)| by != 0);
+        if kept.is_none() || is_stopped(process, process) {
+            return;
+        }
+        if kept == Some(Kept::All) && has_tracer() {
             return;
         }
         tree.begin_keeping(process as u64);
         for nth in 0..TRIES_OF_KEEPING {
             match tree.kept(process as u64) {
                 None | Some(Kept::All) => return,
-                // One that kept all before does so still, if it has not acted.
-                Some(now) if nth >= TRIES && (now == Kept::Nothing || kept == Some(Kept::All)) => {
+                // A process that has begun for this debugger is given more time.
+                Some(now) if nth >= TRIES && (now, kept) != (Kept::Partly, Some(Kept::Nothing)) => {
                     return;
                 }
                 _ => {}
             }
             if nth % TRIES_OF_SIGNAL == 0 {
+                if is_stopped(process, process) {
+                    return;
+                }
                 self.ask_any(tree, process, Asked::Stay(word));
             }
             self.do_left();
@@ -101,7 +118,9 @@ impl Program {
 
     /// Asks the first thread of a process that may be asked.
     fn ask_any(&self, tree: &Tree, process: usize, asked: Asked) {
-        let may_ask = |thread: &usize| may_ask(process, *thread, may_be_debugged);
+        let may_ask = |thread: &usize| {
+            !is_stopped(process, *thread) && may_ask(process, *thread, may_be_debugged)
+        };
         if let Some(thread) = threads_of(process).into_iter().find(may_ask) {
             tree.ask(process as u64, thread as u64, asked);
         }
@@ -130,8 +149,9 @@ impl Program {
     /// Brings all memory back, and evicts nothing as long as the debugger looks at it that `word`
     /// names. If another thread changes mappings, this is left for later.
     pub(crate) fn stay(&self, word: u64) {
-        // A filter may end the process for the look at whether the debugger has left.
-        if word == 0 || self.is_confined.load(Relaxed) {
+        // A filter may end the process for the look at whether the debugger has left. A child of
+        // `vfork` has not the slot of its parent.
+        if word == 0 || self.is_confined.load(Relaxed) || self.arena.is_lent() {
             return;
         }
         let Some(space) = self.space.try_lock() else { return self.stay_later(word) };
@@ -159,9 +179,21 @@ impl Program {
 
     /// Does what a debugger has asked for while this thread could not act.
     pub(crate) fn stay_now(&self) {
-        if self.watch.asked.load(Relaxed) != 0 {
+        if self.watch.asked.load(Relaxed) != 0 && !self.arena.is_lent() {
             self.stay(self.watch.asked.swap(0, Relaxed));
         }
+    }
+
+    /// Makes all memory resident again after a call that executes a program has failed.
+    pub(crate) fn stay_again(&self) {
+        self.watch.any().into_iter().for_each(|word| self.stay(word));
+    }
+
+    /// Evicts blocks whatever a debugger reads: this process is about to be confined.
+    pub(crate) fn stay_no_more(&self) {
+        self.watch.clear();
+        self.arena.evict_again();
+        self.arena.set_confined(true);
     }
 
     /// Makes the next look be due at once.
@@ -171,7 +203,8 @@ impl Program {
 
     /// Evicts blocks again if all debuggers have left. A process looks now and then.
     pub(crate) fn look_for_debuggers(&self) {
-        if !self.watch.is_look_due() || self.is_confined.load(Relaxed) {
+        let may_look = || !self.is_confined.load(Relaxed) && !self.arena.is_lent();
+        if !self.watch.is_look_due() || !may_look() {
             return;
         }
         let Some(_space) = self.space.try_lock() else { return };

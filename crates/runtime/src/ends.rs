@@ -61,6 +61,7 @@ impl Program {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);
         page::set_confined(false);
+        self.arena.set_confined(false);
     }
 
     /// Takes the limits back from the kernel, because no program was executed.
@@ -96,6 +97,7 @@ impl Program {
                     self.is_child_confined.fetch_or(is_first, Relaxed);
                     return self.arena.rest();
                 }
+                self.stay_no_more();
                 self.arena.end_thread();
             }
         }

@@ -89,7 +89,9 @@ impl Hook for Program {
         self.space.lock().begin_child(&self.arena);
         self.threads.store(1, Relaxed);
         self.cost.begin_child();
+        self.watch.clear();
         self.arena.hear();
+        self.arena.set_confined(self.is_confined.load(Relaxed));
         self.show();
     }
 

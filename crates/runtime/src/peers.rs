@@ -9,7 +9,7 @@
 
 use crate::program::Program;
 use crate::space::Space;
-use crate::threads::{is_stopped, may_ask};
+use crate::threads::{is_own, is_stopped, may_ask};
 use crate::tree::TreeFile;
 use crate::waits::may_be_asked;
 use crate::windows::parts_within;
@@ -32,10 +32,6 @@ pub(crate) const TRIES: usize = 5000;
 
 pub(crate) fn pause() {
     let _slept = system(libc::SYS_nanosleep, [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0]);
-}
-
-pub(crate) fn is_own(process: usize) -> bool {
-    system(libc::SYS_getpid, [0; 6]) == Ok(process)
 }
 
 fn is_transfer(number: usize) -> bool {
@@ -107,7 +103,7 @@ impl Program {
             if is_own(args[0]) || tree.ask_peer(args[0] as u64) != Some(false) {
                 return;
             }
-            if nth == 0 && is_stopped(args[0]) {
+            if nth == 0 && is_stopped(args[0], args[0]) {
                 return;
             }
             if nth % TRIES_OF_SIGNAL == 0 {
@@ -176,7 +172,7 @@ impl Program {
         let Some((local, remote)) = parts().filter(|_| is_peer) else { return result };
         let tries = match () {
             () if is_own => 1,
-            () if is_stopped(process) => 0,
+            () if is_stopped(process, process) => 0,
             () => TRIES,
         };
         let (wanted, mut done) = (local.bytes().min(remote.bytes()), result.max(0) as usize);

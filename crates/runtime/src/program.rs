@@ -180,10 +180,11 @@ impl Program {
     pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         let outcome = self.complete_transfer(call, outcome);
         self.after_debugger(call, outcome);
-        sleeps::give_time(call, outcome);
+        let outcome = sleeps::give_time(call, outcome);
         match call.number() as i64 {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.arena.unhush();
+                self.stay_again();
                 if let Some(hosting) =
                     self.hosting.as_ref().filter(|_| !self.is_confined.load(Relaxed))
                 {

@@ -11,6 +11,7 @@ use crate::clock::monotonic;
 use dispatch::{Call, Outcome, read_memory, write_memory};
 use std::time::Duration;
 
+const EFAULT: isize = -(libc::EFAULT as isize);
 const EINTR: isize = -(libc::EINTR as isize);
 const WORD: usize = size_of::<usize>();
 const CLOCKS: [i32; 4] =
@@ -66,12 +67,16 @@ pub(crate) fn go_on(call: &mut Call) {
 }
 
 /// Gives the program the time that is left if a signal of the program's has ended the sleep.
-pub(crate) fn give_time(call: &mut Call, outcome: Outcome) {
-    let Some(nth) = kept_at(call) else { return };
-    let [seconds, nanoseconds, ..] = *call.room() else { return };
+/// Returns the outcome for the program.
+pub(crate) fn give_time(call: &mut Call, outcome: Outcome) -> Outcome {
+    let Some(nth) = kept_at(call) else { return outcome };
+    let [seconds, nanoseconds, ..] = *call.room() else { return outcome };
     call.restore();
     let to = call.args()[nth + 1];
-    if outcome == Outcome::Returned(EINTR) && to != 0 {
-        write_memory(to, [seconds, nanoseconds].map(usize::to_ne_bytes).as_flattened());
+    let left = [seconds, nanoseconds].map(usize::to_ne_bytes);
+    let is_given = outcome != Outcome::Returned(EINTR) || to == 0;
+    if is_given || write_memory(to, left.as_flattened()) {
+        return outcome;
     }
+    Outcome::Returned(EFAULT)
 }

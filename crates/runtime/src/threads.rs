@@ -8,12 +8,17 @@ const CWD: usize = libc::AT_FDCWD as usize;
 const LENGTH_AT: usize = 16;
 const NAME_AT: usize = 19;
 
-/// Returns whether a process is stopped, as by a tracer: it can't act.
-pub(crate) fn is_stopped(process: usize) -> bool {
-    let stat = contents(&format!("/proc/{process}/stat"));
+/// Returns whether a process is this one.
+pub(crate) fn is_own(process: usize) -> bool {
+    system(libc::SYS_getpid, [0; 6]) == Ok(process)
+}
+
+/// Returns whether a thread can't act: it is stopped, as by a tracer, or has ended.
+pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
+    let stat = contents(&format!("/proc/{process}/task/{thread}/stat"));
     // The second field is a name in brackets, which may have any byte.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
-    stat.get(end + 2).is_some_and(|state| matches!(state, b't' | b'T'))
+    stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
 /// Returns whether a thread of a process may be asked by a signal: it runs, or is in a call that

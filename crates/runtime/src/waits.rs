@@ -70,5 +70,12 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
 /// Returns whether the signal of a debugger may end a call, which is issued again. If the call has
 /// a time that the kernel does not write back (`poll`, `epoll_wait`), that begins again.
 pub(crate) fn may_be_debugged(number: usize, args: &[usize; 6]) -> bool {
-    waits(number) || may_be_asked(number, args)
+    match number as i64 {
+        // No other operation ends with EINTR: one that locks is restarted by the kernel.
+        libc::SYS_futex => {
+            let operation = args[1] as i32 & libc::FUTEX_CMD_MASK;
+            matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+        }
+        _ => waits(number) || may_be_asked(number, args),
+    }
 }

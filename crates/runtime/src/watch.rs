@@ -2,6 +2,7 @@
 
 use crate::clock::coarse;
 use crate::executed::contents;
+use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -61,8 +62,9 @@ fn is_there(word: u64) -> bool {
     }
     let (process, descriptor) =
         ((word & !FILE) >> DESCRIPTOR_BITS, word & !(!0 << DESCRIPTOR_BITS));
+    let is_own = |thread| traced(thread).is_some_and(|(process, _)| is_own(process));
     match link(process, descriptor) {
-        Ok(path) => thread_of(&path).is_some(),
+        Ok(path) => thread_of(&path).is_some_and(is_own),
         // The process of another user does not show its files.
         Err(failed) => failed != ENOENT,
     }
@@ -77,6 +79,16 @@ impl Watch {
     /// Notes a debugger.
     pub(crate) fn note(&self, word: u64) {
         self.words[usize::from(word & FILE != 0)].store(word, Relaxed);
+    }
+
+    /// Forgets all debuggers.
+    pub(crate) fn clear(&self) {
+        self.words.iter().chain([&self.asked]).for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// Returns the word of a debugger.
+    pub(crate) fn any(&self) -> Option<u64> {
+        self.words.iter().map(|word| word.load(Relaxed)).find(|word| *word != 0)
     }
 
     fn is_empty(&self) -> bool {

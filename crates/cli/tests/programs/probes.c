@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -80,8 +82,29 @@ static void causes(void) {
 	touch("a low address", (char *)16, 0);
 }
 
+static void on_alarm(int signal) { (void)signal; }
+
+// A sleep that a signal ends gives the rest of its time, to memory that may not be there.
+static void sleeps(void) {
+	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	struct timespec time = {20, 0}, left = {0, 0};
+	struct itimerval timer = {{0, 0}, {0, 20000}};
+	CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+	CHECK(syscall(SYS_nanosleep, &time, 8) == -1 && errno == EFAULT);
+	CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+	CHECK(syscall(SYS_nanosleep, &time, &left) == -1 && errno == EINTR && left.tv_sec == 19);
+	CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+	CHECK(syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, &time) == -1);
+	CHECK(errno == EINTR && time.tv_sec == 19 && time.tv_nsec > 0);
+	time = (struct timespec){0, -1};
+	CHECK(syscall(SYS_nanosleep, &time, NULL) == -1 && errno == EINVAL);
+	CHECK(syscall(SYS_nanosleep, 8, NULL) == -1 && errno == EFAULT);
+}
+
 int main(void) {
 	causes();
+	sleeps();
 	char *start = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(start != MAP_FAILED);
 	memset(start, 7, PAGES * PAGE);

@@ -89,6 +89,11 @@ impl Arena {
         self.calls.pager.limit.set_stuck(false);
     }
 
+    /// Sets whether debuggers of the tree ask this process for nothing, because it is confined.
+    pub fn set_confined(&self, is_confined: bool) {
+        self.calls.pager.limit.member.iter().for_each(|member| member.set_confined(is_confined));
+    }
+
     /// Says that it waits no more.
     pub fn waited(&self) {
         self.calls.pager.limit.member.iter().for_each(Member::waited);

@@ -28,8 +28,10 @@ const HEARS: u64 = 1;
 const ASKED: u64 = 2;
 const AGREED: u64 = 4;
 const SENDING: u64 = 8;
-const KEEPS: u64 = 16;
+pub(super) const KEEPS: u64 = 16;
 const WHOLE: u64 = 32;
+/// A filter of system calls forbids what keeps memory resident.
+const CONFINED: u64 = 64;
 /// After this number of looks in vain, the sender counts as killed.
 const LOOKS: usize = 100_000;
 
@@ -62,10 +64,11 @@ impl Tree {
         set(self.peers_of(process)?, ASKED).map(|before| before & AGREED != 0)
     }
 
-    /// Returns what a process keeps resident, or `None` if it is none of the tree that hears.
+    /// Returns what a process keeps resident, or `None` if it is none of the tree that hears, or is
+    /// confined.
     pub fn kept(&self, process: u64) -> Option<Kept> {
         let seen = self.peers_of(process)?.load(Acquire);
-        (seen & HEARS != 0).then_some(match seen & (KEEPS | WHOLE) {
+        (seen & (HEARS | CONFINED) == HEARS).then_some(match seen & (KEEPS | WHOLE) {
             0 => Kept::Nothing,
             KEEPS => Kept::Partly,
             _ => Kept::All,
@@ -128,6 +131,14 @@ impl Member {
     /// Says that this process may evict again.
     pub(crate) fn keep_no_more(&self) {
         self.own_slot().inspect(|slot| _ = slot.peers.fetch_and(!(KEEPS | WHOLE), AcqRel));
+    }
+
+    /// Sets whether debuggers ask this process for nothing, because it is confined.
+    pub(crate) fn set_confined(&self, is_confined: bool) {
+        self.own_slot().inspect(|slot| match is_confined {
+            true => _ = slot.peers.fetch_or(CONFINED, AcqRel),
+            false => _ = slot.peers.fetch_and(!CONFINED, AcqRel),
+        });
     }
 
     /// Returns whether this process evicts nothing.

@@ -1,5 +1,6 @@
 //! Threads that wait for a process, which others may poke so that they give up room (zm-L6).
 
+use super::peers::KEEPS;
 use super::{Member, Slot, Tree};
 use crate::poke::{Asked, ask};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -22,14 +23,27 @@ impl Tree {
             let may_be = slot.waits.load(Relaxed) != 0 && slot.may_go.load(Relaxed) > 0;
             Some(self.held(nth)).filter(|held| may_be && *held > share)
         };
+        self.in_use().for_each(|nth| self.ask_to_look(nth));
         let most = self.in_use().filter_map(|nth| Some((held(nth)?, nth))).max();
-        let Some((_, nth)) = most else { return };
+        most.into_iter().for_each(|(_, nth)| self.poke(nth, Asked::Room));
+    }
+
+    /// Asks a process that waits and keeps its memory resident for a debugger whether that has
+    /// left.
+    fn ask_to_look(&self, nth: usize) {
+        if self.slot(nth).peers.load(Relaxed) & KEEPS != 0 {
+            self.poke(nth, Asked::Look);
+        }
+    }
+
+    /// Asks a process by a signal if it waits. It does not go on before the signal is with it: see
+    /// [`Member::waited`].
+    fn poke(&self, nth: usize, asked: Asked) {
         let Slot { process, waits, .. } = self.slot(nth);
         let thread = waits.load(Relaxed);
         let is_free = thread != 0 && thread & POKING == 0;
-        // It does not go on before the signal is with it: see `Member::waited`.
         if is_free && waits.compare_exchange(thread, thread | POKING, AcqRel, Acquire).is_ok() {
-            ask(process.load(Acquire) as i32, thread as i32, Asked::Room);
+            ask(process.load(Acquire) as i32, thread as i32, asked);
             let _gone = waits.compare_exchange(thread | POKING, thread, AcqRel, Acquire);
         }
     }

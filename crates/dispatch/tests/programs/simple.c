@@ -360,8 +360,8 @@ static void edge(void) {
 
 // Steps of the last round, which end behind the call if there is one thread, and of the first
 // round. All shapes are the same up to the call.
-#define STEPS_MAX 110
-#define STEPS_MIN (shape == OTHER ? 1 : 60)
+#define STEPS_MAX (shape == OTHER ? 110 : 100)
+#define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)
 
 static void *sleeps(void *ignored) {

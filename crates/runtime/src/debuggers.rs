@@ -51,15 +51,14 @@ impl Program {
     /// from one.
     pub(crate) fn after_debugger(&self, call: &Call, outcome: Outcome) {
         let Outcome::Returned(result @ 0..) = outcome else { return };
-        if self.peer_tree().is_none() {
-            return;
-        }
         let [first, second, ..] = call.args();
         match call.number() as i64 {
             libc::SYS_ptrace if first as u32 == libc::PTRACE_DETACH => {
                 self.ask_to_look(second as u64);
             }
-            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 if may_be_of_proc(call) => {
+            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2
+                if may_be_of_proc(call) && self.peer_tree().is_some() =>
+            {
                 let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
                 let path = link(own, result as u64);
                 if let Some(thread) = path.ok().and_then(|path| thread_of(&path)) {

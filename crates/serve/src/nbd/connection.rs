@@ -85,27 +85,19 @@ struct Connection<'c, S> {
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until its connection ends, and returns how it ended. `chosen` is called once the
-/// client has chosen an export, and returns whether the client is admitted.
-pub(crate) fn serve(
-    service: &Service,
-    stream: &impl Stream,
-    chosen: impl FnOnce(&Terms) -> bool,
-) -> End {
+/// Serves a client until its connection ends. Returns how it ended. `admit` is called once the
+/// client has chosen an export, before the reply, and returns whether the client is admitted.
+pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut() -> bool) -> End {
     let mut input = match Input::new() {
         Ok(input) => input,
         Err(error) => return End::Broken(error),
     };
-    let terms = match negotiate(&service.exports, stream, &mut input) {
+    let terms = match negotiate(&service.exports, stream, &mut input, admit) {
         Ok(terms) => terms,
         // A client that only looked whether the server listens is not logged.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
-    // Requests of a refused client may have arrived already; they are not served.
-    if !chosen(&terms) {
-        return End::Left;
-    }
     let connection = Connection {
         service,
         stream,
@@ -120,14 +112,23 @@ pub(crate) fn serve(
     connection.end.into_inner().unwrap_or(End::Left)
 }
 
-/// Does the handshake, until the client has chosen an export. Its first requests may be in `input`
-/// afterwards.
-fn negotiate(exports: &Exports, stream: &impl Stream, input: &mut Input) -> Result<Terms, End> {
+/// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
+/// client's first requests may be in `input` afterwards; those of a refused client are not served.
+fn negotiate(
+    exports: &Exports,
+    stream: &impl Stream,
+    input: &mut Input,
+    mut admit: impl FnMut() -> bool,
+) -> Result<Terms, End> {
     let begun = Instant::now();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(exports, &mut out);
     loop {
         let advanced = handshake.advance(input.bytes(), &mut out);
+        // A client that has the reply must not be refused, nor evicted for another.
+        if matches!(advanced, Ok((_, Step::Requests(_)))) && !admit() {
+            return Err(End::Left);
+        }
         // Answers are sent even if the connection ends here.
         stream.send_all(&out, HANDSHAKE_WITHIN)?;
         out.clear();

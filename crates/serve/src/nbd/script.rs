@@ -48,6 +48,6 @@ pub fn converse(exports: &Exports, bytes: &[u8], step: usize) -> Vec<u8> {
     };
     let left = Mutex::new(bytes);
     let script = Script { left, step: step.max(1), answers: Mutex::new(Vec::new()) };
-    serve(&service, &script, |_| true);
+    serve(&service, &script, || true);
     script.answers.into_inner()
 }

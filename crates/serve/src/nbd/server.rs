@@ -192,7 +192,7 @@ fn serve_client(
     log: &Log,
 ) {
     let mut permit = permit;
-    let end = serve(service, &**socket, |_| {
+    let end = serve(service, &**socket, || {
         if !permit.establish() {
             return false;
         }

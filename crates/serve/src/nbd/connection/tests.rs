@@ -1,4 +1,4 @@
-//! Replies to a client whose disk fails.
+//! Replies to a client that is refused, and to one whose disk fails.
 
 use super::*;
 use crate::disk::{Disk, Extent};
@@ -11,6 +11,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// How long a read takes to fail, and how long it takes to hang up.
 const WHILE: Duration = Duration::from_millis(300);
+
+/// Bytes of the server's greeting, and of its reply to the choice of an export.
+const GREETING: usize = 18;
+const EXPORT_REPLY: usize = 10;
 
 /// A disk of zeros whose second part can't be read.
 struct Bad;
@@ -85,6 +89,48 @@ impl Stream for Client {
     }
 }
 
+/// What a client sends before requests: its flags, and the choice of the export without a name.
+fn choice() -> Vec<u8> {
+    let mut sent = Vec::from((FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES).to_be_bytes());
+    sent.extend(IHAVEOPT.to_be_bytes());
+    sent.extend(OPT_EXPORT_NAME.to_be_bytes());
+    sent.extend([0; 4]);
+    sent
+}
+
+fn client(sent: Vec<u8>) -> Client {
+    Client { sent: Mutex::new(sent), got: Mutex::default(), is_over: AtomicBool::new(false) }
+}
+
+/// A service of the bad disk.
+fn service() -> Service {
+    let export = Export {
+        name: String::new(),
+        description: String::new(),
+        disk: Arc::new(Bad),
+        mode: Mode::ReadWrite,
+    };
+    Service {
+        exports: Exports::new([export]),
+        large: LargeWrites::new(0),
+        extra_workers: ExtraWorkers::default(),
+        stop: AtomicBool::new(false),
+        workers: 2,
+    }
+}
+
+/// A client that had its reply first could still be evicted for a client that came later.
+#[test]
+fn a_client_is_admitted_before_its_reply() {
+    let client = client(choice());
+    let end = serve(&service(), &client, || {
+        assert_eq!(client.got.lock().len(), GREETING, "the reply came first");
+        false
+    });
+    assert!(matches!(end, End::Left), "{end:?}");
+    assert_eq!(client.got.lock().len(), GREETING, "a refused client has a reply");
+}
+
 /// A client that waits for the rest of a reply would take the next reply for it.
 #[test]
 fn nothing_follows_a_reply_that_was_broken_off() {
@@ -96,34 +142,13 @@ fn nothing_follows_a_reply_that_was_broken_off() {
         header.extend((len as u32).to_be_bytes());
         header
     };
-    let mut sent = Vec::from((FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES).to_be_bytes());
-    sent.extend(IHAVEOPT.to_be_bytes());
-    sent.extend(OPT_EXPORT_NAME.to_be_bytes());
-    sent.extend([0; 4]);
+    let mut sent = choice();
     sent.extend(read(0, 3 * READ_PART));
     sent.extend(read(0, READ_PART));
-    let client = Client {
-        sent: Mutex::new(sent),
-        got: Mutex::new(Vec::new()),
-        is_over: AtomicBool::new(false),
-    };
-    let export = Export {
-        name: String::new(),
-        description: String::new(),
-        disk: Arc::new(Bad),
-        mode: Mode::ReadWrite,
-    };
-    let service = Service {
-        exports: Exports::new([export]),
-        large: LargeWrites::new(0),
-        extra_workers: ExtraWorkers::default(),
-        stop: AtomicBool::new(false),
-        workers: 2,
-    };
-    let end = serve(&service, &client, |_| true);
+    let client = client(sent);
+    let end = serve(&service(), &client, || true);
     assert!(matches!(end, End::Fault(Fault::Unreadable)), "{end:?}");
-    let greeting = 18 + 10;
     let short = SIMPLE_HEADER + READ_PART;
-    let got = client.got.into_inner().len() - greeting;
+    let got = client.got.into_inner().len() - GREETING - EXPORT_REPLY;
     assert_eq!(got, short, "bytes of the first part, or of the reply that was waiting, too");
 }

@@ -113,7 +113,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests may be in `input` afterwards; those of a refused client are not served.
+/// client's first requests may be in `input` afterwards. A refused client has no request served.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,
@@ -125,7 +125,7 @@ fn negotiate(
     let mut handshake = Handshake::new(exports, &mut out);
     loop {
         let advanced = handshake.advance(input.bytes(), &mut out);
-        // A client that has the reply must not be refused, nor evicted for another.
+        // After its reply, a client can neither be refused nor be evicted for another.
         if matches!(advanced, Ok((_, Step::Requests(_)))) && !admit() {
             return Err(End::Left);
         }

@@ -17,6 +17,7 @@ mod refusal;
 mod rights;
 mod search;
 mod stats_file;
+pub(crate) mod table;
 mod tree;
 
 use crate::error::{Error, failed};
@@ -82,8 +83,8 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         return Err(Refusal::of_start(Path::new(name), &launch.exec()));
     };
     let code = child::run(launch, Path::new(name))?;
-    let figures = stats.figures(tree.held_max())?;
-    log::text(&if args.json { figures.json() } else { figures.table() });
+    let figures = stats.figures(tree.seen().as_ref())?;
+    log::text(&if args.json { figures.json() } else { table::table(&figures) });
     Ok(code)
 }
 

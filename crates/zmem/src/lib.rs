@@ -102,7 +102,7 @@ mod all {
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
     pub use times::Histogram;
-    pub use tree::{Kept, Lost, Seen, Tree};
+    pub use tree::{Kept, Lost, Seen, SeenProcess, Tree};
     pub use uses::Use;
     // What `Options`, `Stats` and `Error` name of other crates.
     pub use zram::{

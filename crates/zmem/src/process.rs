@@ -46,6 +46,16 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Null, or the function of type `fn(Told)` that puts right what differs in a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
+/// Returns the name of this thread, as the kernel keeps it; zeros if the process is confined.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    if !page::is_confined() {
+        // SAFETY: the kernel writes 16 bytes to `name`, which is as long.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    }
+    name
+}
+
 /// Returns the number of processors that this process may use. The first call finds it out.
 pub fn processors() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);

@@ -2,7 +2,7 @@
 //! has done; see `layout`.
 //!
 //! ```text
-//!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | wanted |
+//!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 free, `CLEARED` while it becomes so
 //!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
 //! ```
@@ -23,12 +23,12 @@ mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
-use layout::{CLEARED, HEAD, MAGIC, Parts, ROW, SLOT};
+use layout::{CLEARED, HEAD, MAGIC, NAME, Parts, ROW, SLOT};
 pub(crate) use member::Member;
 pub use messages::Lost;
 pub(crate) use messages::{LACKING, TRACED};
 pub use peers::Kept;
-pub use seen::Seen;
+pub use seen::{Seen, SeenProcess};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -106,6 +106,12 @@ impl Tree {
         row[0].store(figures.process, Release);
     }
 
+    /// Sets the name of the process of a slot: its bytes, and zeros behind them.
+    fn set_name(&self, nth: usize, name: [u8; 8 * NAME]) {
+        let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        self.slot(nth).name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
     /// Returns what the process of a slot has done, as it, or nobody, has said.
     fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
@@ -146,30 +152,38 @@ impl Tree {
         sum
     }
 
-    /// Finds a slot for a process: its own, if it has executed a program, else one that is free.
+    /// Finds a slot for a process: its own, if it has executed a program, else a free one, if
+    /// possible without figures of a process that ended.
     fn take(&self, process: u64) -> Option<usize> {
         let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
         let free = |nth: &usize| {
             let word = self.slot(*nth).process;
             word.compare_exchange(0, process, AcqRel, Acquire).is_ok()
         };
-        let taken = self.in_use().find(own).or_else(|| (0..self.slots.len()).find(free));
-        let nth = taken.or_else(|| {
+        let empty = |nth: &usize| self.rows[*nth][0].load(Acquire) == 0 && free(nth);
+        let all = || 0..self.slots.len();
+        let any = || all().find(empty).or_else(|| all().find(free));
+        let nth = self.in_use().find(own).or_else(any).or_else(|| {
             self.clear_gone();
-            (0..self.slots.len()).find(free)
+            any()
         })?;
         self.head().used.fetch_max(nth as u64 + 1, AcqRel);
         Some(nth)
     }
 
-    /// Frees a slot that names a process.
+    /// Frees the slot of a process that reports what it has done.
     fn clear(&self, nth: usize, process: u64) {
+        self.free(nth, process, || self.rows[nth][0].store(0, Relaxed));
+    }
+
+    /// Frees a slot that names a process, after `clear`.
+    fn free(&self, nth: usize, process: u64, clear: impl FnOnce()) {
         let slot = self.slot(nth);
-        // Not at once: who comes late must not clear what the next process says there.
+        // Not at once: a late caller must not clear what the next process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
             slot.shared.store(0, Relaxed);
-            self.rows[nth][0].store(0, Relaxed);
+            clear();
             slot.process.store(0, Release);
         }
     }
@@ -180,12 +194,12 @@ impl Tree {
         [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Frees the slots of processes that are gone.
+    /// Frees the slots of processes that have ended without a report. Their figures remain.
     fn clear_gone(&self) {
         for nth in self.in_use() {
             let process = self.slot(nth).process.load(Acquire);
             if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
-                self.clear(nth, process);
+                self.free(nth, process, || ());
             }
         }
     }

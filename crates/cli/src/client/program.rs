@@ -6,6 +6,7 @@ mod watch;
 use crate::admin::watch::run as watched;
 use crate::error::Error;
 use crate::run::live::find;
+use crate::run::table::table;
 use rustix::process::Pid;
 
 /// How it is shown.
@@ -23,6 +24,6 @@ pub(super) fn stat(process: Pid, shown: Shown) -> Result<(), Error> {
         Shown { is_watched: true, is_json, .. } => watched(program, is_json),
         Shown { is_for_prometheus: true, .. } => crate::print(&metrics::text(&program)),
         Shown { is_json: true, .. } => crate::print(&program.figures().json()),
-        _ => crate::print(&program.figures().table()),
+        _ => crate::print(&table(&program.figures())),
     }
 }

@@ -90,10 +90,10 @@ pub(crate) struct RunArgs {
     /// ptrace; /proc/PID/exe and debuggers show the host then
     #[arg(long)]
     pub(crate) no_inject: bool,
-    /// When the program has ended, print what each of its processes did that had ended by then, and
-    /// what they did together, to standard error: memory at its most, evictions, faults and the
-    /// time that they took, dispatched system calls and what that costs each, beside the call
-    /// itself; a process that a signal ended is not listed
+    /// When the program has ended, print a table of its ended processes and of their sum to
+    /// standard error: the most memory, evictions, page faults and their time, dispatched system
+    /// calls and the time of dispatching them. Figures of a process that a signal killed are those
+    /// of its last milliseconds before
     #[arg(long)]
     pub(crate) stats: bool,
     /// Have each process append a line of JSON with what it did to FILE when it ends

@@ -6,7 +6,7 @@
 //! The file is written by programs that may be anyone's, or were killed midway: its numbers are
 //! shown as they are, and nothing else is done with them.
 
-use super::figures::{Figures, Line};
+use super::figures::{Figures, KILLED, Line};
 use super::tree::{self, Found};
 use crate::error::{Error, failed};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::fs::{metadata, read_dir, read_link, read_to_string};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
-use zmem::Seen;
+use zmem::{Seen, SeenProcess};
 
 /// A program: what its processes share.
 #[derive(Debug)]
@@ -41,10 +41,11 @@ impl Program {
     fn now(&self) -> (Figures, bool) {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
         let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
-        let lives = |number: u64| !is_ours || !is_gone(number);
-        let said = seen.processes.iter().filter(|figures| lives(figures.process));
-        let lines = said.filter_map(|figures| line(figures, is_ours)).collect();
-        (Figures::new(lines, seen.held_max, Some(seen.is_short)), is_ours)
+        let lives = |process: &&SeenProcess| {
+            !process.has_ended && (!is_ours || !is_gone(process.figures.process))
+        };
+        let lines = seen.processes.iter().filter(lives).filter_map(|seen| line(seen, is_ours));
+        (Figures::new(lines.collect(), seen.held_max, Some(seen.is_short)), is_ours)
     }
 
     /// Returns the same, or `None` once all of its processes have ended. Of those of another space
@@ -59,14 +60,30 @@ impl Program {
     }
 }
 
-/// Returns what a process has said, with its name, if that can be known.
-fn line(figures: &zmem::Figures, is_ours: bool) -> Option<Line> {
+/// Returns the figures of a process, with its present name, or the one that it began with.
+fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
+    let path = format!("/proc/{}/comm", seen.figures.process);
+    let name = is_ours.then(|| read_to_string(path).ok()).flatten();
+    named(&seen.figures, name.as_deref().unwrap_or(&seen.name).trim_end_matches('\n'))
+}
+
+/// Returns the figures of a process and its name.
+fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
     let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
-    let path = format!("/proc/{}/comm", figures.process);
-    let name = is_ours.then(|| read_to_string(path).ok()).flatten().unwrap_or_default();
-    let name = name.trim_end_matches('\n').escape_debug().to_string();
-    line.insert("name".to_owned(), Value::from(name));
+    line.insert("name".to_owned(), Value::from(name.escape_debug().to_string()));
     Some(line)
+}
+
+/// Returns the figures of processes that have ended without a report, as if a signal killed them:
+/// those that they showed last.
+pub(super) fn killed(seen: &Seen) -> Vec<Line> {
+    let has_ended = |seen: &&SeenProcess| seen.has_ended || is_gone(seen.figures.process);
+    let killed = |seen: &SeenProcess| {
+        let mut line = named(&seen.figures, &seen.name)?;
+        line.insert(KILLED.to_owned(), Value::from(true));
+        Some(line)
+    };
+    seen.processes.iter().filter(has_ended).filter_map(killed).collect()
 }
 
 /// Returns whether a process runs no program: there is none of the number, or it has ended and was
@@ -94,7 +111,9 @@ pub(crate) fn find(process: Pid) -> Result<Program, Error> {
         }
         _ => shown(&error, "see that /proc is mounted"),
     };
-    let is_in = |seen: &Seen| seen.processes.iter().any(|of| of.process == number as u64);
+    let is_in = |seen: &Seen| {
+        seen.processes.iter().any(|of| !of.has_ended && of.figures.process == number as u64)
+    };
     let (mut found, mut refused) = (None, None);
     for entry in read_dir(format!("/proc/{number}/fd")).map_err(of_io)? {
         let entry = entry.map_err(of_io)?;

@@ -2,6 +2,7 @@
 
 use super::args::RunArgs;
 use super::figures::Figures;
+use super::live;
 use crate::error::Error;
 use measure::output;
 use measure::text::escaped;
@@ -11,6 +12,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
+use zmem::Seen;
 
 /// Most bytes that are read back: the lines of some hundred thousand processes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -64,8 +66,9 @@ impl StatsFile {
         &self.path
     }
 
-    /// Returns what the processes have written since this was made.
-    pub(super) fn figures(&self, tree_held_max: u64) -> Result<Figures, Error> {
+    /// Returns what the processes have written since this was made, and the figures of processes
+    /// that were killed.
+    pub(super) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Error> {
         let read = || {
             // A pipe that was put there would have this wait for a writer.
             let mut options = OpenOptions::new();
@@ -79,7 +82,9 @@ impl StatsFile {
             let remedy = "leave it readable while the program runs";
             Error::of_file(&self.path, "can't be read", why, remedy)
         };
-        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?), tree_held_max))
+        let held_max = seen.map_or(0, |seen| seen.held_max);
+        let killed = seen.map(live::killed).unwrap_or_default();
+        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?), killed, held_max))
     }
 }
 

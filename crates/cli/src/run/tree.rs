@@ -54,9 +54,9 @@ impl Tree {
         Ok(Tree { file, setting })
     }
 
-    /// Returns the most that the processes held together.
-    pub(super) fn held_max(&self) -> u64 {
-        read(&self.file).map_or(0, |seen| seen.held_max)
+    /// Returns what the processes have reported.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        read(&self.file)
     }
 }
 

@@ -113,6 +113,33 @@ assert memory.find(b'\\1') == -1";
     }
 }
 
+/// The child is killed while its parent goes on, and the parent at the end.
+#[test]
+fn processes_that_signals_kill_have_their_figures() {
+    const KILLED: &str = "
+import os, sys
+kept = [b'%d' % nth * 2000 for nth in range(10_000)]
+if len(sys.argv) > 1:
+    kept += [bytes([nth % 251]) * 4096 for nth in range(12_000)]
+    os.spawnlp(os.P_WAIT, sys.executable, 'python3', '-c', sys.argv[1])
+os.kill(os.getpid(), 9)";
+    for options in [&["--limit", "40M"][..], &["--limit", "40M", "--no-inject"]] {
+        let program = ["python3", "-c", KILLED, KILLED];
+        let ended = end_of(&[options, &["--stats", "--json", "--"]].concat(), &program);
+        assert_eq!(ended.code, Some(137), "{ended:?}");
+        let figures = json(&ended);
+        let killed = |one: &&Value| one["killed"] == true;
+        let killed: Vec<_> =
+            figures["processes"].as_array().unwrap().iter().filter(killed).collect();
+        assert_eq!(killed.len(), 2, "{figures}");
+        for one in killed {
+            assert_eq!(one["name"], "python3", "{one}");
+            assert!(number(one, "held_max") > 5 << 20, "{one}");
+        }
+        assert!(number(&figures["sum"], "evicted") > 1000, "{figures}");
+    }
+}
+
 #[test]
 fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);

@@ -290,7 +290,7 @@ fn a_file_that_says_anything_is_read() {
         |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
     let [table, ..] = asked("uzram-run", &bytes(&words), ALL);
     assert_eq!(table.out, "no process has begun, or all have ended\n", "{table:?}");
-    words[0] = u64::from_le_bytes(*b"uzramtr8");
+    words[0] = u64::from_le_bytes(*b"uzramtr9");
     for nth in 0..12 {
         words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
         // Of some processes: not all are in use, or there are figures of them.

@@ -1,26 +1,29 @@
-//! Where what lies in the memory that processes share.
+//! The layout of the memory that processes share.
 //!
 //! ```text
 //!   | head: 16 words | slots: 16 words each | rows: 64 words each |   slot n and row n are of one
 //!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
 //!         | process, its bytes | next walk | - |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
-//!         | waits | wanted | peers | shared | - |
+//!         | waits | wanted | peers | shared | name: 2 words | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
-//! A process writes its own slot and row. Who adds up what is held reads slots alone: they lie
-//! close together, and a row's memory is there once it was written.
+//! A process writes its own slot and row. A sum of what is held reads slots alone, which are
+//! adjacent; a row takes memory once it was written. The name and the row of a process that ended
+//! without a report remain, until another process takes the slot.
 
 use crate::figures;
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr8");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(super) const HEAD: usize = 16;
 /// Two lines of a processor's cache: what others add up, and what they are asked.
 pub(super) const SLOT: usize = 16;
 pub(super) const ROW: usize = figures::WORDS;
 /// With them the head and the slots are less than 64 KiB.
 pub(super) const SLOTS: usize = 510;
-/// A slot that becomes free is of this process.
+/// Words of a name, which has as many bytes as the system keeps of it.
+pub(super) const NAME: usize = 2;
+/// The process number of a slot that becomes free.
 pub(super) const CLEARED: u64 = u64::MAX;
 
 /// The parts of shared memory, or of a copy of it.
@@ -68,6 +71,8 @@ pub(super) struct Slot<'a, T> {
     pub(super) peers: &'a T,
     /// Shared memory that counts for it: see `shared_memory`.
     pub(super) shared: &'a T,
+    /// The name of its program, ended by zeros.
+    pub(super) name: [&'a T; NAME],
 }
 
 /// What is shared of one kind: see `inherited`.
@@ -122,10 +127,13 @@ impl<'a, T> Slot<'a, T> {
             wanted,
             peers,
             shared,
+            first,
+            second,
             ..,
         ] = words;
         let pool = Part { changed: pool, inherited: pools };
         let blocks = Part { changed: blocks, inherited: all };
-        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers, shared }
+        let name = [first, second];
+        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers, shared, name }
     }
 }

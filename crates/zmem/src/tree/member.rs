@@ -4,6 +4,7 @@ use super::inherited::{Shares, Sharing};
 use super::unevictable::UnevictableWords;
 use super::{NONE, Slot, Sum, Tree};
 use crate::figures::Figures;
+use crate::process::thread_name;
 use crate::stats::raise;
 use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
@@ -90,6 +91,7 @@ impl Member {
         nth.inspect(|nth| self.sharing.begin(self.tree.renew(*nth)));
         nth.inspect(|nth| self.tree.forget_waits(*nth));
         nth.inspect(|nth| self.tree.slot(*nth).shared.store(0, Relaxed));
+        nth.inspect(|nth| self.tree.set_name(*nth, thread_name()));
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 

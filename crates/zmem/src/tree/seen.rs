@@ -5,7 +5,19 @@ use super::layout::{CLEARED, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot};
 use super::shared_memory::shared_bytes;
 use crate::figures::Figures;
 
-/// What the processes of a tree have said by now.
+/// A process of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenProcess {
+    /// The name of its program when it began, at most 15 bytes; empty if it is not known.
+    pub name: String,
+    /// Whether other processes found that it had ended without a report, as if killed by a signal.
+    pub has_ended: bool,
+    /// What it last reported. A process that has just begun has no figures yet; after `execve`
+    /// those of the program before are included.
+    pub figures: Figures,
+}
+
+/// What the processes of a tree have reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The space that numbers of its processes are of, as an inode in /proc; 0 before the first.
@@ -14,9 +26,8 @@ pub struct Seen {
     pub held_max: u64,
     /// Whether more is held than the limit has room for.
     pub is_short: bool,
-    /// Those that have a slot. One that has just begun has no figures yet; one that has executed a
-    /// program has those of what it did before.
-    pub processes: Vec<Figures>,
+    /// Processes that have a slot, or ended without a report and had one.
+    pub processes: Vec<SeenProcess>,
 }
 
 impl Seen {
@@ -36,16 +47,22 @@ impl Seen {
         }
         let process = |(slot, row): (&[u64; SLOT], &[u64; ROW])| {
             let slot = Slot::of(slot);
+            let name = slot.name.map(|word| word.to_ne_bytes());
+            let name = String::from_utf8_lossy(name.as_flattened());
+            let name = name.trim_end_matches('\0').to_owned();
+            let row = Figures::of_words(row);
             if matches!(*slot.process, 0 | CLEARED) {
-                return None;
+                let ended = SeenProcess { name, has_ended: true, figures: row };
+                return (ended.figures.process != 0).then_some(ended);
             }
             // A row may be left of one that had the slot before.
-            let said = Some(Figures::of_words(row)).filter(|row| row.process == *slot.process);
+            let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();
             let (process, (tree_held, _)) = (*slot.process, shares.counted(*slot.held, 0));
             let tree_held = tree_held.saturating_add(shared_bytes(*slot.shared));
-            Some(Figures { process, tree_held, ..said.unwrap_or_default() })
+            let figures = Figures { process, tree_held, ..said.unwrap_or_default() };
+            Some(SeenProcess { name, has_ended: false, figures })
         };
         let used = usize::try_from(*head.used).unwrap_or(usize::MAX);
         Some(Seen {

@@ -6,6 +6,7 @@ use super::share::Share;
 use super::waits::POKING;
 use super::*;
 use crate::limit::Limit;
+use crate::process::thread_name;
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -428,17 +429,18 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     first.show(&figures);
     own.publish(3000, 0);
     assert_eq!(own.sum(3000, 0, 0).held, 3010);
+    let process = |figures| SeenProcess { figures, ..SeenProcess::default() };
     let said = Figures { process: others[0].number(), tree_held: 10, ..figures.clone() };
-    let new = |process| Figures { process, ..Figures::default() };
+    let new = |number| process(Figures { process: number, ..Figures::default() });
+    let mut expected_own = new(own_number());
+    expected_own.name = String::from_utf8(thread_name().to_vec()).unwrap().replace('\0', "");
+    assert!(!expected_own.name.is_empty());
+    expected_own.figures.tree_held = 3000;
     let mut expected = Seen {
         space: 7,
         held_max: 3010,
         is_short: false,
-        processes: vec![
-            Figures { tree_held: 3000, ..new(own_number()) },
-            said,
-            new(others[1].number()),
-        ],
+        processes: vec![expected_own.clone(), process(said), new(others[1].number())],
     };
     assert_eq!(seen(), expected);
     // What one has said is not the next one's, nor is it said for one whose slot was taken away.
@@ -453,12 +455,41 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     // What is left of it when the process executes a program is what it did.
     let figures = Figures { held: 7, ..figures };
     own.show(&figures);
-    assert_eq!((seen().processes[0].evicted, seen().processes[0].held), (5, 7));
+    let said = seen().processes.remove(0).figures;
+    assert_eq!((said.evicted, said.held), (5, 7));
     own.set_hushed(Some(&figures));
-    expected.processes[0] = Figures { process: own_number(), ..Figures::default().after(&figures) };
+    let figures = Figures { process: own_number(), ..Figures::default().after(&figures) };
+    expected.processes[0] = SeenProcess { figures, ..expected_own };
     assert_eq!(seen(), expected);
     next.end();
     drop(second);
+}
+
+#[test]
+fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
+    let (words, killed) = (words(3), waiting());
+    let tree = Tree::of(words, 7).unwrap();
+    let number = killed.number();
+    let figures = Figures { evicted: 5, ..Figures::default() };
+    let first = member(tree, &killed);
+    tree.set_name(0, *b"fifteen letters\0");
+    first.show(&figures);
+    drop(killed);
+    tree.clear_gone();
+    let ended = SeenProcess {
+        name: "fifteen letters".to_owned(),
+        has_ended: true,
+        figures: Figures { process: number, ..figures },
+    };
+    let seen = || Seen::of(&copy(words)).unwrap().processes;
+    assert_eq!(seen(), std::slice::from_ref(&ended));
+    // Others take slots that are empty, and the one with these figures last.
+    let others = [waiting(), waiting(), waiting()];
+    let members = [member(tree, &others[0]), member(tree, &others[1])];
+    assert!(seen().contains(&ended));
+    let last = member(tree, &others[2]);
+    assert!(last.is_in() && !seen().iter().any(|process| process.has_ended));
+    drop((members, last));
 }
 
 #[test]
@@ -476,7 +507,7 @@ fn any_bytes_can_be_read() {
         bytes.truncate(rng.usize(..=bytes.len()) + 4000 * usize::from(rng.bool()));
         if let Some(seen) = Seen::of(&bytes) {
             assert!(seen.processes.len() <= 4 && bytes.len() >= 8 * (HEAD + SLOT + ROW));
-            seen.processes.iter().for_each(|figures| assert!(figures.json().ends_with("}\n")));
+            seen.processes.iter().for_each(|seen| assert!(seen.figures.json().ends_with("}\n")));
         }
     }
     assert!(Seen::of(&whole).is_some() && Seen::of(&whole[1..]).is_none());

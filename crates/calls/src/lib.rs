@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A handler of signals can use it: nothing here allocates, waits, or panics, and no system call is
-//! made. Rules (ca-W1 ...) stand in `docs/design.md`.
+//! made. Rules (ca-W1 ...) stand in `docs/design/calls.md`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@
 //!                                   |- answered here: masks, actions, stacks, returns of signals
 //!                                   '- children: threads, fork, vfork, which are armed as well
 //! ```
-//! The rules (di-1 ...) stand in `docs/design.md`.
+//! The rules (di-1 ...) stand in `docs/design/dispatch.md`.
 
 mod error;
 mod hook;

@@ -7,8 +7,8 @@
 //!   touch of an absent block -> dispatch -> Program::fault -> zmem: the arena
 //! ```
 //! It uses nothing of the program's: its heap lies in mappings of its own, and no lock of the C
-//! library's is taken. The rules (pl-1 ...) stand in `docs/design.md`. On other processors there is
-//! nothing here, as `dispatch` refuses.
+//! library's is taken. `docs/design/runtime.md` lists the rules (pl-1 ...). On other processors the
+//! crate is empty, as `dispatch` refuses.
 #![cfg(target_arch = "x86_64")]
 
 mod begin;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The rules of a block's states (zm-S1 ...), of handlers (zm-H1 ...), of the limit and of forks
-//! stand in `docs/design.md`.
+//! stand in `docs/design/pager.md`.
 
 // The models of loom are of these alone.
 #[cfg_attr(loom, allow(dead_code))]

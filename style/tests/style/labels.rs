@@ -1,9 +1,9 @@
 //! Invariants have a label, as `I5` or `zr-B1`: a capital and a number, with the crate's letters
 //! before it or without.
 //!
-//! A label is *defined* where a sentence or an item begins with it and a colon or a comma follows,
-//! in `docs/design.md` (its tables aside) or in the documentation of the product: once. Everywhere
-//! else it is cited: of something defined.
+//! A label is *defined* if a sentence or an item begins with it and a colon or a comma follows. It
+//! is defined once, in `docs/design.md`, in one of its chapters, or in the product's documentation,
+//! and not in a table. Every other occurrence cites a defined label.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,10 @@ use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;
 
 const DESIGN: &str = "docs/design.md";
-const TWICE: &str = "Keep one definition (docs/design.md, or the head of the file that keeps it), \
-    cite it elsewhere: (zr-B1). Two invariants of one label: rename one, with its crate's letters.";
+const CHAPTERS: &str = "docs/design/";
+const TWICE: &str = "Keep one definition (docs/design.md or a chapter, or the head of the file \
+    that keeps it), cite it elsewhere: (zr-B1). Two invariants of one label: rename one, with its \
+    crate's letters.";
 const UNKNOWN: &str = "Define it, once, as `LABEL: ...`, or correct the citation.";
 
 /// Where labels stand, by label.
@@ -70,13 +72,10 @@ impl Labels {
         let mut labels = Self::default();
         for (path, text) in tree.files("md") {
             let document = Document::new(text);
+            let is_design = path == DESIGN || path.starts_with(CHAPTERS);
             for (nth, line) in text.lines().enumerate() {
-                labels.add(
-                    path,
-                    nth + 1,
-                    line,
-                    path == DESIGN && !document.tables.contains(&(nth + 1)),
-                );
+                let may_define = is_design && !document.tables.contains(&(nth + 1));
+                labels.add(path, nth + 1, line, may_define);
             }
         }
         for (path, _) in tree.files("rs") {

@@ -15,7 +15,7 @@ use testkit::child::Child;
 
 /// The least number of objects that are evicted before their call.
 const OBJECTS_LEAST: usize = 250;
-/// Calls that the runtime refuses: see `docs/design.md`.
+/// Calls that the runtime refuses: see `docs/design/runtime.md`.
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
 /// Calls that report a moment, or a process and its work. A traced process also stops at each of
 /// its calls, by the signal that dispatches the call. For these calls only the results are

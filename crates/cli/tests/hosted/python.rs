@@ -56,7 +56,7 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// Tests that may end otherwise with a host. See `docs/design.md`.
+/// Tests that may end otherwise with a host. See `docs/design/runtime.md`.
 const SHOWN: &[&str] = &[
     // The runtime has a descriptor of its own.
     "test_pass_fds_redirected",

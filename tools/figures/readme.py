@@ -4,39 +4,37 @@ from form import over_kernel, percent, prose, ratio, span, table, thousands
 
 OTHER = "overwriting with other pages by 4 KiB"
 ANYWHERE = "reading by 4 KiB in random order"
+RUN = ": wall clock {}, over the kernel's"
 
 
 def table_front(r):
-    """Memory beyond the data, in two rows."""
-    def row(what, step, suffix=""):
-        figure = f"{step}/overhead over C"
-        mebibytes = r.value("removal", f"{step}/C by raw lz4")
-        ours, kernel = r.value("removal", figure), r.rival("removal", figure)
-        return [what.format(f"{mebibytes:.0f} MiB"), percent(ours), percent(kernel) + suffix]
+    """The memory that stored data take, of their size."""
+    def row(what, name):
+        ours = [r.value("blocks", f"{name}/{codec}: memory over original")
+                for codec in ("lz4, 4 KiB", "zstd 3, 4 KiB", "zstd 3, 64 KiB")]
+        raw = r.rival("blocks", f"{name}/lz4, 4 KiB: memory over original")
+        kernel = raw * (1 + r.rival("fill", f"{name}/overhead over C") / 100)
+        return [what, *(percent(value) for value in [*ours, kernel])]
 
-    compact = percent(r.value("removal", "directories/kernel's overhead over C after its compact"))
-    rows = [
-        row("a whole Linux source tree, C = {}; a second after it was stored", "untar"),
-        row("the same after deletions, C = {}", "-tools", f"; {compact} after its `compact`"),
-    ]
-    head = "memory taken beyond C, which is what lz4 alone makes of the data"
-    return table([head, "uzram", "the kernel's zram (Linux 6.18)"], rows)
+    rows = [row("a Linux source tree", "source"), row("the heap of a Python process", "heap")]
+    return table(["memory taken, of the data's size", "uzram: lz4", "zstd", "zstd, blocks of 64 KiB",
+                  "the kernel's zram (Linux 6.18): lz4"], rows)
 
 
 def table_six(r):
-    """What matters most, beside a rival each."""
+    """The most important figures, each beside a rival's."""
     def removed(what):
         return percent(r.value("removal", f"random 97%/{what}"))
 
     compact = removed("kernel's overhead over C after its compact")
     kernel_removed = percent(r.rival("removal", "random 97%/overhead over C"))
     jobs = [f"zstd: random 4 KiB {job}" for job in ("writes", "reads")]
-    sizes = [f"heap/zstd 3, {size} KiB: memory over original" for size in (4, 16, 64)]
-    return table(["what (lz4 where nothing is said)", "uzram", "beside it"], [
-        ["memory beyond C: 1 GiB of the Linux source tree, as soon as it is stored",
+    run = span(*r.ends("run", RUN.format("with none and as much memory in all")))
+    return table(["figure (with lz4, if no codec is named)", "uzram", "rival"], [
+        ["memory beyond C, the bytes that lz4 alone makes of the data: 1 GiB of the Linux source tree",
          percent(r.value("fill", "source/overhead over C")),
          f"kernel zram {percent(r.rival('fill', 'source/overhead over C'))}"],
-        ["the whole tree, after all but a random 3% of its pages was dropped",
+        ["the same for the whole tree, after a random 97% of its pages was dropped",
          removed("overhead over C"),
          f"kernel zram {kernel_removed}; {compact} after its `compact`"],
         ["4 KiB overwrites on one thread, in process", *beside_kernel(over_kernel(r, OTHER))],
@@ -44,9 +42,8 @@ def table_six(r):
         ["4 KiB requests a second over NBD, 16 at a time, zstd: writes; reads",
          "; ".join(thousands(r.value("nbd", job)) for job in jobs),
          "nbdkit, blocks of 32 KiB: " + "; ".join(thousands(r.rival("nbd", job)) for job in jobs)],
-        ["memory of a CPython heap over its size, zstd, blocks of 4; 16; 64 KiB",
-         "; ".join(f"{r.value('blocks', figure):.1f}%" for figure in sizes),
-         "zstd alone " + "; ".join(f"{r.rival('blocks', figure):.1f}%" for figure in sizes)],
+        ["wall-clock time of seven programs short of memory, under `uzram run`, without privileges",
+         f"{run} times the kernel's", "swap on the kernel's zram, with the same memory in all"],
     ])
 
 
@@ -58,7 +55,7 @@ def beside_kernel(ranges):
 
 
 def table_losses(r):
-    """What it loses to each rival; for the heap where an input has to be chosen."""
+    """The losses to each rival; of the heap, if an input has to be chosen."""
     def requests(what):
         # MB/s, by requests of 4 KiB.
         return thousands(r.rival("throughput", f"heap/{what}, ours over kernel zram") * 1e6 / 4096)
@@ -66,6 +63,7 @@ def table_losses(r):
     served = thousands(r.value("nbd", "lz4 over uncompressed: 4 KiB reads and writes"))
     raw = span(*r.ends("throughput", f"/{OTHER}, ours over raw lz4"))
     compaction = r.value("churn", "device/compaction's CPU time")
+    run = span(*r.ends("run", RUN.format("with none")))
     mimalloc, jemalloc = (ratio(r.value("malloc", f"store and free/our pool over {name}"))
                           for name in ("mimalloc", "jemalloc"))
     return "\n".join([
@@ -78,4 +76,7 @@ def table_losses(r):
               "  "),
         prose(f"- **As an allocator the pool is slow.** A store and a free take {mimalloc} times mimalloc's time, "
               f"{jemalloc} times jemalloc's.", "  "),
+        prose("- **`uzram run` counts compressed data towards its limit**, which the limit of a memory cgroup does not. At "
+              f"equal limits, programs took {run} times the wall-clock time that they took with the kernel's swap on "
+              "zram.", "  "),
     ])

@@ -82,7 +82,7 @@ fn its_lines_to_try_name_commands_and_options_there_are() {
     let block = text.split("## Try it").nth(1).unwrap().split("```").nth(1).unwrap();
     let lines: Vec<_> =
         block.lines().filter_map(|line| line.strip_prefix("target/release/uzram ")).collect();
-    assert_eq!(lines.len(), 2, "how it is built, and two lines to try: {block}");
+    assert_eq!(lines.len(), 3, "the build, and three lines to try: {block}");
     for line in lines {
         let line = line.split('#').next().unwrap();
         let help = help(line.split(' ').next().unwrap());

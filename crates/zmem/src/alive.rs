@@ -1,4 +1,4 @@
-//! Whether processes are gone, and what this one has in memory, as /proc tells.
+//! Reads from /proc whether a process has ended, and how much memory this process uses.
 
 use crate::descriptor::File;
 use crate::kept_file::MEMORY_USED;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, test_kill_process};
 use std::ffi::CStr;
 use std::fmt::Write;
 
-/// Text on the stack: a handler may make it.
+/// Text in a buffer on the stack, because a signal handler must not allocate.
 #[derive(Debug, Default)]
 struct Text {
     bytes: [u8; 32],
@@ -25,8 +25,8 @@ impl Write for Text {
     }
 }
 
-/// Returns whether a process runs no program: it never was, or has ended and was not waited for. A
-/// confined process can't know.
+/// Returns true if a process runs no program: it does not exist, or has ended and was not waited
+/// for. Returns false if this process is confined, because it can't find out.
 pub(crate) fn is_gone(process: i32) -> bool {
     if page::is_confined() {
         return false;
@@ -35,7 +35,7 @@ pub(crate) fn is_gone(process: i32) -> bool {
     if test_kill_process(number) == Err(Errno::SRCH) {
         return true;
     }
-    // A process that has ended is there until it is waited for, and has no program any more.
+    // An ended process that was not waited for still exists, but has no executable.
     let mut path = Text::default();
     let written = write!(path, "/proc/{process}/exe");
     let is_without = |path: &CStr| {
@@ -44,12 +44,11 @@ pub(crate) fn is_gone(process: i32) -> bool {
     };
     let path = CStr::from_bytes_until_nul(&path.bytes);
     let has_none = written.is_ok() && path.is_ok_and(is_without);
-    // Where /proc shows nothing it tells nothing.
+    // If this process's own link is missing as well, /proc is not usable and proves nothing.
     has_none && !is_without(c"/proc/self/exe")
 }
 
-/// Returns the bytes of anonymous memory that this process has, if /proc reports them, and the
-/// process may read it.
+/// Returns the bytes of anonymous memory of this process, if it can read them in /proc.
 pub(crate) fn anonymous() -> Option<u64> {
     if page::is_confined() {
         return None;
@@ -59,11 +58,12 @@ pub(crate) fn anonymous() -> Option<u64> {
     let text = str::from_utf8(&bytes[..len]).ok()?;
     let mut numbers = text.split(' ').map(str::parse::<u64>);
     let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
-    // A process whose first thread has ended is told to have none.
+    // For a process whose first thread has ended the kernel reports 0 pages.
     (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 
-/// Returns the bytes of a process's share of shared memory, if /proc reports them (Linux 5.4).
+/// Returns the process's proportional share of shared memory in bytes, if /proc reports it (Linux
+/// 5.4).
 pub(crate) fn shared(process: u64) -> Option<u64> {
     if page::is_confined() {
         return None;

@@ -1,9 +1,9 @@
-//! An arena: a range of addresses of which some blocks are managed as a region's are, and others
-//! the program's own.
+//! A range of addresses in which some blocks are managed like those of a region, and the others
+//! belong to the program.
 //!
 //! # Safety
-//! The arena's range is mapped as long as it lives. Whoever calls its unsafe functions has sole
-//! charge of the blocks that it names; no reference of this crate's points to them.
+//! The arena's range is mapped as long as the arena exists. The caller of an unsafe function is the
+//! only user of the blocks that it names, and no reference of this crate points to them.
 #![allow(unsafe_code)]
 
 mod in_tree;
@@ -24,28 +24,28 @@ use std::sync::atomic::AtomicU32;
 
 /// A range of addresses whose blocks can be managed, and given back, one by one.
 ///
-/// It is for who serves a program's mappings: all ranges are addresses, and begin and end at
-/// blocks. No handler of signals is installed, and no thread started but by
-/// [`store_aside`](Self::store_aside): a touch of what is absent goes to
-/// [`answer_fault`](crate::answer_fault), which makes room itself. For that it uses the heap: so
-/// the allocator is one that no touch of an arena can interrupt.
+/// It is for a caller that serves a program's mappings. All ranges are addresses, and begin and end
+/// at block boundaries. An arena installs no signal handler and starts no thread except the one of
+/// [`store_aside`](Self::store_aside). A touch of an absent block must be passed to
+/// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
+/// the heap, so the process needs an allocator that no touch of an arena can interrupt.
 #[derive(Debug)]
 pub struct Arena {
     calls: Calls,
 }
 
 impl Arena {
-    /// Makes an arena of `bytes` bytes from `address` on, or where the system likes if that is 0.
-    /// All of it is free. `address` and `bytes` are multiples of 2 MiB.
+    /// Makes an arena of `bytes` bytes at `address`, or at an address that the kernel chooses if
+    /// that is 0. All of its blocks are free. `address` and `bytes` are multiples of 2 MiB.
     ///
     /// # Errors
-    /// Those of a region; [`Error::System`]: something is mapped there.
+    /// Those of a region; [`Error::System`] if another mapping is in the range.
     pub fn new(address: usize, bytes: usize, options: &Options) -> Result<Self, Error> {
         Self::with_room(address, bytes, 0, options)
     }
 
-    /// Makes an arena to which windows of `room` bytes in all can be added, with a chunk before
-    /// each: see [`add_window`](Self::add_window). `room` is a multiple of 2 MiB.
+    /// Makes an arena to which windows of `room` bytes in all can be added. A gap of one chunk
+    /// precedes each window: see [`add_window`](Self::add_window). `room` is a multiple of 2 MiB.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
@@ -76,12 +76,12 @@ impl Arena {
         Ok(Arena { calls: Calls { pager, worker: Workers::none() } })
     }
 
-    /// Returns the addresses that it was made with, which are its first window.
+    /// Returns the addresses of the first window, which the arena was made with.
     pub fn addresses(&self) -> Range<usize> {
         self.calls.pager.memory.addresses()
     }
 
-    /// Returns the bytes of a block.
+    /// Returns the size of a block in bytes.
     pub fn block(&self) -> usize {
         self.calls.pager.blocks.unit
     }
@@ -103,17 +103,17 @@ impl Arena {
         Ok(first..first + range.len() / self.block())
     }
 
-    /// Changes what a range is for. Where it becomes free, its contents go; where it was free, it
-    /// is zeros; else it keeps them. What was managed, and free ranges that become plain, are
-    /// readable and writable.
+    /// Changes the use of a range. A block that becomes free loses its contents, a block that was
+    /// free reads as zeros, and any other block keeps its contents. Blocks that were managed or
+    /// free are readable and writable when they become plain.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`]: a block that becomes plain has 65,535 pins, and those
-    /// before it have become so.
+    /// [`Error::Range`]; [`Error::Locked`] if a block that becomes plain has 65,535 pins. The
+    /// blocks before it are plain then.
     ///
     /// # Safety
-    /// The program expects just this of the range. What is plain and becomes managed is private,
-    /// anonymous, readable and writable.
+    /// The program expects exactly this change of the range. Plain memory that becomes managed is
+    /// private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
         let units = self.units(&range)?;
         self.calls.by_chunks(units, |part| {
@@ -121,7 +121,8 @@ impl Arena {
         })
     }
 
-    /// Makes what is managed of a range zeros, which take no memory but where they are pinned.
+    /// Replaces the managed blocks of a range with zeros, which use no memory unless they are
+    /// pinned.
     ///
     /// # Errors
     /// [`Error::Range`]
@@ -133,13 +134,13 @@ impl Arena {
         self.calls.in_steps(units, |part| self.calls.inside(|pager| pager.zero_all(part)))
     }
 
-    /// Brings what is managed of a range back, and keeps it resident until [`unpin`](Self::unpin).
+    /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`]: a block has 65,535 pins. Nothing is pinned then.
+    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. Nothing is pinned then.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let units = self.units(&range)?;
-        // What is all there needs no seat.
+        // No seat is needed if all blocks are resident.
         if self.calls.pager.try_pin(units.clone()) {
             return Ok(());
         }
@@ -155,13 +156,13 @@ impl Arena {
         done
     }
 
-    /// Does what [`pin`](Self::pin) does where all of a range is there and nothing is to be waited
-    /// for; else nothing. Returns whether it did.
+    /// Pins a range as [`pin`](Self::pin) does if all of it is resident and no wait is needed.
+    /// Otherwise it does nothing. Returns whether the range was pinned.
     pub fn try_pin(&self, range: Range<usize>) -> bool {
         self.units(&range).is_ok_and(|units| self.calls.pager.try_pin(units))
     }
 
-    /// Ends what one call of [`pin`](Self::pin) with this range began.
+    /// Undoes one call of [`pin`](Self::pin) with the same range.
     ///
     /// # Errors
     /// [`Error::Range`]
@@ -170,7 +171,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Tells how a range will be used.
+    /// Applies advice about the future use of a range.
     ///
     /// # Errors
     /// [`Error::Range`]
@@ -178,13 +179,14 @@ impl Arena {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first.
-    /// Returns how many bytes went: fewer where no more can go.
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks. Returns the bytes
+    /// evicted, which are fewer if no more can be.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes.div_ceil(self.block())) * self.block()
     }
 
-    /// Returns whether a range is there, as far as it is managed. Other threads may have it go.
+    /// Returns whether all blocks of a range are resident or plain. Other threads may evict them at
+    /// any time.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         let is_there = |words: &[BlockWord]| {
             words.iter().all(|word| matches!(word.load().state(), State::Resident | State::Plain))
@@ -192,37 +194,38 @@ impl Arena {
         self.units(&range).is_ok_and(|units| is_there(&self.calls.pager.words[units]))
     }
 
-    /// Returns the words of all blocks, as [`WORD_LAYOUT`](crate::WORD_LAYOUT) describes them.
+    /// Returns the words of all blocks, in the format of [`WORD_LAYOUT`](crate::WORD_LAYOUT).
     pub fn words(&self) -> &[AtomicU32] {
         let words = &self.calls.pager.words[0..self.calls.pager.words.len()];
         // SAFETY: a block's word is an atomic integer, and nothing else.
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
     }
 
-    /// Has a thread store what is evicted, while the one that evicts goes on: `starter` starts one
-    /// when there is something to store. It ends where nothing comes for a while.
+    /// Lets a separate thread store evicted blocks, so that the evicting thread need not wait.
+    /// `starter` starts that thread when there is a block to store; it ends after some time without
+    /// work.
     pub fn store_aside(&self, starter: &'static dyn StartThread) {
         self.calls.pager.store_aside(starter);
     }
 
-    /// Ends that thread until blocks are evicted again, and waits until the system has it no more.
-    /// No lock of the arena's is held, and this thread is not within a fault.
+    /// Ends the compressor thread until blocks are evicted again, and waits until it has exited.
+    /// The calling thread holds no lock of the arena and is not in a fault.
     pub fn rest(&self) {
         self.calls.pager.storer.rest();
     }
 
-    /// Ends it, and starts none any more.
+    /// Ends the compressor thread and never starts it again.
     pub fn end_thread(&self) {
         self.calls.pager.storer.end();
     }
 
-    /// Returns what the arena holds and has done.
+    /// Returns the arena's statistics.
     pub fn stats(&self) -> Stats {
         self.calls.stats()
     }
 
-    /// Asserts that counts equal the sums over all blocks. No other thread may use the arena
-    /// meanwhile.
+    /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
+    /// during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(|pager| pager.check());
     }

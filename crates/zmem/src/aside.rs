@@ -1,12 +1,12 @@
-//! What a thread that evicts and one that stores share: the first copies a block, gives its pages
-//! up and goes on, and the other compresses the copy (zm-Q1 to zm-Q6).
+//! State that the evicting thread and the compressor thread share. The evicting thread copies a
+//! block and drops its pages; the compressor thread compresses the copy (zm-Q1 to zm-Q6).
 //!
 //! ```text
-//!   evicts: copied, marked, pages dropped -> queue -> the thread: the device -> Evicted
+//!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
 //!                                               '---> a touch: put back -> Resident
 //! ```
-//! An arena has one if its caller can start threads that the program does not know of. The thread
-//! ends where nothing was evicted for a while, and where it is asked to.
+//! An arena has this thread if its caller can start threads that the program does not know. The
+//! thread ends when nothing was evicted for a while, or on request.
 
 use crate::process::shares_memory;
 use crate::queue::Queue;
@@ -17,44 +17,43 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-/// A thread without work ends after this time.
+/// A compressor thread without work ends after this time.
 const IDLE_TIME: Duration = Duration::from_millis(50);
-/// A thread that is to end is told so again after this time.
+/// The request to end is repeated after this time.
 const END_TIME: Duration = Duration::from_millis(5);
-/// After it had to end so many starts are not tried: who asked for one thread may look whether
-/// there is one. Python does, after a fork.
+/// The number of starts that are skipped after the thread was asked to end. A program that wants to
+/// be single-threaded may check the number of threads, as Python does after a fork.
 const STARTS_AT_REST: u32 = 64;
 
-/// Starts a thread that the program knows nothing of.
+/// Starts threads that the program does not know.
 pub trait StartThread: Debug + Send + Sync {
-    /// Starts a thread that calls `run` and ends. It has all signals blocked, as its maker has, and
-    /// this crate's thread-local storage. Returns whether it was started; not so if the last one is
-    /// still there.
+    /// Starts a thread that calls `run` and exits. It has all signals blocked, as the calling
+    /// thread has, and this crate's thread-local storage. Returns whether it was started, which
+    /// fails while the previous one still exists.
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
 
-    /// Returns a number of the thread that was started last, 0 if there was none.
+    /// Returns the number of the thread that was started last, 0 if there was none.
     fn last(&self) -> u32;
 
-    /// Waits until the system has no more of the thread with that number, for `time` at most.
-    /// Returns whether it has none.
+    /// Waits up to `time` until the thread with the number `last` has exited. Returns whether it
+    /// has.
     fn has_ended(&self, last: u32, time: Duration) -> bool;
 }
 
-/// There is no thread.
+/// No thread exists.
 pub(crate) const NONE: u32 = 0;
-/// One was started, and does not run yet.
+/// A thread was started, and does not run yet.
 pub(crate) const STARTING: u32 = 1;
 pub(crate) const RUNS: u32 = 2;
-/// It is to end.
+/// The thread was asked to end.
 pub(crate) const STOPS: u32 = 3;
 
-/// What a thread runs.
 type Run = Box<dyn FnOnce() + Send>;
 
-/// What starts the thread.
+/// Starts the compressor thread.
 pub(crate) struct Starter {
     system: &'static dyn StartThread,
-    /// Makes what it runs.
+    /// Makes the code that the thread runs.
     make: Box<dyn Fn() -> Run + Send + Sync>,
 }
 
@@ -70,36 +69,37 @@ impl Starter {
     }
 }
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Storer {
     pub(crate) starter: OnceLock<Starter>,
-    /// Made with the first block that waits; `None` if none may.
+    /// Made with the first queued block; `None` if there must be no copies.
     pub(crate) copies: OnceLock<Option<Copies>>,
-    /// `NONE`, `STARTING`, `RUNS`, `STOPS`: of the thread, in this process.
+    /// The state of this process's thread: `NONE`, `STARTING`, `RUNS` or `STOPS`.
     pub(crate) state: AtomicU32,
-    /// What the thread waits for: it changes with what it is to look at.
+    /// The futex on which the thread sleeps. It changes when the thread has to look at the queue.
     bell: AtomicU32,
     sleeps: AtomicU32,
-    /// Starts that are not tried, as one was refused, or the thread had to end.
+    /// Starts that are skipped, because one was refused or the thread was asked to end.
     pub(crate) passed: AtomicU32,
-    /// Whether no thread is to be started any more.
+    /// Whether no more threads may be started.
     pub(crate) is_over: AtomicBool,
-    /// Blocks that were put back, as they got no smaller.
+    /// Blocks that were put back because compression did not make them smaller.
     pub(crate) returned: AtomicU64,
 }
 
-/// Blocks that wait, and their contents.
+/// The queue of blocks, and their contents.
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub(crate) queue: Queue,
-    /// Of each slot: locked by who has what is in it, so nobody ever waits for one.
+    /// The contents of each slot. The lock belongs to the thread that owns the slot, so no thread
+    /// ever waits for it.
     pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
     bytes: usize,
 }
 
 impl Copies {
-    /// Makes room for `count` blocks of `bytes` bytes, if there is memory.
+    /// Allocates room for `count` blocks of `bytes` bytes, or returns `None` if there is no memory.
     pub(crate) fn new(count: usize, bytes: usize) -> Option<Self> {
         let block = |_| {
             let mut block = Vec::new();
@@ -113,7 +113,7 @@ impl Copies {
 }
 
 impl Storer {
-    /// Takes note of what starts the thread, and of what makes that which it runs.
+    /// Sets the starter of the thread, and the function that makes the code which the thread runs.
     pub(crate) fn set_starter(
         &self,
         system: &'static dyn StartThread,
@@ -122,25 +122,24 @@ impl Storer {
         let _before = self.starter.set(Starter { system, make: Box::new(make) });
     }
 
-    /// Returns the bytes of the copies.
     pub(crate) fn bytes(&self) -> u64 {
         self.made().map_or(0, |copies| copies.bytes) as u64
     }
 
-    /// Returns the copies, if they were made.
     pub(crate) fn made(&self) -> Option<&Copies> {
         self.copies.get()?.as_ref()
     }
 
-    /// Begins in a child, which has no such thread. What waits in its copy of the queue is its own.
+    /// Resets the state in a child of fork, which has no such thread. The blocks in its copy of the
+    /// queue belong to the child.
     pub(crate) fn begin_child(&self) {
         self.state.store(NONE, SeqCst);
     }
 
-    /// Ends the thread, until something is evicted again. What waits still does.
+    /// Ends the thread until a block is evicted again. Queued blocks stay in the queue.
     pub(crate) fn rest(&self) {
         let Some(Starter { system, .. }) = self.starter.get() else { return };
-        // A process that uses another one's memory leaves that one's thread alone.
+        // A process that uses another one's memory must not end that one's thread.
         if shares_memory() {
             return;
         }
@@ -155,13 +154,13 @@ impl Storer {
         }
     }
 
-    /// Ends it for good.
+    /// Ends the thread and never starts it again.
     pub(crate) fn end(&self) {
         self.is_over.store(true, SeqCst);
         self.rest();
     }
 
-    /// Has the thread look at the queue.
+    /// Wakes the thread to look at the queue.
     pub(crate) fn ring(&self) {
         fence(SeqCst);
         if self.sleeps.load(SeqCst) != 0 {
@@ -170,8 +169,8 @@ impl Storer {
         }
     }
 
-    /// Waits until there is something to look at, or nothing came for a while. Returns whether the
-    /// time is over.
+    /// Waits for a block or a request to end, for `IDLE_TIME` at most. Returns whether the time has
+    /// passed without either.
     pub(crate) fn sleep(&self, queue: &Queue) -> bool {
         let seen = self.bell.load(SeqCst);
         self.sleeps.store(1, SeqCst);

@@ -1,5 +1,5 @@
-//! Calls from outside of handlers. A long call goes in steps, so that forks and signals do not wait
-//! for its end.
+//! Calls from outside of handlers. A long call proceeds in steps, so that forks and signals do not
+//! wait for its end.
 
 use crate::backend::Heir;
 use crate::evict::Goal;
@@ -16,8 +16,8 @@ use crate::{Advice, Error};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// After a call that evicted, objects are moved together if that frees this share of the device's
-/// pages. The call was made for memory, so it is less than what the thread leaves.
+/// After a call that evicted, the device is compacted if that frees this share of its pages (one
+/// hundredth). The call was made to free memory, so the share is smaller than the pager thread's.
 const FREEABLE_SHARE: u64 = 100;
 
 /// A pager and its thread, for calls from outside of handlers.
@@ -34,7 +34,7 @@ impl Calls {
     }
 
     /// # Errors
-    /// [`Error::Forked`]: this process has nothing of the region.
+    /// [`Error::Forked`] if this process has nothing of the region.
     fn check_here(&self) -> Result<(), Error> {
         match self.pager.heir() {
             Heir::Nothing => Err(Error::Forked),
@@ -55,8 +55,8 @@ impl Calls {
         Ok(start / unit..if is_empty { start / unit } else { end.div_ceil(unit) })
     }
 
-    /// Does a step of a call inside the gate, with all signals blocked: so it may take locks that
-    /// faults take, too.
+    /// Runs one step of a call inside the gate, with all signals blocked. The step may therefore
+    /// take locks that faults take, too.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -77,7 +77,7 @@ impl Calls {
         })
     }
 
-    /// Does a step that needs a buffer.
+    /// Runs a step that needs a buffer.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -88,8 +88,8 @@ impl Calls {
         self.inside(|pager| work(pager, &mut pager.seats.take(Taker::Call)))
     }
 
-    /// Calls `work` for one part of `units` after another, until one fails. Each part is as large
-    /// as one step may be.
+    /// Calls `work` for one part of `units` after another, until one fails. Each part has the
+    /// maximum size of a step.
     pub(crate) fn in_steps(
         &self,
         units: Range<usize>,
@@ -101,7 +101,7 @@ impl Calls {
         starts.map(|start| start..units.end.min(start + step)).try_for_each(work)
     }
 
-    /// Calls `work` for one chunk's part of `units` after another, until one fails.
+    /// Calls `work` for the part of `units` in each chunk, one after another, until one fails.
     pub(crate) fn by_chunks(
         &self,
         units: Range<usize>,
@@ -116,7 +116,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Evicts blocks in one step, and returns how many.
+    /// Evicts blocks in one step, and returns their number.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
         let gone = self.with_seat(|pager, seat| {
             pager.evict(&mut pager.evictor.lock(), goal, Spares::Nothing, seat)
@@ -124,12 +124,12 @@ impl Calls {
         gone.unwrap_or(0)
     }
 
-    /// Evicts `units` blocks, or fewer if no more can go, and returns how many.
+    /// Evicts `units` blocks, or fewer if no more can be evicted, and returns their number.
     pub(crate) fn reclaim(&self, units: usize) -> usize {
         let wanted = units.min(self.pager.units());
         let (mut gone, mut vain) = (0, 0);
-        // The clock passes a refused block over for more rounds than one step makes, so a step in
-        // vain does not mean that nothing can go.
+        // The clock passes over a refused block for more rounds than one step makes, so a step that
+        // evicts nothing does not prove that nothing can be evicted.
         while gone < wanted && vain <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_units().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
@@ -140,7 +140,7 @@ impl Calls {
         gone
     }
 
-    /// Evicts blocks, or brings them back.
+    /// Evicts or fills blocks.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -157,7 +157,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Moves objects of the device together after a call that evicted, as far as that is worth it.
+    /// Compacts the device after a call that evicted, if that frees enough.
     fn compact(&self) {
         if self.check_here().is_ok() {
             while self.pager.compact(FREEABLE_SHARE) {}
@@ -165,7 +165,7 @@ impl Calls {
         }
     }
 
-    /// Brings blocks back, step by step.
+    /// Fills blocks, step by step.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -180,7 +180,7 @@ impl Calls {
         }
     }
 
-    /// Unpins blocks, and evicts if the limit asks for it.
+    /// Unpins blocks, and evicts if the limit requires it.
     pub(crate) fn unpin(&self, units: Range<usize>) {
         self.pager.unpin(units);
         self.seek_room();

@@ -1,7 +1,7 @@
-//! Chunks. Memory that was never touched is PROT_NONE in large pieces, and takes no page tables. A
-//! chunk is opened when one of its blocks is first touched; from then on each block has a mark of
-//! its own. Once all of its blocks are absent again it is closed. Chunks of an arena begin vacant:
-//! closed, and of nobody.
+//! Chunks. Memory that was never touched is PROT_NONE in large units, and needs no page tables. A
+//! chunk is opened when one of its blocks is first touched; then each block has its own mark. The
+//! chunk is closed when all of its blocks are absent again. Chunks of an arena are vacant at first:
+//! closed, with all blocks free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::memory::table_reach;
@@ -29,23 +29,22 @@ impl Pager {
         start / self.blocks.unit..end / self.blocks.unit
     }
 
-    /// Returns whether the chunk of a block is open that the caller has just become the owner of.
+    /// Returns whether the chunk of a block is open. The caller has just become the block's owner.
     pub(crate) fn is_open_around(&self, unit: usize) -> bool {
         self.chunks[self.chunk_of(unit)].is_open_for_owner()
     }
 
-    /// Returns whether the chunk that a block is in is vacant.
     pub(crate) fn is_vacant(&self, unit: usize) -> bool {
         self.chunks[self.chunk_of(unit)].load() == Chunk::Vacant
     }
 
-    /// Declares all chunks vacant, before any other thread knows the pager.
+    /// Makes all chunks vacant, before any other thread knows the pager.
     pub(crate) fn vacate_all_chunks(&self) {
         self.chunks.iter().for_each(|chunk| chunk.end(Chunk::Vacant));
     }
 
-    /// Makes a whole chunk managed that is vacant, or vacant that was never touched. Returns
-    /// whether it did. `units` begin with the chunk.
+    /// Makes a whole vacant chunk managed, or a managed chunk that was never touched vacant.
+    /// Returns whether it did. The first block of `units` is the first block of its chunk.
     pub(crate) fn try_turn_chunk(&self, units: &Range<usize>, is_managed: bool) -> bool {
         let nth = self.chunk_of(units.start);
         let is_whole = self.bytes_of(units.clone()) == self.bytes_of_chunk(nth);
@@ -60,13 +59,13 @@ impl Pager {
         is_ours
     }
 
-    /// Opens the chunk that a block is in, or waits while another thread opens it; unless it is
-    /// vacant. As it may wait, the caller must own no block (zm-S4).
+    /// Opens the chunk of a block unless it is vacant. If another thread is opening it, waits for
+    /// that thread; the caller must therefore own no block (zm-S4).
     pub(crate) fn open_chunk(&self, unit: usize) {
         self.open_chunk_if(unit, |seen| seen != Chunk::Vacant);
     }
 
-    /// Opens it if it is vacant, too: all its blocks are free then.
+    /// Opens the chunk even if it is vacant. All its blocks are free in that case.
     pub(crate) fn open_any_chunk(&self, unit: usize) {
         self.open_chunk_if(unit, |_| true);
     }
@@ -88,7 +87,7 @@ impl Pager {
                         self.words[units].iter().for_each(BlockWord::begin_free);
                     }
                     let open = |_| self.backend.open_chunk(&self.memory, bytes.clone());
-                    // Memory that the program has locked, by `mlockall` say, can't be marked.
+                    // Memory that the program locked, for example by `mlockall`, can't be marked.
                     let opened = open(()).or_else(|_| {
                         self.memory.unlock(bytes.clone())?;
                         open(())
@@ -101,7 +100,8 @@ impl Pager {
         }
     }
 
-    /// Returns what a chunk in this state takes more of tables once it is open.
+    /// Returns the bytes of tables that a chunk in the state `from` needs in addition once it is
+    /// open.
     fn tables_to_open(&self, nth: usize, from: Chunk) -> usize {
         match from {
             Chunk::Untouched | Chunk::Vacant => {
@@ -113,13 +113,13 @@ impl Pager {
         }
     }
 
-    /// Returns what page tables a chunk gives back that is closed.
+    /// Returns the bytes of page tables that a chunk frees when it is closed.
     fn tables_that_go(&self, nth: usize) -> usize {
         let (_, own) = self.tables_of(nth);
         own * page_size() * self.backend.places()
     }
 
-    /// Returns the page tables that map a chunk, and those that map nothing else.
+    /// Returns the number of page tables that map a chunk, and of those that map nothing else.
     fn tables_of(&self, nth: usize) -> (usize, usize) {
         let (bytes, reach) = (self.bytes_of_chunk(nth), table_reach());
         let start = self.memory.address_of(&bytes);
@@ -128,8 +128,8 @@ impl Pager {
         (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
     }
 
-    /// Returns what words of blocks come with a chunk that is touched for the first time: a page of
-    /// them may serve several chunks.
+    /// Returns the bytes of blocks' words that the first touch of a chunk allocates. A page of
+    /// words may belong to several chunks, and is counted with the first of them.
     fn words_to_open(&self, nth: usize) -> usize {
         let bytes = self.chunk_bytes / self.blocks.unit * size_of::<BlockWord>();
         let alike = page_size() / bytes.min(page_size());
@@ -144,16 +144,16 @@ impl Pager {
         }
     }
 
-    /// Closes those chunks again that have some of these blocks, and all of whose blocks are
-    /// absent: they give their page tables back, and the clock passes over them. The caller holds
-    /// the store's lock.
+    /// Closes each chunk that contains some of these blocks if all of its blocks are absent. It
+    /// then gives up its page tables, and the clock passes over it. The caller holds the store's
+    /// lock.
     pub(crate) fn close_chunks(&self, units: Range<usize>) {
         let chunks = self.chunk_of(units.start)..self.chunk_of(units.end - 1) + 1;
         for nth in chunks {
             let (word, bytes) = (&self.chunks[nth], self.bytes_of_chunk(nth));
             let words = &self.words[bytes.start / self.blocks.unit..bytes.end / self.blocks.unit];
             let is_absent = |word: &BlockWord| word.load().state().is_absent();
-            // It is looked at before, as that costs other threads nothing.
+            // This first check without a change of the word costs other threads nothing.
             let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
             if may_close && word.try_begin(Chunk::Open) {
                 let closed = words.iter().all(is_absent).then(|| self.close_chunk(nth));
@@ -162,7 +162,7 @@ impl Pager {
         }
     }
 
-    /// Closes a chunk whose blocks are all absent, and stay so until it is opened.
+    /// Closes a chunk whose blocks are all absent, and stay absent until it is opened.
     fn close_chunk(&self, nth: usize) -> Chunk {
         let bytes = self.bytes_of_chunk(nth);
         let frees_tables = probes::frees_tables(&self.memory);
@@ -173,7 +173,7 @@ impl Pager {
         Chunk::Kept
     }
 
-    /// Returns the first piece from `piece` on that has blocks of a chunk that is not closed.
+    /// Returns the first piece, from `piece` on, that has blocks of a chunk that is not closed.
     pub(crate) fn next_open_piece(&self, piece: usize) -> Option<usize> {
         let first = self.chunk_of(piece * PIECE);
         let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
@@ -190,7 +190,7 @@ impl Pager {
         }
     }
 
-    /// Declares all chunks open, for memory that was in use before.
+    /// Makes all chunks open, for memory that was in use before.
     pub(crate) fn open_all_chunks(&self) {
         for (nth, word) in self.chunks.iter().enumerate() {
             let seen = word.load();

@@ -1,15 +1,17 @@
-//! The word of a chunk: whether its blocks have marks of their own, or one mark is on all of it.
+//! The word of a chunk. It encodes whether each block has its own mark, or one mark covers the
+//! chunk.
 //!
 //! ```text
 //!   Untouched --> changing --> Open --> changing --> Freed, or Kept
 //!                               ^                      |
 //!                               '------ changing <-----'
 //! ```
-//! A chunk of an arena may be vacant, too, and go to Untouched and back.
+//! A chunk of an arena may also be vacant; it can change between Vacant and Untouched.
 //!
-//! All blocks of a chunk that is not open are absent. Whoever brings a block makes itself its owner
-//! first, and then looks whether the chunk is open; whoever closes a chunk begins to change it
-//! first, and then looks whether all blocks are absent. So one of the two sees the other.
+//! All blocks of a chunk that is not open are absent. A thread that fills a block first becomes the
+//! block's owner, and then checks whether the chunk is open. A thread that closes a chunk first
+//! sets it to changing, and then checks whether all blocks are absent. So one of the two sees the
+//! other.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -17,24 +19,23 @@ mod loom_tests;
 use crate::sync::{AtomicU32, Ordering, fence, wait, wake};
 
 const CHANGING: u32 = 4;
-/// As `CHANGING`, and threads wait for the end of that.
+/// As `CHANGING`, with threads that wait for the end of the change.
 const AWAITED: u32 = 5;
 const VACANT: u32 = 6;
 
-/// The state of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Never touched: it has taken nothing yet.
+    /// Never touched: uses no memory yet.
     Untouched,
-    /// Closed again, with its page tables.
+    /// Closed again, with its page tables kept.
     Kept,
-    /// Closed again, and its page tables were given back.
+    /// Closed again, with its page tables freed.
     Freed,
-    /// Each block has a mark of its own, or is there.
+    /// Each block has its own mark or is present.
     Open,
     /// A thread is opening or closing it.
     Changing = CHANGING as isize,
-    /// Of an arena: all blocks are free, whatever their words are. It has taken nothing yet.
+    /// In an arena: all blocks are free, whatever their words hold. Uses no memory yet.
     Vacant = VACANT as isize,
 }
 
@@ -61,13 +62,14 @@ impl ChunkWord {
     }
 
     /// Returns whether the chunk is open, for a thread that has just become the owner of one of its
-    /// blocks. Then the chunk stays open as long as it is that, or the block is there.
+    /// blocks. If so, it stays open while the thread owns the block or the block is present.
     pub(crate) fn is_open_for_owner(&self) -> bool {
         fence(Ordering::SeqCst);
         self.load() == Chunk::Open
     }
 
-    /// Begins to change the chunk, if it is still `seen`. No other thread does until `end`.
+    /// Begins to change the chunk if its state is still `seen`. No other thread can change it until
+    /// `end`.
     pub(crate) fn try_begin(&self, seen: Chunk) -> bool {
         debug_assert!(seen != Chunk::Changing);
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -76,14 +78,14 @@ impl ChunkWord {
         is_ours
     }
 
-    /// Ends the change, and wakes threads that wait for that.
+    /// Ends the change, and wakes the threads that wait for that.
     pub(crate) fn end(&self, next: Chunk) {
         if self.0.swap(next as u32, Ordering::AcqRel) == AWAITED {
             wake(&self.0);
         }
     }
 
-    /// Waits until the thread that changes the chunk has ended. May return early.
+    /// Waits until the change of the chunk has ended. May return early.
     pub(crate) fn wait(&self) {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         match self.0.compare_exchange(CHANGING, AWAITED, order.0, order.1) {

@@ -3,32 +3,31 @@
 use crate::Error;
 use crate::mappings::PROBATION_MAX;
 
-/// The clock, and the queue of pieces with blocks in probation.
 #[derive(Debug)]
 pub(crate) struct Evictor {
     /// The number of pieces of the region.
     pub(crate) pieces: usize,
     /// The piece that the clock looks at next.
     hand: usize,
-    /// The pieces until a round ends that follows one in vain.
+    /// The pieces that remain until the end of the round after a round in vain.
     after_vain: usize,
     /// A ring of `queued` pieces, the oldest at `first`.
     queue: Box<[u32]>,
     first: usize,
     queued: usize,
-    /// Whether nothing is to go any more.
+    /// Whether evictions have ended for good.
     pub(crate) has_ended: bool,
 }
 
-/// What a step of the hand came to.
+/// The result of a step of the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The piece that it is to look at, if one is left in this round.
+    /// The piece to look at, if one is left in this round.
     pub(crate) piece: Option<usize>,
-    /// How many pieces the hand has passed, with that one.
+    /// The number of pieces that the hand passed, including that one.
     pub(crate) passed: usize,
     pub(crate) is_round: bool,
-    /// Whether the round before was in vain.
+    /// Whether the previous round was in vain.
     pub(crate) is_after_vain: bool,
 }
 
@@ -66,7 +65,7 @@ impl Evictor {
         Some(piece as usize)
     }
 
-    /// Puts a piece back that was the oldest, as there is something left in it.
+    /// Puts back a piece that was the oldest, because it still has blocks in probation.
     pub(crate) fn push_back(&mut self, piece: usize) {
         self.first = (self.first + self.queue.len() - 1) % self.queue.len();
         self.queue[self.first] = piece as u32;
@@ -81,8 +80,8 @@ impl Evictor {
         self.queued == self.queue.len()
     }
 
-    /// Moves the hand on, past the next piece that there is something in, as `next` says from a
-    /// piece on. A step ends with a round. `is_vain`: the last round was.
+    /// Moves the hand past the next piece with an open chunk, which `next` finds from a given piece
+    /// on. A step never passes the end of a round. `is_vain` is whether the last round was in vain.
     pub(crate) fn step(
         &mut self,
         is_vain: bool,

@@ -1,5 +1,5 @@
 //! Evicts blocks that nobody touched in probation: reads and stores them, and drops their pages.
-//! All under the store's lock.
+//! All functions are called under the store's lock.
 
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 impl Pager {
-    /// Evicts a run of blocks that are being evicted: as many of them as there is room for are
-    /// handed over to the thread that stores, if there is one. Returns how many blocks went.
+    /// Evicts a run of blocks in the state `Evicting`. As many as the queue has room for are passed
+    /// to the compressor thread, if there is one. Returns the number of evicted blocks.
     pub(crate) fn evict_run(&self, run: Range<usize>, buf: &mut [u8]) -> usize {
         let (start, middle) = (run.start, run.start + self.waiting_room(run.len()));
         let mut gone = 0;
@@ -27,8 +27,8 @@ impl Pager {
         gone
     }
 
-    /// Has blocks that are being evicted be stored by `store`, and drops their pages. Returns how
-    /// many blocks went.
+    /// Stores `Evicting` blocks by `store`, and drops their pages. Returns the number of evicted
+    /// blocks.
     fn evict_part(
         &self,
         run: Range<usize>,
@@ -45,8 +45,8 @@ impl Pager {
             Outcome::ALL_KEPT
         };
         let is_kept = |unit: usize| outcome.of(unit - run.start) == Fate::Kept;
-        // What was stored of kept blocks is freed while nobody owns them: that may allocate, and
-        // take long (zm-S4).
+        // Data that were stored of kept blocks are freed before the blocks are owned, because that
+        // may allocate and take long (zm-S4).
         let undone = Cell::new(0u64);
         self.for_runs(run.clone(), usize::MAX, is_kept, |part| {
             if !self.discard(part.clone()) {
@@ -72,7 +72,7 @@ impl Pager {
             });
             next = part.end;
         }
-        // A block that was touched in the meantime is in use, so what was just stored of it is
+        // A block that was touched during the eviction is in use, so the data just stored are
         // freed.
         let stolen = |unit: &usize| ended.get() >> (unit - run.start) & 1 == 0;
         run.clone().filter(stolen).for_each(|unit| {
@@ -84,8 +84,8 @@ impl Pager {
         gone
     }
 
-    /// Copies blocks that are being evicted. Returns where their data lie by then, and whether all
-    /// of them were copied.
+    /// Copies `Evicting` blocks. Returns where their data are afterwards, and whether all of them
+    /// were copied.
     fn copy(&self, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
         let bytes = self.bytes_of(run.clone());
         match self.backend.read(&self.memory, bytes.start, data) {
@@ -94,9 +94,9 @@ impl Pager {
         }
     }
 
-    /// Copies blocks that are being evicted, where the system refuses to read below their
-    /// protection: makes them readable to all threads first. In the copy, blocks that were touched
-    /// in the meantime are zeros. Returns whether the system made all of them readable.
+    /// Copies `Evicting` blocks if the kernel refuses to read protected memory: makes them readable
+    /// to all threads first. Blocks that were touched during the copy are zeros in it. Returns
+    /// whether the kernel made all of them readable.
     fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> bool {
         data.fill(0);
         let mut are_shown = true;
@@ -106,8 +106,8 @@ impl Pager {
             let is_shown = self.backend.show(&self.memory, bytes.clone()).is_ok();
             own.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
             if is_shown {
-                // They stay readable: a touch only makes them writable too, and `dont_need` waits
-                // for the store's lock.
+                // They stay readable: a touch only makes them writable as well, and `dont_need`
+                // waits for the store's lock.
                 let to = self.bytes_of(own.start - run.start..own.end - run.start);
                 self.memory.read_open(bytes.start, &mut data[to]);
             }
@@ -116,7 +116,8 @@ impl Pager {
         are_shown
     }
 
-    /// Has those blocks of a run wait to be stored that are not all zeros.
+    /// Decides that the blocks of a run are queued for the compressor thread, except those that are
+    /// zeros.
     pub(crate) fn defer(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
         for (nth, data) in data.chunks(self.blocks.unit).enumerate() {
@@ -127,10 +128,10 @@ impl Pager {
         outcome
     }
 
-    /// Stores those blocks of a run that are not all zeros.
+    /// Stores the blocks of a run that are not all zeros.
     pub(crate) fn store(&self, run: Range<usize>, data: &[u8]) -> Outcome {
         let mut outcome = Outcome::default();
-        // A unit has several stored blocks where marks are few (zm-M2).
+        // A unit has several stored blocks if marks cover large units (zm-M2).
         let step = (self.blocks.stored / self.blocks.unit).max(1);
         let of = |units: &Range<usize>| {
             &data[self.bytes_of(units.start - run.start..units.end - run.start)]
@@ -153,10 +154,11 @@ impl Pager {
         outcome
     }
 
-    /// Writes blocks to the device. Returns whether that is worth it; if not, counts why.
+    /// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
     pub(crate) fn is_stored(&self, units: Range<usize>, data: &[u8]) -> bool {
         let at = self.bytes_of(units.clone()).start as u64;
-        // What is stored raw takes as much as it did; so does most of a unit, or none of it.
+        // Raw blocks save nothing, so a unit must not be kept evicted if most of its blocks are
+        // raw.
         let blocks = (data.len() / self.blocks.stored) as u64;
         let counter = match self.device.write_telling(at, data) {
             Ok(written) if written.raw * 2 < blocks.max(1) + 1 => return true,
@@ -167,8 +169,8 @@ impl Pager {
         false
     }
 
-    /// Drops the pages of blocks that are stored, or zeros. Returns how many went. The caller owns
-    /// the blocks; `data` are their contents.
+    /// Drops the pages of blocks that are stored or zeros. Returns the number of evicted blocks.
+    /// The caller owns the blocks; `data` are their contents.
     fn leave(
         &self,
         own: Range<usize>,
@@ -185,8 +187,8 @@ impl Pager {
         own.len()
     }
 
-    /// Ends the ownership of blocks whose pages are gone, and `data` their contents. They are
-    /// stored, zeros, or wait to be stored.
+    /// Publishes the new states of owned blocks whose pages were dropped. `data` are their
+    /// contents. Each block is stored, all zeros, or to be queued.
     pub(crate) fn publish_gone(
         &self,
         own: Range<usize>,
@@ -212,8 +214,8 @@ impl Pager {
         count(&self.counters.evicted, own.len() - waiting);
     }
 
-    /// Makes blocks resident again whose pages the system did not drop, as the program has locked
-    /// them since.
+    /// Makes blocks resident again whose pages the kernel did not drop, because the program has
+    /// locked them in the meantime.
     pub(crate) fn stay_stored(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) {
         let put_back = self.backend.put_back(&self.memory, self.bytes_of(own.clone()), data);
         self.expect("memory can't be put back", put_back);
@@ -226,16 +228,15 @@ impl Pager {
         }
     }
 
-    /// Makes blocks resident again that the device refused, or that did not get smaller. The caller
-    /// owns them.
+    /// Makes owned blocks resident again that the device refused, or that did not get smaller.
     pub(crate) fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
         let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
         self.expect("memory can't be opened again", opened);
         self.publish_kept(own, has_copy);
     }
 
-    /// Ends the ownership of blocks that are open, and that the device refused, or that did not get
-    /// smaller.
+    /// Publishes owned, accessible blocks as resident after the device refused them, or they did
+    /// not get smaller.
     pub(crate) fn publish_kept(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
         if own.clone().any(&has_copy) {
             self.note_copies(own.clone());

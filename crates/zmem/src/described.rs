@@ -1,5 +1,5 @@
-//! What backends that serve arenas are called, and why they were chosen. Each has a number, by
-//! which other processes are told of it.
+//! Names of the backends that serve arenas, and the reasons for their choice. Other processes get
+//! them as a number.
 
 pub(crate) const GUARDS: &str = "signal: marks of page tables; needs no right";
 pub(crate) const NO_GUARDS: &str =
@@ -10,16 +10,17 @@ pub(crate) const NO_MEMORY_FILE: &str =
     "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
 pub(crate) const REMAP: &str = "signal-remap: blocks are moved to their places; asked for";
 
-/// A number is a place here, from 1 on.
+/// A number is an index into this list plus 1.
 const ALL: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FILE, REMAP];
 
-/// Returns the number of what a backend is called, and why it was chosen; 0: it is none of them.
+/// Returns the number of a backend's name and the reason for its choice, 0 if it is not in the
+/// list.
 pub(crate) fn number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ALL.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
 }
 
-/// Returns what a number stands for: what a backend is called, and why it was chosen.
+/// Returns the backend's name and the reason for its choice, given their number.
 pub(crate) fn described(number: u64) -> (&'static str, &'static str) {
     let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
     nth.and_then(|nth| ALL.get(nth)?.split_once(": ")).unwrap_or(("unknown", ""))
@@ -34,7 +35,7 @@ mod tests {
         for (nth, text) in (1..).zip(ALL) {
             let (name, reason) = described(nth);
             assert_eq!((number(name, reason), format!("{name}: {reason}")), (nth, text.to_owned()));
-            // They are told as JSON.
+            // The texts are put into JSON without escapes.
             assert!(!text.contains(['"', '\\']) && text.is_ascii(), "{text}");
         }
         assert_eq!(number("signal", "another"), 0);

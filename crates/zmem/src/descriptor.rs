@@ -1,16 +1,16 @@
-//! Descriptors that the program may close, though it does not know them.
+//! Descriptors that the program may close, because it does not know them.
 //!
 //! It may close them at any moment, and get other files under their numbers. So a descriptor has a
-//! high number, which calls that open files don't give out, and is known by what it names.
+//! high number, which calls that open files don't return, and its file is compared before use.
 //!
 //! ```text
 //!   63 .. 32             31 .. 20       19 .. 0
 //!   | name of the file | which opening | descriptor + 1 |     0: none
 //! ```
 //! # Safety
-//! Descriptors are borrowed by number. If one was closed since, the calls on it fail, or are made
-//! on another file, which a look afterwards tells; one is closed only if the last look said that it
-//! is ours.
+//! Descriptors are borrowed by number. If one was closed in the meantime, calls on it fail or
+//! affect another file, which a comparison afterwards detects. A descriptor is closed only if the
+//! last comparison showed that it still names this crate's file.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,27 +21,26 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// Openings are told apart, as one may get the number of the one before.
+/// Distinguishes openings, because a new descriptor may have the number of the previous one.
 const OPENING: u64 = 1 << 20;
-/// Numbers at the end of those that may be had, or of those that a small table holds.
+/// A high descriptor is one of the last `LAST` below the process's limit or `TABLE`.
 const LAST: u64 = 32;
 const TABLE: u64 = 1024;
 
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor(u64);
 
-/// Returns what tells a file from others.
+/// Returns a hash that distinguishes a file from others.
 pub(crate) fn name(stat: &Stat) -> u32 {
     let both = stat.st_ino ^ stat.st_dev.rotate_left(32);
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// An open file, which is closed by the system call itself when it is dropped: in the C library's
-/// `close`, which ends an [`OwnedFd`], a thread may be cancelled, which can't unwind from what
-/// answers a fault.
+/// An open file. Dropping it closes it by a direct system call: the C library's `close`, which
+/// [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
 #[derive(Debug)]
 pub(crate) struct File(ManuallyDrop<OwnedFd>);
 
@@ -59,7 +58,8 @@ impl AsFd for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: it is this one's, and nobody's any more: what is within is not dropped.
+        // SAFETY: this value owns the descriptor, and nobody uses it afterwards: `ManuallyDrop`
+        // does not close it.
         _ = unsafe { libc::syscall(libc::SYS_close, self.0.as_raw_fd()) };
     }
 }
@@ -67,7 +67,7 @@ impl Drop for File {
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
-    /// Returns the descriptor of a file with this name, under a high number if there is one.
+    /// Returns the descriptor of a file with this name, with a high number if one is free.
     pub(crate) fn raised(name: u32, file: File) -> Self {
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
         let pack = |file: File| {
@@ -85,7 +85,7 @@ impl Descriptor {
         }
     }
 
-    /// Returns the descriptor that [`packed`](Self::packed) gave.
+    /// Returns the descriptor that [`packed`](Self::packed) returned.
     pub(crate) fn unpack(packed: u64) -> Self {
         Descriptor(packed)
     }
@@ -98,26 +98,26 @@ impl Descriptor {
         (self.0 & NUMBER) as i32 - 1
     }
 
-    /// Borrows it, unless it is none.
+    /// Borrows the descriptor, unless it is `NONE`.
     pub(crate) fn file(self) -> Option<BorrowedFd<'static>> {
         (self != Self::NONE).then(|| self.borrow())
     }
 
     fn borrow(self) -> BorrowedFd<'static> {
-        // SAFETY: a number that `raised` was given, and not -1; see the head of this file.
+        // SAFETY: the number is one that `raised` got, not -1; see the module documentation.
         unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 
-    /// Returns what the system says of it, if it names its file still.
+    /// Returns the file's metadata, if the descriptor still names its file.
     pub(crate) fn look(self) -> Option<Stat> {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes it if it names its file still. Nobody uses it.
+    /// Closes the descriptor if it still names its file. No thread uses it.
     pub(crate) fn close(self) {
         if self.look().is_some() {
-            // SAFETY: as the look has just said, and the caller. Where another has closed it since
-            // it fails.
+            // SAFETY: the descriptor named our file just before, and the caller guarantees that no
+            // thread uses it. If another thread has closed it in the meantime, the call fails.
             _ = unsafe { libc::syscall(libc::SYS_close, self.number()) };
         }
     }

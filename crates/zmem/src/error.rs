@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// Why a region could not be made, or a call on it failed.
+/// The reason why a region could not be made, or a call on it failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,10 +11,10 @@ pub enum Error {
     Size {
         /// The size asked for, in bytes.
         bytes: usize,
-        /// Bytes of a block.
+        /// The size of a block in bytes.
         block: usize,
     },
-    /// The limit is below what an empty region and its reserve take.
+    /// The limit is below the needs of an empty region and its reserve.
     #[error("a limit of {limit} bytes is too low: {needed} is what these options need; raise it")]
     Limit {
         /// The limit asked for.
@@ -25,7 +25,7 @@ pub enum Error {
     /// An arena can't have this backend.
     #[error("an arena can't have this backend; take one of signals")]
     Backend,
-    /// The store's limit is below what one block may take.
+    /// The store's limit is below the needs of a single block.
     #[error("a store limit of {limit} bytes is too low: {needed} is the least that stores a block")]
     StoreLimit {
         /// The limit asked for.
@@ -50,7 +50,7 @@ pub enum Error {
     /// There are too many regions.
     #[error("there are {max} regions already; drop one, or make one larger region")]
     Regions {
-        /// The most regions at a time.
+        /// The largest number of regions at a time.
         max: usize,
     },
     /// Some of the memory belongs to another region.
@@ -58,7 +58,7 @@ pub enum Error {
     Overlap {
         /// The first address of the other region.
         start: usize,
-        /// The address behind its last one.
+        /// The address after its last one.
         end: usize,
     },
     /// This memory of the program can't be managed.
@@ -66,7 +66,7 @@ pub enum Error {
     Memory {
         /// The first address that can't be managed.
         at: usize,
-        /// What the memory there is.
+        /// The kind of memory at that address.
         what: &'static str,
     },
     /// The range is not within the region.
@@ -74,38 +74,37 @@ pub enum Error {
     Range {
         /// The first byte of the range.
         start: usize,
-        /// The byte behind its last one.
+        /// The byte after its last one.
         end: usize,
         /// The size of the region in bytes.
         bytes: usize,
     },
-    /// A block of the range is locked, or has as many locks as it can have.
+    /// A block of the range is locked, or has the largest possible number of locks.
     #[error("the block of bytes {at} to {end} is locked; end that lock first")]
     Locked {
         /// The first byte of the block.
         at: usize,
-        /// The byte behind its last one.
+        /// The byte after its last one.
         end: usize,
     },
-    /// [`BackendKind::SignalMappings`](crate::BackendKind) was asked for, and this process can't
+    /// [`BackendKind::SignalMappings`](crate::BackendKind) was requested, and this process can't
     /// use `/proc/self/mem`.
     #[error(
         "/proc/self/mem can't be used ({}), which this backend needs; take another",
         reason(*errno)
     )]
     ProcessMemory {
-        /// The system's reason.
+        /// The system's error number.
         errno: i32,
     },
-    /// A userfaultfd was asked for, and the system does not permit it, or lacks a feature of it
-    /// that is needed.
+    /// A userfaultfd was requested, and the system does not permit it or lacks a required feature.
     #[error(
         "userfaultfd can't be used ({}); take the backend that needs no right (`Signal`), or {}",
         reason(*errno),
         remedy(*errno)
     )]
     Userfaultfd {
-        /// The system's reason.
+        /// The system's error number.
         errno: i32,
     },
     /// This process is a child, and the region was left to its parent.
@@ -114,9 +113,9 @@ pub enum Error {
     /// The system refused memory, a mapping or a thread.
     #[error("the system refused {what}: {}", reason(*errno))]
     System {
-        /// What was asked of the system.
+        /// The resource that was requested.
         what: &'static str,
-        /// The system's reason.
+        /// The system's error number.
         errno: i32,
     },
     /// The device could not be made.
@@ -124,10 +123,10 @@ pub enum Error {
     Device(#[from] zram::Error),
 }
 
-/// Bytes from which on it is not too few of them that are refused.
+/// A refused size of at least this many bytes is too large, not malformed.
 const MANY: usize = 1 << 40;
 
-/// What a region's size has to be.
+/// Returns a hint at the possible sizes of a region.
 fn size_hint(bytes: usize, block: usize) -> String {
     if bytes < MANY {
         return format!("it needs whole blocks of {block} bytes, at a multiple of that");
@@ -136,7 +135,7 @@ fn size_hint(bytes: usize, block: usize) -> String {
         .into()
 }
 
-/// Returns the bytes of a block, in words where no number has them.
+/// Returns the size of a block in bytes as text, as an expression if it overflows.
 fn bytes_of(order: u32) -> String {
     match (zram::SLOT_BYTES as u64).checked_mul(1u64.checked_shl(order).unwrap_or(u64::MAX)) {
         Some(bytes) => bytes.to_string(),
@@ -144,7 +143,7 @@ fn bytes_of(order: u32) -> String {
     }
 }
 
-/// What makes a userfaultfd possible.
+/// Returns advice on how to make a userfaultfd possible.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "allow more address space (ulimit -v), or end what takes memory",
@@ -159,7 +158,7 @@ fn reason(errno: i32) -> std::io::Error {
 }
 
 impl Error {
-    /// Returns a function that makes an error of what the system has refused.
+    /// Returns a function that makes an error about a resource `what` that the system refused.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Error::System { what, errno: errno.raw_os_error() }
     }

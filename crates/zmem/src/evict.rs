@@ -1,13 +1,13 @@
 //! Chooses the blocks to evict: a clock over pieces puts cold blocks in probation, and those that
-//! nobody touches there go to the device. All under the store's lock.
+//! nobody touches there are stored on the device. All functions are called under the store's lock.
 //!
 //! ```text
 //!   hand -> piece: resident blocks without heat are closed -> queue of pieces
 //!                                  the oldest piece -> blocks still closed are stored and dropped
 //! ```
 //!
-//! A thread that is alone stores and drops the blocks of a piece as the hand comes to it (zm-A4),
-//! once those in probation are gone.
+//! A thread that is alone stores and drops the blocks of a piece as soon as the hand reaches it
+//! (zm-A4), after the blocks in probation are evicted.
 
 use crate::clock::{Evictor, Step};
 use crate::pager::Pager;
@@ -19,23 +19,25 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Eviction ends once all blocks of this many pieces in a row were refused (zm-L3).
+/// Eviction ends after all blocks of this many consecutive pieces were refused (zm-L3).
 const VAIN_MAX: usize = 4;
-/// Eviction ends once the hand has gone round this often in vain: touched blocks have cooled then.
+/// Eviction ends after this many rounds of the hand in vain: touched blocks have cooled in that
+/// time.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
-/// How many blocks are to go.
+/// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// As many, and the rest of the last piece, so that neighbours go together.
+    /// At least this number, and the rest of the last piece, so that neighbours are evicted
+    /// together.
     AtLeast(usize),
-    /// As many, and no more.
+    /// At most this number.
     Exactly(usize),
 }
 
 impl Pager {
-    /// Evicts as many blocks as `goal` says, or fewer if no more can go, and returns how many.
-    /// `buf` has room for a batch.
+    /// Evicts the number of blocks that `goal` requires, or fewer if no more can be evicted, and
+    /// returns their number. `buf` has room for a batch.
     pub(crate) fn evict(
         &self,
         evictor: &mut Evictor,
@@ -71,7 +73,7 @@ impl Pager {
                 if let Some(piece) = oldest.filter(|_| !is_done) {
                     evictor.push_back(piece);
                     gone += more;
-                    // Where those of it that were tried were refused, the others are next.
+                    // If the blocks that were tried are refused, the others of the piece are next.
                     continue;
                 }
                 more
@@ -86,9 +88,9 @@ impl Pager {
         gone
     }
 
-    /// Returns whether the hand should put more blocks in probation before the oldest ones go.
-    /// After a round in vain they go; but if there are none, the hand goes on until hot blocks have
-    /// cooled.
+    /// Returns whether the hand should put more blocks in probation before the oldest ones are
+    /// evicted. After a round in vain the oldest are evicted first. If there are none, the hand
+    /// proceeds until hot blocks have cooled.
     fn wants_marks(&self, evictor: &Evictor, idle: usize) -> bool {
         let share = self.limit.resident() / PROBATION_SHARE;
         let share = share.clamp(PIECE.min(self.probation_max), self.probation_max);
@@ -96,15 +98,15 @@ impl Pager {
         evictor.is_empty() || (is_short && !evictor.is_full())
     }
 
-    /// Moves the hand past a piece, and puts the cold blocks of that piece in probation. Returns
-    /// how many pieces it passed: those of closed chunks are passed at once.
+    /// Moves the hand past a piece, and puts its cold blocks in probation. Returns the number of
+    /// pieces that were passed: a run of pieces in closed chunks is passed at once.
     fn advance(&self, evictor: &mut Evictor, idle: usize, spares: Spares) -> usize {
         let step = self.step(evictor, idle);
         let takes = |unit: usize| self.may_be_marked(unit, spares);
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
         match (marked, step.piece) {
             (Some(piece), _) => evictor.push(piece),
-            // What was handed over when it was last looked at may be stored by now.
+            // Blocks that were queued at the last visit may be stored in the meantime.
             (None, Some(piece)) if self.limit.has_many_tables() => {
                 self.close_chunks(self.units_of(piece));
             }
@@ -113,7 +115,7 @@ impl Pager {
         step.passed
     }
 
-    /// Moves the hand past a piece. It passed `idle` in vain before.
+    /// Moves the hand past a piece. `idle` is the number of pieces that it passed in vain before.
     fn step(&self, evictor: &mut Evictor, idle: usize) -> Step {
         let is_vain = idle > evictor.pieces;
         let step = evictor.step(is_vain, |piece| self.next_open_piece(piece));
@@ -127,12 +129,11 @@ impl Pager {
         step
     }
 
-    /// Returns the blocks of a piece.
     pub(crate) fn units_of(&self, piece: usize) -> Range<usize> {
         piece * PIECE..((piece + 1) * PIECE).min(self.units())
     }
 
-    /// Evicts the blocks of a range that are not pinned, hot ones too.
+    /// Evicts the blocks of a range that are not pinned, including hot ones.
     pub(crate) fn evict_range(&self, units: Range<usize>, buf: &mut [u8]) {
         let _evictor = self.evictor.lock();
         if self.limit.keeps_all() {
@@ -154,7 +155,7 @@ impl Pager {
         seen.state() == State::Resident && seen.pins() == 0 && word.try_own(seen)
     }
 
-    /// Puts those of the blocks in probation for which `takes` takes ownership. Returns how many.
+    /// Puts those blocks in probation of which `takes` takes ownership. Returns their number.
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
         let mut marked = 0;
         let to = State::Probation;
@@ -163,8 +164,9 @@ impl Pager {
         marked
     }
 
-    /// Closes blocks that the caller owns, which are in probation then, or shared. Returns how
-    /// many. Where the system refuses some, as they are locked, the others go.
+    /// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If
+    /// the kernel refuses a run because some blocks are locked, blocks for probation are tried one
+    /// by one.
     pub(crate) fn close(&self, run: Range<usize>, to: State) -> usize {
         self.note_closing(&run);
         let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
@@ -181,9 +183,9 @@ impl Pager {
         marked
     }
 
-    /// Takes ownership of a block that the hand is to mark, and returns whether it did. A hot block
-    /// is not marked, and cools; nor is a recent one, if those are spared. A block that did not
-    /// compress cools slowly if most blocks do not.
+    /// Takes ownership of a block that the hand may mark, and returns whether it did. Hot blocks
+    /// are not marked, but cool; recent blocks are not marked if `spares` spares them. A block that
+    /// did not compress cools slowly if most blocks do not compress.
     pub(crate) fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
         let word = &self.words[unit];
         let seen = word.load();
@@ -201,8 +203,8 @@ impl Pager {
         word.try_own(seen)
     }
 
-    /// Calls `takes` for each block, and `work` for each run of neighbours that it took. A run has
-    /// `longest` blocks at most.
+    /// Calls `takes` for each block, and `work` for each run of neighbours that were taken. A run
+    /// has at most `longest` blocks.
     pub(crate) fn for_runs(
         &self,
         units: Range<usize>,
@@ -217,13 +219,13 @@ impl Pager {
             if taken > 0 {
                 work(start..start + taken);
             }
-            // The block that was not taken, and so ended the run, is passed over.
+            // The run was ended by a block that was not taken, which is skipped.
             start += taken + usize::from(start + taken < end);
         }
     }
 
-    /// Evicts those of the blocks that are in probation, up to `most`. Returns how many went, and
-    /// whether there were no more.
+    /// Evicts up to `most` of those blocks that are in probation. Returns the number of evicted
+    /// blocks, and whether no block in probation is left.
     fn evict_marked(&self, units: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
         let (left, is_done) = (Cell::new(most), Cell::new(true));
         let begins = |unit: usize| {

@@ -1,15 +1,14 @@
-//! Eviction by a thread that is alone: the cold blocks of a piece go without being marked first,
-//! as nobody can touch them (zm-A4).
+//! Eviction by a thread that is alone. The cold blocks of a piece are evicted without being marked
+//! first, because no other thread can touch them (zm-A4).
 //!
 //! ```text
 //!   piece:   | cold | absent | cold | hot | cold | Busy | cold |
-//!   taken:      x              x            x             x       copied, stored or handed over
+//!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
-//! zm-A5: one call marks all of a span, and drops its pages: absent blocks lie in it as they are,
-//! and only this thread could bring one back. A block that is `Busy` ends it: it may be one that
-//! the thread that stores puts back. With other threads of ours, each such call interrupts their
-//! processors.
+//! zm-A5: one call marks a whole span and drops its pages. Absent blocks in it do not change, and
+//! only this thread could fill one. A `Busy` block ends the span, because the compressor thread may
+//! be putting it back. If this crate has other threads, each such call interrupts their processors.
 
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
@@ -19,20 +18,20 @@ use crate::threads::Alone;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// The blocks of a piece that are going. Numbers are counted from the piece's first block.
+/// The blocks of a piece that are being evicted. Bits are numbered from the piece's first block.
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
-    /// A bit for each block that is owned. Their data lie in `data` in this order.
+    /// A bit for each owned block. `data` holds their contents in this order.
     taken: u64,
-    /// Of these, the blocks whose pages could not be dropped, which are owned no more.
+    /// A bit for each block whose pages could not be dropped, and that is no longer owned.
     stayed: u64,
     outcome: Outcome,
     data: &'p mut [u8],
 }
 
 impl Pager {
-    /// Evicts the cold blocks of a piece, up to `most`. Returns how many.
+    /// Evicts up to `most` cold blocks of a piece. Returns their number.
     pub(crate) fn evict_open(
         &self,
         piece: usize,
@@ -56,14 +55,15 @@ impl Pager {
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });
-        // Where memory is short, the hand passes many pieces for one block that may go.
+        // When memory is short, the hand passes many pieces in which nothing is taken.
         let mut gone = 0;
         if going.taken != 0 {
             going.drop_spans(units.clone());
             gone = going.leave(units.clone());
             self.storer.ring();
         }
-        // Of what was handed over some may be stored by the next round alone.
+        // Called even if nothing was evicted now, because blocks that the previous round queued may
+        // be stored in the meantime.
         if self.limit.has_many_tables() {
             self.close_chunks(units);
         }
@@ -84,15 +84,15 @@ impl Going<'_> {
         self.outcome.of(unit - self.first)
     }
 
-    /// Returns where the data of taken blocks lie.
+    /// Returns the place of taken blocks in `data`.
     fn place(&self, run: &Range<usize>) -> Range<usize> {
         let before = self.taken & ((1 << (run.start - self.first)) - 1);
         let at = before.count_ones() as usize;
         self.pager.bytes_of(at..at + run.len())
     }
 
-    /// Copies a run that was taken, and stores it, or has as many of it wait as there is `room`
-    /// for. Returns how many of that room may be used up.
+    /// Copies a run of taken blocks, and stores them, except that up to `room` of them are to be
+    /// queued. Returns the part of `room` that may be used up.
     fn copy_and_store(&mut self, run: Range<usize>, alone: &Alone, room: usize) -> usize {
         let pager = self.pager;
         let place = self.place(&run);
@@ -115,7 +115,7 @@ impl Going<'_> {
         middle - run.start
     }
 
-    /// Marks what goes, and drops its pages.
+    /// Marks the blocks that are evicted, and drops their pages.
     fn drop_spans(&mut self, units: Range<usize>) {
         let pager = self.pager;
         let mut next = units.start;
@@ -134,13 +134,13 @@ impl Going<'_> {
                     self.put_back(stays);
                 }
             }
-            // The block behind ended the span.
+            // The block at `end` ended the span.
             next = end + 1;
         }
     }
 
-    /// Makes blocks resident again whose pages the system did not drop, as the program has locked
-    /// some of them since.
+    /// Makes blocks resident again whose pages the kernel did not drop, because the program has
+    /// locked some of them in the meantime.
     fn put_back(&mut self, stays: u64) {
         for nth in (0..64).filter(|nth| stays >> nth & 1 == 1) {
             let unit = self.first + nth;
@@ -150,8 +150,8 @@ impl Going<'_> {
         self.stayed |= stays;
     }
 
-    /// Ends the ownership of all blocks: of those that are gone, and of those that stay. Returns
-    /// how many are gone.
+    /// Publishes the new states of all owned blocks, evicted and kept ones. Returns the number of
+    /// evicted blocks.
     fn leave(&self, units: Range<usize>) -> usize {
         let mut gone = 0;
         let is_left = |unit: &usize| self.is_taken(*unit) && !self.has_stayed(*unit);

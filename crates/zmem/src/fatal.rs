@@ -1,5 +1,5 @@
-//! Ends the process where going on would give wrong data. Nothing here allocates, as it may run in
-//! a signal handler.
+//! Aborts the process if continuing would return wrong data. Nothing here allocates, because it may
+//! run in a signal handler.
 
 use rustix::io::Errno;
 use std::fmt::{self, Display, Write};
@@ -19,7 +19,7 @@ impl Write for Text {
     }
 }
 
-/// Writes what has failed, and why, to standard error, and aborts the process.
+/// Writes the failure and its reason to standard error, and aborts the process.
 pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
     let mut text = Text { bytes: [0; 512], len: 0 };
     let _cut = writeln!(text, "zmem: {what}: {why}; the process can't go on without it");
@@ -27,8 +27,8 @@ pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
     std::process::abort()
 }
 
-/// Says what the system has refused, and ends the process. The system's own words for the error
-/// would come from the heap.
+/// Reports an operation that the kernel refused, and aborts the process. Only the error number is
+/// written, because the C library's text would be allocated on the heap.
 pub(crate) fn refused(what: &str, errno: Errno) -> ! {
     fatal(what, &format_args!("error {} of the system", errno.raw_os_error()))
 }

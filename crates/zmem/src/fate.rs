@@ -1,18 +1,17 @@
-//! What became of blocks that were to be stored.
+//! The result of storing blocks.
 
-/// The result of storing a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Stored,
     /// All zeros: nothing is stored.
     Zeros,
-    /// A copy of it waits to be stored.
+    /// A copy is queued for the compressor thread.
     Waiting,
     /// The device refused it, or it did not get smaller: it stays resident.
     Kept,
 }
 
-/// The results for all blocks of a run, a bit for each: a run has `PIECE` blocks at most.
+/// The results for all blocks of a run, with a bit for each: a run has at most `PIECE` blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     zeros: u64,
@@ -41,7 +40,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the results of blocks that begin with this one.
+    /// Adds the results of a part of the run that begins at block `first`.
     pub(crate) fn add(&mut self, of: Outcome, first: usize) {
         self.zeros |= of.zeros << first;
         self.waiting |= of.waiting << first;

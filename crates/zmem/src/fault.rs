@@ -1,4 +1,4 @@
-//! Faults: brings blocks back that are touched, or that a call asks for.
+//! Faults: fills blocks that were touched, or that a call requests.
 
 use crate::fatal::fatal;
 use crate::order::{Side, Toucher, Wanted};
@@ -11,13 +11,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A block that comes back within this many rounds of the clock is a refault.
+/// A block that is filled within this number of rounds after its eviction is a refault.
 const SOON_ROUNDS: u32 = 1;
-/// A mask: the round in which a block was evicted is kept in the bits of its heat.
+/// The mask for round numbers: the round of a block's eviction is kept in the bits of its heat.
 const ROUNDS: u32 = crate::state::HEAT_MAX;
 
 impl Pager {
-    /// Answers a fault. `buf` is a seat's buffer.
+    /// Handles a fault. `buf` is a seat's buffer.
     pub(crate) fn fault(&self, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
         let began = Instant::now();
         let Some(offset) = self.memory.offset_of(address) else {
@@ -41,9 +41,9 @@ impl Pager {
         Verdict::Answered
     }
 
-    /// Returns which blocks a fault is to bring: a batch where nobody has been yet and the limit is
-    /// far (until they are written they take no memory, though they count), and twice as many as
-    /// the thread's last fault where that one ended.
+    /// Returns which blocks a fault should fill. For untouched memory far from the limit that is a
+    /// whole batch, because unwritten blocks use no memory, although they count. If the fault
+    /// continues the thread's last one, it is twice the blocks of that one.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Wanted {
         let is_new = self.words[unit].load().state() == State::Untouched;
         if is_new && self.makes_room_itself() && self.limit.has_room() {
@@ -53,8 +53,8 @@ impl Pager {
         Wanted { most: wanted.most.min(self.batch()), ..wanted }
     }
 
-    /// Fills a page with zeros that is missing in a resident block: memory that was taken over from
-    /// the program and never written (zm-U3). Ownership or a pin keeps the block from being closed.
+    /// Fills a missing page of a resident block with zeros: memory that was taken over from the
+    /// program and never written (zm-U3). Ownership or a pin keeps the block from being closed.
     fn fill_hole(&self, unit: usize, offset: usize) {
         let page = page::page_size();
         let start = offset / page * page;
@@ -74,8 +74,8 @@ impl Pager {
         }
     }
 
-    /// Makes a block resident, and with it neighbours that are in the same state, as `wanted` says.
-    /// Returns the blocks that it brought: none if the block was resident, or is not managed.
+    /// Makes a block resident, and with it neighbours in the same state, as `wanted` specifies.
+    /// Returns the blocks that became resident: none if the block was resident, or is not managed.
     pub(crate) fn bring(&self, unit: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
         loop {
             let seen = self.words[unit].load();
@@ -114,15 +114,14 @@ impl Pager {
         }
     }
 
-    /// Takes ownership of a block if its word is still `seen`, and with it of neighbours that are
-    /// in the same state and chunk, as `wanted` says. Returns the blocks. The blocks are absent,
-    /// and their chunk is open.
+    /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
+    /// same state and chunk, as `wanted` specifies. Returns the blocks. Their chunk is open then.
     fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         self.open_chunk(unit);
         if !self.words[unit].try_own(seen) {
             return unit..unit;
         }
-        // All absent as they are, the chunk may have been closed again.
+        // The chunk may have been closed again, because all its blocks are absent.
         if !self.is_open_around(unit) {
             self.words[unit].publish(seen.state(), |word| word);
             return unit..unit;
@@ -136,8 +135,8 @@ impl Pager {
         unit - self.own_alike((first..unit).rev(), seen.state(), |_| true)..end
     }
 
-    /// Does what `own` does, and counts the blocks as resident: before others can be, so that many
-    /// faults at once do not pass the limit together.
+    /// Does the same as `own`, and counts the blocks as resident. It counts them first, so that
+    /// many simultaneous faults do not exceed the limit together.
     fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
         let claimed = self.limit.claim(wanted.most);
         let own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
@@ -145,7 +144,7 @@ impl Pager {
         own
     }
 
-    /// Opens a block whose pages are still there. Returns the blocks that it opened.
+    /// Opens a block whose pages still exist. Returns the blocks that were opened.
     fn keep(&self, unit: usize, seen: Seen) -> Range<usize> {
         if !self.words[unit].try_own(seen) {
             return unit..unit;
@@ -175,7 +174,7 @@ impl Pager {
         }
     }
 
-    /// Brings evicted blocks back from the device, of which one was touched.
+    /// Fills evicted blocks, of which one was touched, from the device.
     fn fill(&self, touched: usize, own: &Range<usize>, buf: &mut [u8]) {
         match self.alone() {
             Some(alone) => self.fill_in_place(own.clone(), &alone),
@@ -194,8 +193,8 @@ impl Pager {
         }
     }
 
-    /// Opens blocks and has the device write to them directly, as no other thread can see them half
-    /// filled (zm-A1).
+    /// Opens blocks and lets the device write to them directly. No other thread can see a block
+    /// half filled (zm-A1).
     fn fill_in_place(&self, own: Range<usize>, alone: &Alone) {
         let bytes = self.bytes_of(own.clone());
         let at = bytes.start;
@@ -203,7 +202,7 @@ impl Pager {
         count(&self.counters.in_place, own.len());
     }
 
-    /// Opens blocks that the caller owns, and has `fill` write to them.
+    /// Opens blocks that the caller owns, and calls `fill` to write to them.
     pub(crate) fn open_and_fill(
         &self,
         bytes: Range<usize>,
@@ -216,7 +215,7 @@ impl Pager {
         self.memory.with_bytes(bytes, alone, fill);
     }
 
-    /// Fills blocks by way of `buf`, so that other threads fault until all of a block is there.
+    /// Fills blocks through `buf`. Other threads fault until all of a block is in place.
     fn fill_at_once(&self, own: Range<usize>, buf: &mut [u8]) {
         let bytes = self.bytes_of(own);
         let data = &mut buf[..bytes.len()];
@@ -225,14 +224,14 @@ impl Pager {
         self.expect("a block can't be filled", filled);
     }
 
-    /// Reads from the device; ends the process if that fails.
+    /// Reads from the device; aborts the process if that fails.
     fn read_back(&self, at: usize, data: &mut [u8]) {
         if let Err(error) = self.device.read(at as u64, data) {
             fatal("a block can't be brought back", &error);
         }
     }
 
-    /// Returns the round of the clock, in as many bits as heat has.
+    /// Returns the clock's round, reduced to the bits that heat has.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & ROUNDS
     }

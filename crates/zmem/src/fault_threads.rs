@@ -1,8 +1,8 @@
-//! Threads that answer faults for others, which wait in the kernel meanwhile. What holds of a
-//! handler holds of them (zm-H1): who waits may hold any lock of the program.
+//! Threads that handle faults of threads that wait in the kernel. They obey the rules of a handler
+//! (zm-H1), because a waiting thread may hold any lock.
 //!
 //! # Safety
-//! Each thread has a share of its pager until it is stopped, and is counted in `threads`.
+//! Each thread has a reference to its pager until it is stopped, and is counted in `threads`.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,7 +22,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// The threads of a region.
 #[derive(Debug, Default)]
 pub(crate) struct FaultThreads {
     threads: Vec<JoinHandle<()>>,
@@ -31,7 +30,7 @@ pub(crate) struct FaultThreads {
 }
 
 impl FaultThreads {
-    /// Starts as many as the backend wants.
+    /// Starts the number of threads that the backend needs.
     pub(crate) fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
         let count = pager.backend.threads();
         let mut this = FaultThreads { generation: generation(), ..Self::default() };
@@ -43,7 +42,7 @@ impl FaultThreads {
         this.stop = Some(stop.clone());
         for _ in 0..count {
             let (own, stop) = (pager.clone(), stop.clone());
-            // As of the thread that evicts: others may wait for the C library's signals.
+            // As for the pager thread: other threads may wait for the C library's signals.
             let spawned = signals::without_programs_signals(|| {
                 Builder::new().name("zmem faults".into()).spawn(move || {
                     let _counted = OwnThread::begin();
@@ -63,7 +62,7 @@ impl FaultThreads {
         Ok(this)
     }
 
-    /// Ends them, if they are this process's, and waits for them.
+    /// Stops the threads and joins them, if they belong to this process.
     pub(crate) fn stop(&mut self, pager: &Arc<Pager>) {
         let is_here = self.generation == generation();
         if let Some(stop) = self.stop.take()
@@ -75,10 +74,10 @@ impl FaultThreads {
             if is_here {
                 let _panicked = thread.join();
             } else {
-                // The child has no such thread to wait for, which had a share of the pager.
+                // A child has no such thread to join. The thread owned a reference to the pager.
                 std::mem::forget(thread);
-                // SAFETY: `start` gave the thread this share, which it drops when it has been
-                // stopped: that was not before the fork, and it is not here.
+                // SAFETY: `start` gave the thread this reference, which it drops when it is
+                // stopped. It was not stopped before the fork, and does not exist here.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
             }
         }
@@ -122,7 +121,7 @@ impl Pager {
             let _inside = GATE.enter();
             let mut seat = self.seats.take(Taker::Fault);
             let _verdict = self.fault(address, Toucher::Other(thread), &mut seat);
-            // Another thread may have brought the block before this one began to wait.
+            // Another thread may have filled the block before this one began to wait.
             self.backend.wake(&self.memory, start..start + page)
         })
     }

@@ -1,15 +1,15 @@
-//! What a process has done and holds, by the names that people and programs are told.
+//! Figures of a process: its memory and its events, by the names that are reported.
 
 use crate::described;
 use crate::stats::Stats;
 use crate::times::{BUCKETS, Histogram};
 use std::fmt::Write;
 
-/// Words that figures are in memory: those that have names come first, times of faults last.
+/// The number of words of figures in memory: named figures first, times of faults last.
 pub(crate) const WORDS: usize = 64;
 const TIMES_AT: usize = WORDS - (BUCKETS + 1);
 
-/// Of a figure that the next program has for itself, when a process executes one.
+/// Joins a figure that starts again when a process executes a program.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
@@ -20,7 +20,7 @@ macro_rules! figures {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
-            /// The times that faults took, without what the system takes to deliver them.
+            /// The times that faults took, without the kernel's time to deliver them.
             pub faults: Histogram,
         }
 
@@ -31,7 +31,7 @@ macro_rules! figures {
                 [$(self.$name),*]
             }
 
-            /// Adds what a process did before it executed its program, and had at most then.
+            /// Adds the counts and maxima from before the process executed its program.
             pub(crate) fn after(&self, before: &Self) -> Self {
                 let faults = self.faults.plus(&before.faults);
                 Figures { $($name: $join(self.$name, before.$name),)* faults }
@@ -45,33 +45,33 @@ macro_rules! figures {
 }
 
 figures! {
-    /// The process.
+    /// The process's number.
     process: own,
-    /// Most bytes that may be held; 0: there is no limit.
+    /// The limit in bytes, 0 if no limit is set.
     limit: own,
-    /// Bytes that go and come as one.
+    /// The size of a block in bytes.
     block: own,
-    /// Bytes held: see [`Stats`], as for all that is not explained here.
+    /// Bytes held: see [`Stats`], as for every figure that is not explained here.
     held: own,
-    /// The most.
+    /// The maximum of `held`.
     held_max: u64::max,
-    /// 1: the limit is kept together with other processes.
+    /// 1 if the process shares the limit with other processes.
     in_tree: own,
-    /// Bytes that the process holds as its tree counts: all its anonymous memory.
+    /// Bytes that the process holds according to its tree: all its anonymous memory.
     tree_held: own,
-    /// The most that all processes of the tree held together.
+    /// The maximum that all processes of the tree held together.
     tree_held_max: own,
     /// Bytes of resident blocks.
     resident: own,
-    /// The most.
+    /// The maximum of `resident`.
     resident_max: u64::max,
     /// Bytes that the device stores, before compression.
     stored: own,
-    /// The same when it took most after compression.
+    /// The value of `stored` when `compressed` was largest.
     stored_max: u64::max,
     /// Bytes that the device stores, after compression.
     compressed: own,
-    /// The most.
+    /// The maximum of `compressed`.
     compressed_max: u64::max,
     /// Bytes of the device's pool.
     pool: own,
@@ -81,21 +81,21 @@ figures! {
     first_touches: u64::saturating_add,
     /// Blocks that were touched in probation.
     kept: u64::saturating_add,
-    /// Blocks that were brought back from the device.
+    /// Blocks that were filled from the device.
     filled: u64::saturating_add,
     /// Blocks that were evicted.
     evicted: u64::saturating_add,
-    /// The evicted blocks that the runtime's own thread stored.
+    /// The evicted blocks that the runtime's compressor thread stored.
     aside: u64::saturating_add,
-    /// Blocks that could not be.
+    /// Blocks that could not be evicted.
     refused: u64::saturating_add,
     /// System calls that were dispatched.
     calls: u64::saturating_add,
-    /// Those of them whose cost was measured.
+    /// System calls whose cost was measured.
     calls_timed: u64::saturating_add,
-    /// The nanoseconds that the runtime took for these.
+    /// The nanoseconds that the runtime took for those calls.
     calls_timed_ns: u64::saturating_add,
-    /// Nanoseconds to the runtime and back, which each call takes besides.
+    /// The nanoseconds for entering and leaving the runtime, which each call takes in addition.
     signal_ns: own,
     /// The backend, as the number of its description.
     backend: own,
@@ -104,7 +104,7 @@ figures! {
 const _: () = assert!(NAMES.len() <= TIMES_AT);
 
 impl Figures {
-    /// Returns what a region or an arena tells of itself; what else there is is 0.
+    /// Returns the figures of a region or an arena; all others are 0.
     pub fn of(stats: &Stats) -> Self {
         Figures {
             limit: stats.limit.unwrap_or(0),
@@ -138,7 +138,7 @@ impl Figures {
         words
     }
 
-    /// Returns the figures of any words.
+    /// Returns the figures that words encode. All words are valid.
     pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
         let mut values = [0; NAMES.len()];
         values.copy_from_slice(&words[..NAMES.len()]);
@@ -146,7 +146,7 @@ impl Figures {
         Figures::of_values(values, faults)
     }
 
-    /// Returns a line of JSON: an object.
+    /// Returns the figures as a JSON object in one line.
     pub fn json(&self) -> String {
         let micros = |share| self.faults.per_mille(share).as_micros() as u64;
         let calls_us = u128::from(self.calls) * u128::from(self.call_ns()) / 1000;
@@ -176,7 +176,7 @@ impl Figures {
         line
     }
 
-    /// Returns what a dispatched call costs on average, beside the call itself.
+    /// Returns the average cost of a dispatched call, without the call itself.
     fn call_ns(&self) -> u64 {
         let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
         self.signal_ns.saturating_add(inside)
@@ -196,7 +196,6 @@ mod tests {
             let figures = Figures::of_words(&words);
             assert_eq!(Figures::of_words(&figures.words()), figures);
             assert_eq!((figures.process, figures.limit), (words[0], words[1]));
-            // Whatever they are, they can be told.
             let line = figures.json();
             assert!(line.starts_with("{\"process\":") && line.ends_with("\"}\n"), "{line}");
         }
@@ -225,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_was_done_before_is_added_and_what_was_held_is_not() {
-        // Each figure is a power of two of its own; those of `before` are twice as large.
+        // Each figure is a different power of two; those of `before` are twice as large.
         let of = |by: u64| {
             Figures::of_values(std::array::from_fn(|nth| by << nth), Histogram::default())
         };
@@ -234,11 +233,10 @@ mod tests {
         assert_eq!((sum.evicted, sum.calls_timed_ns), (3 * own.evicted, 3 * own.calls_timed_ns));
         assert_eq!((sum.held_max, sum.stored_max), (most(own.held_max), most(own.stored_max)));
         assert_eq!((sum.held, sum.process, sum.signal_ns), (own.held, own.process, own.signal_ns));
-        // One that has done nothing yet.
+        // A process without any activity yet.
         let first = Figures::default().after(&before);
         assert_eq!((first.held, first.heap, first.tree_held), (0, 0, 0));
         assert_eq!((first.held_max, first.filled), (before.held_max, before.filled));
-        // Whatever a row says.
         let most = Figures::of_words(&[u64::MAX; WORDS]);
         assert_eq!(most.after(&most).evicted, u64::MAX);
     }

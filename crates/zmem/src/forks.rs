@@ -1,6 +1,6 @@
-//! Forks of a process that has regions: what is brought back before a fork, as a child does not
-//! inherit the marks of a userfaultfd, and what a child begins with. All while the gate is closed,
-//! so no other thread changes a block.
+//! Forks of a process that has regions: which blocks are filled before a fork, because a child does
+//! not inherit the marks of a userfaultfd, and the initial state of a child. All of it runs while
+//! the gate is closed, so no other thread changes a block.
 
 use crate::backend::Heir;
 use crate::gate::{self, Forks};
@@ -13,13 +13,13 @@ use crate::state::State;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Makes forks close the gate, and call the functions below. Called before the first device is
-/// made, as a fork has to take the locks of devices after the gate.
+/// made, because a fork must take the locks of devices after the gate.
 pub(crate) fn register() {
     gate::register(Forks { prepare, in_parent, in_child });
 }
 
-/// Brings all blocks back of regions with a userfaultfd that a child is to have copies of; in a
-/// tree, has both processes tell of touches where two of each block would be much.
+/// Fills all blocks of the regions with a userfaultfd that a child inherits as copies. In a tree,
+/// closes resident blocks in both processes if private copies of them would use too much memory.
 fn prepare() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() {
@@ -30,7 +30,7 @@ fn prepare() {
     });
 }
 
-/// Wakes the pager threads, so that what was brought back is evicted again.
+/// Wakes the pager threads, so that blocks which were filled are evicted again.
 fn in_parent() {
     registry::for_each(|pager| {
         if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
@@ -39,11 +39,12 @@ fn in_parent() {
     });
 }
 
-/// Finds out what a child has of each region, and adapts the region to that.
+/// Determines what a child has of each region, and adapts the region to that.
 fn in_child() {
     registry::for_each(|pager| {
         let heir = pager.backend.in_child(&pager.memory);
-        // Nothing is set back to `Copy`: what a child lacks, its own children lack too.
+        // The value never returns to `Copy`: memory that a child lacks is missing in its children,
+        // too.
         if heir != Heir::Copy {
             pager.heir.store(heir as u32, Release);
         }
@@ -55,15 +56,15 @@ fn in_child() {
         pager.counters.begin_child();
         pager.stored_most.begin();
         pager.weigh();
-        // It compares with what was evicted.
+        // It is compared with the counter of evicted blocks, which was just reset.
         pager.compacted.store(0, Relaxed);
-        // What has come since may go.
+        // Blocks that could not be evicted before may be evictable now.
         pager.limit.set_stuck(false);
     });
 }
 
 impl Pager {
-    /// Returns what this process has of the region.
+    /// Returns the part of the region that this process has.
     pub(crate) fn heir(&self) -> Heir {
         match self.heir.load(Acquire) {
             heir if heir == Heir::Plain as u32 => Heir::Plain,
@@ -72,7 +73,7 @@ impl Pager {
         }
     }
 
-    /// Brings all blocks back, whatever the limit is.
+    /// Fills all blocks, regardless of the limit.
     fn bring_all_back(&self) {
         let limit = self.limit.get();
         let _none_is_too_low = self.limit.set(None);

@@ -1,5 +1,5 @@
 //! The gate. A thread that changes states of blocks, or holds a lock of this crate, is inside it. A
-//! fork closes it: waits until no thread is inside, and lets none in until it is over (zm-F1).
+//! fork closes it: it waits until no thread is inside, and lets none in until it has ended (zm-F1).
 //!
 //! A thread has all signals blocked while it is inside (zm-H2), so no handler that wants to enter
 //! interrupts it.
@@ -14,23 +14,22 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 const CLOSED: u32 = 1 << 31;
-/// How long a thread that wants to enter waits for a fork that waits for threads inside. One of
-/// those may in turn wait for a lock of the program (its allocator's, say), which the thread that
-/// wants to enter holds if it is in a handler; so it enters then, ahead of the fork.
+/// The time for which a thread waits to enter while a fork waits for threads inside. A thread
+/// inside may wait for a lock of the program, for example its allocator's. The entering thread may
+/// hold that lock if it is in a handler, so after this time it enters ahead of the fork.
 const FORK_TIME: Duration = Duration::from_millis(20);
 
-/// The gate's state.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// How many threads are inside, and `CLOSED`.
+    /// The number of threads inside, and the flag `CLOSED`.
     word: AtomicU32,
-    /// Whether threads were inside when this copy of a process was made, which it lacks.
+    /// Whether threads were inside when this process was copied, which the copy lacks.
     is_torn: AtomicBool,
     /// The signals that the forking thread had blocked before.
     mask: Mutex<Option<SignalMask>>,
 }
 
-/// Shows that the thread is inside, until it is dropped.
+/// Proves that the thread is inside, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g Gate);
 
@@ -38,7 +37,7 @@ pub(crate) struct Inside<'g>(&'g Gate);
 pub(crate) static GATE: Gate =
     Gate { word: AtomicU32::new(0), is_torn: AtomicBool::new(false), mask: Mutex::new(None) };
 
-/// What is done for regions at a fork, while the gate is closed.
+/// The functions that a fork calls for regions, while the gate is closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forks {
     pub(crate) prepare: fn(),
@@ -49,15 +48,15 @@ pub(crate) struct Forks {
 struct Hook(Forks);
 
 /// Makes forks close the gate and call `forks`. Called before the first device of a region is made,
-/// as a fork has to take the locks of those after the gate; and before the gate, those of all else:
-/// who holds them may touch a region.
+/// because a fork must take the locks of such devices after the gate. It takes all other locks
+/// before the gate, because a thread that holds those may touch a region.
 pub(crate) fn register(forks: Forks) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
     page::fork::register_once(&IS_REGISTERED, Hook(forks), Turn::Last);
 }
 
-/// Replaces what a copy of a process must not share with the original.
+/// Replaces state that a copy of a process must not share with the original.
 fn put_right(told: Told) {
     threads::begin_child();
     if told == Told::ByPage {
@@ -67,7 +66,8 @@ fn put_right(told: Told) {
 }
 
 impl Gate {
-    /// Enters, once no fork is under way. The caller has blocked all signals.
+    /// Enters. Waits for the end of a fork, or for `FORK_TIME` if the fork still waits for threads
+    /// inside. The caller has blocked all signals.
     pub(crate) fn enter(&self) -> Inside<'_> {
         process::look();
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -95,12 +95,12 @@ impl Gate {
         }
     }
 
-    /// Returns whether a fork is under way, or waits for threads inside.
+    /// Returns whether a fork is in progress, or waits for threads inside.
     pub(crate) fn is_closed(&self) -> bool {
         self.word.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Lets no thread in any more, and waits until none is inside.
+    /// Keeps threads from entering, and waits until none is inside.
     fn close(&self) {
         self.word.fetch_or(CLOSED, Ordering::Acquire);
         loop {
@@ -111,12 +111,12 @@ impl Gate {
         }
     }
 
-    /// Sets the count of threads inside to 0, in a copy that no fork handler was called for. None
-    /// of its own threads has entered yet, and it lacks those that were inside.
+    /// Sets the number of threads inside to 0, in a copy for which no fork handler was called. No
+    /// thread of the copy has entered yet, and those that were inside do not exist in it.
     pub(crate) fn begin_copy(&self) {
         let seen = self.word.swap(0, Ordering::AcqRel);
         if seen & CLOSED != 0 {
-            // The fork held all locks, and nothing will release them in this copy.
+            // The fork held all locks, and no thread of this copy will release them.
             fatal("memory can't be used", &"this process was copied amid a fork");
         }
         self.is_torn.fetch_or(seen != 0, Ordering::AcqRel);
@@ -133,7 +133,7 @@ impl Gate {
         self.word.load(Ordering::Acquire) & !CLOSED == 1
     }
 
-    /// Lets threads in again, after a fork.
+    /// Lets threads enter again, after a fork.
     fn open(&self) {
         self.word.store(0, Ordering::Release);
         wake(&self.word);
@@ -151,7 +151,7 @@ impl Drop for Inside<'_> {
 
 impl AtFork for Hook {
     fn prepare(&self) {
-        // A handler on this thread would wait for ever, as the gate is closed by this thread.
+        // A handler on this thread would wait forever, because this thread has closed the gate.
         let mask = signals::block_all();
         process::look();
         GATE.close();
@@ -186,7 +186,7 @@ mod tests {
     use std::thread;
     use testkit::wait::until;
 
-    /// A thread inside may wait for a lock of the program that a thread that wants to enter holds.
+    /// A thread inside may wait for a lock of the program, held by a thread that waits to enter.
     #[test]
     fn a_fork_that_waits_keeps_no_one_out_for_ever() {
         static GATE: Gate = Gate {

@@ -1,9 +1,9 @@
-//! The signal handler. Touches of absent memory go to the pager, all other signals to the handler
-//! that was there before.
+//! The signal handler. Passes touches of absent memory to the pager, and other signals to the
+//! previous handler.
 //!
 //! # Safety
-//! The kernel calls the handler with a frame that is this thread's until it returns. The handler
-//! uses no heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
+//! The kernel calls the handler with a frame that belongs to this thread until the handler returns.
+//! The handler uses no heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
 #![allow(unsafe_code)]
 
 use crate::backend::Heir;
@@ -21,23 +21,23 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How often in a row an instruction may fault on a resident block, with no block closed in
-/// between, before the program must have protected the memory itself.
+/// The number of consecutive faults of one instruction on a resident block, with no block closed in
+/// between. After more, the program must have protected the memory itself.
 const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The same on a block that is not managed: it may have been when it was touched.
+/// The same for a block that is not managed, which may have been managed when it was touched.
 const UNMANAGED_FAULTS_MAX: u32 = 1;
 
 thread_local! {
-    /// The last fault of this thread on a resident block, and how often in a row it came.
+    /// The last fault of this thread on a resident block, and the number of times it repeated.
     static LAST: Cell<(Spurious, u32)> = const { Cell::new((Spurious::NONE, 0)) };
 }
 
-/// A fault on a resident block, as it is recognised when it comes again.
+/// The identity of a fault on a resident block, to recognise its repetition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Spurious {
     address: usize,
     instruction: usize,
-    /// How often the pager had closed blocks near it.
+    /// The number of times that the pager had closed blocks near it.
     closings: u32,
 }
 
@@ -45,7 +45,7 @@ impl Spurious {
     const NONE: Self = Spurious { address: 0, instruction: 0, closings: 0 };
 }
 
-/// Whether the handlers of SIGSEGV and SIGBUS are installed. Locked within the gate alone, so that
+/// Whether the handlers of SIGSEGV and SIGBUS are installed. Locked only inside the gate, so that
 /// no fork copies it locked.
 static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 
@@ -59,8 +59,8 @@ pub(crate) fn install_for_bus() {
     install_for(libc::SIGBUS);
 }
 
-/// Installs the handler for a signal if it is not installed, and keeps the action before as the
-/// next one.
+/// Installs the handler for a signal if it is not installed, and keeps the previous action as the
+/// next handler.
 fn install_for(signal: i32) {
     forks::register();
     // Allocated and freed outside of the gate (zm-H3).
@@ -79,14 +79,14 @@ fn install_for(signal: i32) {
         ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         ours.sa_mask = SignalMask::all().set();
-        // SAFETY: `entry` may be called anywhere: see the head of this file.
+        // SAFETY: `entry` may be called at any instruction: see the module documentation.
         unsafe { set_action(signal, &ours) };
         *is_installed = true;
     });
 }
 
-/// Sets the handler for each SIGSEGV that is not for a region, and returns the one before. A
-/// program that installs a handler after it has made its first region calls this in place of
+/// Sets the handler for each SIGSEGV that does not concern a region, and returns the previous one.
+/// A program that installs a handler after it has made its first region calls this instead of
 /// `sigaction`.
 ///
 /// # Safety
@@ -96,7 +96,7 @@ pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
     next_handler::replace(libc::SIGSEGV, *action)
 }
 
-/// Does the same for SIGBUS, which regions with a userfaultfd use.
+/// Does the same for SIGBUS, which some regions with a userfaultfd use.
 ///
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
@@ -105,10 +105,10 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
     next_handler::replace(libc::SIGBUS, *action)
 }
 
-/// The handler. It keeps `errno`, which the interrupted code may be about to read.
+/// The handler. It preserves `errno`, which the interrupted code may be about to read.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes both pointers, to values that are this thread's until the handler
-    // returns, and calls it with all signals blocked, as `next_handler::call` asks for.
+    // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
+    // returns, and calls it with all signals blocked, as `next_handler::call` requires.
     unsafe {
         let errno = *libc::__errno_location();
         if !answer(signal, &*info, &*context.cast(), Stack::Seat) {
@@ -118,20 +118,20 @@ extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-/// Answers a fault, for a program whose handler of SIGSEGV is not this crate's: if the touch was of
-/// an arena's managed memory that is absent, that is there then. Returns whether the instruction is
-/// to be tried again.
+/// Handles a fault in a program whose handler of SIGSEGV is not this crate's. If an arena's managed
+/// memory was touched while it was absent, makes it resident. Returns whether the instruction must
+/// be retried.
 ///
 /// # Safety
-/// The kernel has passed `info` and `context` to a handler of `signal` on this thread, which runs
-/// with all signals blocked that have handlers which touch managed memory, and whose stack has
-/// 128 KiB of room: what else interrupts it finds that stack in use.
+/// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
+/// handler all signals are blocked whose handlers touch managed memory. The handler's stack has 128
+/// KiB of room, and other handlers that interrupt it do not overwrite that stack.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,
     context: *const libc::ucontext_t,
 ) -> bool {
-    // SAFETY: the caller vouches for both; `errno` is this thread's.
+    // SAFETY: the caller guarantees that both pointers are valid; `errno` belongs to this thread.
     unsafe {
         let errno = *libc::__errno_location();
         let is_answered = answer(signal, &*info, &*context, Stack::This);
@@ -149,17 +149,17 @@ fn instruction(context: &libc::ucontext_t) -> usize {
     address
 }
 
-/// The stack on which a fault is answered.
+/// The stack on which a fault is handled.
 enum Stack {
-    /// The handler's, which is known to have room.
+    /// The handler's own stack, which is known to have room.
     This,
-    /// A seat's: the handler's is the program's, and may be small.
+    /// A seat's stack, because the handler's own belongs to the program and may be small.
     Seat,
 }
 
-/// Answers a fault if it is a region's. Returns whether the instruction is to be tried again.
+/// Handles a fault if it concerns a region. Returns whether the instruction must be retried.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // A process has sent the signal, or it reports broken memory.
+    // A process has sent the signal, or it reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }
@@ -187,7 +187,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         Some(Some(Verdict::Answered)) => return true,
         Some(Some(Verdict::Resident { closings })) => (closings, RESIDENT_FAULTS_MAX),
         Some(Some(Verdict::Unmanaged { closings })) => (closings, UNMANAGED_FAULTS_MAX),
-        // The region that it was of may have ended since.
+        // The region of the address may have ended in the meantime.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,
             ended => (ended, UNMANAGED_FAULTS_MAX),

@@ -1,26 +1,27 @@
-//! The memory of a process by kinds, for a message about a limit that can't be kept.
+//! The memory of a process by kind, for a message about a limit that can't be kept.
 
 use crate::pager::Pager;
 use crate::policy::PIECE;
 use crate::state::State;
 
-/// The memory that a process holds and can't evict, in bytes, by the reasons.
+/// The memory that a process holds and can't evict, in bytes, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Compressed data, with the memory that manages them.
     pub compressed: u64,
-    /// The part of it that is stored uncompressed, because compression does not make it smaller.
+    /// The part of `compressed` that is stored uncompressed, because compression does not make it
+    /// smaller.
     pub incompressible: u64,
     /// Blocks that system calls and locks keep resident.
     pub pinned: u64,
-    /// Other resident blocks: the least that a process needs, blocks whose eviction frees nothing,
-    /// and blocks of calls that have returned since.
+    /// Other resident blocks: the minimum that a process needs, blocks whose eviction frees
+    /// nothing, and blocks that were pinned for calls which have returned.
     pub resident: u64,
-    /// Blocks that stay resident because a debugger looks at them.
+    /// Blocks that stay resident because a debugger reads them.
     pub debugged: u64,
     /// Shared memory.
     pub shared: u64,
-    /// Private memory beside the arena, or that the arena does not manage.
+    /// Private memory outside the arena, or that the arena does not manage.
     pub unmanaged: u64,
 }
 
@@ -33,8 +34,8 @@ impl Holdings {
 }
 
 impl Pager {
-    /// Returns what this process held when it found that the limit of its tree can't be kept. If it
-    /// has not found that, returns what it holds now.
+    /// Returns what this process held when it found that the limit of its tree can't be kept, or
+    /// holds now if it has not found that.
     pub(crate) fn holdings(&self) -> Holdings {
         let Some(member) = &self.limit.member else { return Holdings::default() };
         let kept = member.unevictable().unwrap_or_else(|| self.limit.unevictable(member));

@@ -1,4 +1,4 @@
-//! Tells whether a thread is answering a fault.
+//! Records whether a thread is handling a fault.
 
 use std::cell::Cell;
 
@@ -6,12 +6,12 @@ thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is answering a fault. If so, it must not use the heap.
+/// Returns whether this thread is handling a fault. If so, it must not use the heap.
 pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Records whether this thread is answering a fault.
+/// Sets whether this thread is handling a fault.
 pub(crate) fn set(is_in: bool) {
     IN_HANDLER.set(is_in);
 }

@@ -1,8 +1,9 @@
-//! Files of this process's in /proc that are kept open.
+//! Files in /proc about this process that are kept open.
 //!
-//! A descriptor means the process that opened it, so a child closes what it was left and opens the
-//! file anew, at once: later it may be refused to it. What it names is looked at before each use
-//! and after. The word that says it lies in the page that each copy of the process finds wiped.
+//! Such a descriptor refers to the process that opened it. A child therefore closes the inherited
+//! descriptor and opens the file again at once, because it may be refused later. The file's
+//! identity is checked before and after each use. The word that encodes the descriptor is in the
+//! page that is wiped in each copy of the process.
 
 use crate::descriptor::{Descriptor, File, name};
 use crate::process::{FILES, own, shares_memory};
@@ -12,9 +13,8 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// So often a file is opened in a row that others close meanwhile.
+/// The number of attempts to open a file if other threads keep closing it.
 const TRIES: usize = 16;
-/// A file that is kept open.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,
@@ -24,20 +24,20 @@ pub(crate) struct KeptFile {
 
 pub(crate) static MEMORY: KeptFile =
     KeptFile { nth: 0, path: c"/proc/thread-self/mem", flags: OFlags::RDWR };
-/// Its links tell how many threads the process has that opened it.
+/// Its link count gives the number of threads of the process that opened it.
 pub(crate) static TASKS: KeptFile =
     KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
-/// It tells how much memory the process has.
+/// Contains the size of the process's memory.
 pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
-/// What was last kept of each, which a child is left.
+/// The last descriptor of each file, which a child inherits.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.packed();
 
-/// Closes what a child was left, and opens what it has instead. What is refused is tried again when
-/// there is need.
+/// Closes the descriptors that a child inherited, and opens its own. If that is refused, it is
+/// tried again at the next use.
 pub(crate) fn begin_child() {
     for (file, left) in KEPT.iter().zip(&LEFT) {
         let left = Descriptor::unpack(left.swap(NONE, SeqCst));
@@ -57,24 +57,24 @@ impl KeptFile {
         Descriptor::unpack(self.word().load(SeqCst))
     }
 
-    /// Puts `new` in place of `seen`; what there is instead, if there is.
+    /// Replaces `seen` by `new`. Returns the present value as the error if it is another.
     fn replace(&self, seen: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         let replaced = self.word().compare_exchange(seen.packed(), new.packed(), SeqCst, SeqCst);
         replaced.map(drop).map_err(Descriptor::unpack)
     }
 
-    /// What the system says of the file, if it is open.
+    /// Returns the metadata of the file, if it is open.
     pub(crate) fn current(&self) -> Option<Stat> {
         self.kept().look()
     }
 
-    /// What the system says of the file, which is opened if need be.
+    /// Returns the metadata of the file, and opens it if necessary.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         self.with(|file| fstat(file))
     }
 
-    /// Does `work` with the descriptor, which is opened if need be; again if it was another's
-    /// meanwhile.
+    /// Calls `work` with the descriptor, and opens the file if necessary. Calls it again if the
+    /// descriptor named another file in the meantime.
     pub(crate) fn with<T>(
         &self,
         mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
@@ -92,7 +92,7 @@ impl KeptFile {
                 kept.close();
             }
             match done {
-                // It names the file, but was opened by another, to be read alone.
+                // The descriptor names the file, but other code opened it, only for reading.
                 Err(Errno::BADF) => {
                     let _other = self.replace(kept, Descriptor::NONE);
                 }
@@ -103,18 +103,17 @@ impl KeptFile {
         Err(Errno::BADF)
     }
 
-    /// Opens the file.
     fn open(&self) -> Result<Descriptor, Errno> {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
-        // Another may have closed it by now: what the path says is the file is no other.
+        // Other code may have closed it already. The identity is therefore that of the path.
         Ok(Descriptor::raised(stat(self.path).map_or(0, |stat| name(&stat)), file))
     }
 
-    /// Has a descriptor that was opened be kept for the next calls, in place of what was seen, if
-    /// no one has closed it; which there is now, and whether it is to be closed after use.
+    /// Keeps an opened descriptor for the next calls in place of `seen`, unless it was closed
+    /// already. Returns the descriptor to use, and whether it must be closed after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
         opened.look()?;
-        // To others who have this memory the number may mean nothing.
+        // In other processes that share this memory the number may name another file or none.
         if shares_memory() {
             return Some((opened, true));
         }
@@ -125,7 +124,8 @@ impl KeptFile {
             opened.close();
             return Some((now, false));
         }
-        // The last one who writes it down has seen the last one that is kept.
+        // The loop ensures that the last value stored in `left` is the descriptor that is kept
+        // last.
         let left = &LEFT[self.nth];
         loop {
             let now = self.word().load(SeqCst);

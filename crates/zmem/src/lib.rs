@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   Region -> Pager: words of blocks | chunks | limit | clock | seats | backend | zram::Device
-//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: whose address? -> seat -.
+//!   touch of an absent block -> SIGSEGV, SIGBUS -> handler -> registry: which region? --> seat -.
 //!                            -> userfaultfd message -> fault thread ----------------> Pager::fault
 //!     Probation: opened again | Untouched: filled with zeros | Evicted: read from the device
 //!   near the limit: worker, or the fault itself -> Pager::evict: clock -> probation -> the device
 //! ```
 //!
-//! The rules of a block's states (zm-S1 ...), of handlers (zm-H1 ...), of the limit and of forks
-//! stand in `docs/design/pager.md`.
+//! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in
+//! `docs/design/pager.md`.
 
-// The models of loom are of these alone.
+// Loom models exist only for these modules.
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]
@@ -22,7 +22,7 @@ mod safepoint;
 mod state;
 mod sync;
 
-/// All else, which lies beside this file.
+/// All other modules, whose files are beside this one.
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
@@ -104,7 +104,7 @@ mod all {
     pub use times::Histogram;
     pub use tree::{Kept, Lost, Seen, SeenProcess, Tree};
     pub use uses::Use;
-    // What `Options`, `Stats` and `Error` name of other crates.
+    // Types of other crates that `Options`, `Stats` and `Error` refer to.
     pub use zram::{
         Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
     };

@@ -1,4 +1,4 @@
-//! The limit of what a region holds, and what is held back for faults.
+//! The limit of the memory that a region holds, and the reserve for faults.
 //!
 //! ```text
 //!   held = resident blocks * their bytes + tables + other
@@ -8,8 +8,8 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Evicting begins above wanted, and ends at enough; above full faults wait for it. In a tree the
-//! marks are of what all processes hold: see `in_tree`.
+//! Eviction begins above "wanted", and ends at "enough"; above "full", faults wait for it. In a
+//! tree the marks apply to the sum over all processes: see `in_tree`.
 
 mod in_tree;
 mod peak;
@@ -22,23 +22,24 @@ use peak::Peak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use stuck::Stuck;
 
-/// What the device takes beside its pages while it grows: a segment's maps, a piece's objects.
+/// Memory that the device needs beside its pages while it grows: a segment's maps, a piece's
+/// objects.
 const GROWTH_BYTES: u64 = 256 << 10;
-/// Of a large limit the reserve is this share at least, so that evicting goes on in long steps.
+/// For a large limit the reserve is at least this share, so that evictions have long steps.
 const RESERVE_SHARE: u64 = 64;
-/// Tables may take this share of a limit before chunks are closed for it.
+/// Chunks are closed if tables use more than this share of a limit.
 const TABLES_SHARE: u64 = 16;
-/// Faults of so many bytes at once are more than there are.
+/// The bytes that simultaneous faults fill never exceed this in practice.
 const AT_ONCE_MAX: u64 = 1 << 20;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// `u64::MAX` is none.
+    /// `u64::MAX` if there is no limit.
     limit: AtomicU64,
-    /// What an empty region takes.
+    /// The bytes that an empty region needs.
     least: AtomicU64,
-    /// Bytes that faults may bring at once.
+    /// The largest number of bytes that simultaneous faults may fill.
     at_once: u64,
     own: u64,
     unit: usize,
@@ -48,11 +49,12 @@ pub(crate) struct Limit {
     pub(crate) peak: Peak,
     /// Whether nothing more could be evicted, and when that is tried again.
     pub(crate) stuck: Stuck,
-    /// By how much a tree's is passed by what can't go, for each of its large processes.
+    /// The bytes by which unevictable memory exceeds a tree's limit, for each of its large
+    /// processes.
     beyond: AtomicU64,
-    /// How many these were then.
+    /// The number of large processes when `beyond` was set.
     large: AtomicU64,
-    /// The processes that it is the limit of, if it is not this one's alone.
+    /// This process in its tree, if several processes share the limit.
     pub(crate) member: Option<Member>,
 }
 
@@ -75,26 +77,26 @@ impl Limit {
         }
     }
 
-    /// Makes it a limit of all processes of a tree.
+    /// Makes it the limit of all processes of a tree.
     pub(crate) fn share(&mut self, tree: Option<Tree>) {
         self.member = tree.map(Member::new);
     }
 
-    /// Takes note of what the device of an empty region takes, and will take with all its streams;
-    /// whether the limit allows that.
+    /// Sets the bytes that the device uses in an empty region, and will need with all its streams.
+    /// Checks that the limit allows them.
     ///
     /// # Errors
-    /// As of [`set`](Self::set).
+    /// Those of [`set`](Self::set).
     pub(crate) fn begin(&self, device: u64, device_least: u64) -> Result<(), Error> {
         self.set_device(device);
         self.least.store(self.own + device_least, Relaxed);
         self.set(self.get())
     }
 
-    /// Sets the limit, or lifts it.
+    /// Sets or removes the limit.
     ///
     /// # Errors
-    /// [`Error::Limit`]: an empty region and its reserve take more.
+    /// [`Error::Limit`] if the limit is below the needs of an empty region and its reserve.
     pub(crate) fn set(&self, limit: Option<u64>) -> Result<(), Error> {
         if let Some(limit) = limit {
             let needed = self.needed();
@@ -106,10 +108,10 @@ impl Limit {
         Ok(())
     }
 
-    /// Returns the least limit that leaves an empty region its reserve, four times.
+    /// Returns the lowest possible limit: an empty region and four times the reserve.
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
-        // What a reserve is grows by a sixteenth of the limit at most, so four are less than half.
+        // A reserve is at most a sixteenth of the limit, so four are less than half of it.
         let (mut low, mut high) = (least, 2 * least);
         while low < high {
             let middle = low.midpoint(high);
@@ -121,10 +123,10 @@ impl Limit {
         high
     }
 
-    /// What is held back of a limit.
+    /// Returns the reserve of a limit.
     fn reserve_of(&self, limit: u64) -> u64 {
-        // What faults bring at once may be as much as all seats' buffers, but seldom is: a small
-        // region has little else.
+        // Simultaneous faults may fill as many bytes as all seats' buffers have, but seldom do. In
+        // a small region these buffers are most of the memory.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
@@ -141,7 +143,7 @@ impl Limit {
         (self.resident() * self.unit) as u64
     }
 
-    /// What is held beside resident blocks.
+    /// Returns the bytes held in addition to resident blocks.
     fn beside_resident(&self) -> u64 {
         self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
@@ -150,9 +152,9 @@ impl Limit {
         self.resident_bytes() + self.beside_resident()
     }
 
-    /// Counts blocks that are about to be resident: as many as asked for, or fewer if there is no
-    /// room for more that could be made, but one at least. Threads that claim at once find each
-    /// other's.
+    /// Counts blocks that are about to become resident, and returns their number: `wanted`, or
+    /// fewer (at least one) if there is no room for more and room can be made. Concurrent callers
+    /// see each other's claims.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut seen = self.resident.load(Relaxed);
         loop {
@@ -167,13 +169,13 @@ impl Limit {
         }
     }
 
-    /// Takes back what was claimed and not used.
+    /// Subtracts the claimed blocks that were not used.
     pub(crate) fn settle(&self, claimed: usize, used: usize) {
         self.sub(claimed - used);
         self.note_peak();
     }
 
-    /// Counts blocks that are about to be resident.
+    /// Counts blocks that are about to become resident.
     pub(crate) fn add(&self, units: usize) {
         self.resident.fetch_add(units, Relaxed);
         self.note_peak();
@@ -184,25 +186,25 @@ impl Limit {
         self.publish();
     }
 
-    /// Counts blocks that are so no more.
+    /// Subtracts blocks that are no longer resident.
     pub(crate) fn sub(&self, units: usize) {
         self.resident.fetch_sub(units, Relaxed);
         self.publish();
     }
 
-    /// Takes account of words and page tables that come with a chunk.
+    /// Counts the words and page tables of a chunk.
     pub(crate) fn add_tables(&self, bytes: usize) {
         self.tables.fetch_add(bytes as u64, Relaxed);
         self.note_peak();
     }
 
-    /// Takes account of page tables that went.
+    /// Subtracts page tables that were freed.
     pub(crate) fn sub_tables(&self, bytes: usize) {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Whether tables take so much that chunks are worth closing again. That takes some 20 us for
-    /// each 2 MiB, and as much once a block of them is touched.
+    /// Returns whether tables use enough memory that chunks should be closed. Closing takes about
+    /// 20 us per 2 MiB, and the next touch of the chunk takes as long.
     pub(crate) fn has_many_tables(&self) -> bool {
         self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
     }
@@ -212,7 +214,7 @@ impl Limit {
         self.note_peak();
     }
 
-    /// Whether evicting should begin, if so many more blocks come.
+    /// Returns whether eviction should begin if `more` blocks become resident.
     pub(crate) fn is_wanted(&self, more: usize) -> bool {
         self.get().is_some_and(|limit| {
             self.is_above(more, limit - self.reserve_of(limit).min(limit))
@@ -220,12 +222,13 @@ impl Limit {
         })
     }
 
-    /// Whether more is held than the limit allows.
+    /// Returns whether the limit is exceeded.
     pub(crate) fn is_passed(&self) -> bool {
         self.get().is_some_and(|limit| self.is_above(0, limit))
     }
 
-    /// Whether so many more blocks would be too many: what the device takes is known a bit late.
+    /// Returns whether `more` resident blocks would be too many. A margin remains, because the
+    /// device's size is known with a delay.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.get().is_some_and(|limit| {
             self.is_above(more, limit - (self.reserve_of(limit) / 2).min(limit))
@@ -233,7 +236,7 @@ impl Limit {
         })
     }
 
-    /// Whether more is held than is to be when evicting ends.
+    /// Returns whether more is held than should be when eviction ends.
     pub(crate) fn is_above_enough(&self) -> bool {
         self.get().is_some_and(|limit| {
             self.is_above(0, limit.saturating_sub(2 * self.reserve_of(limit)))

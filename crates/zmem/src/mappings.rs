@@ -1,4 +1,4 @@
-//! The share of the process's mappings that a region may come to (zm-M1).
+//! The share of the process's mappings that a region may use (zm-M1).
 
 use crate::Error;
 use crate::policy::PROBATION_SHARE;
@@ -6,21 +6,21 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What a system has that does not say.
+/// The kernel's default, used if the setting can't be read.
 const MAP_COUNT: usize = 65_530;
-/// A chunk is not smaller: page tables come by as much.
+/// The minimum size of a chunk, which is what one page table maps.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// So many blocks may each be a mapping, as systems are set up.
+/// With the default setting, this number of blocks may each be a mapping.
 pub(crate) const FEW: usize = 8192;
-/// More blocks in probation would say no more.
+/// More blocks in probation would not improve the selection.
 pub(crate) const PROBATION_MAX: usize = 4096;
-/// With fewer, blocks would go as soon as they are marked.
+/// With fewer, blocks would be evicted as soon as they are marked.
 const PROBATION_MIN: usize = 64;
 
 /// Mappings reserved by all regions.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// A share, until it is dropped.
+/// A share of the mappings, reserved until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     count: usize,
@@ -35,8 +35,8 @@ fn count_max() -> usize {
 }
 
 impl Mappings {
-    /// Reserves what `bytes` bytes and so many seats come to, and `marked` blocks that each may be
-    /// a mapping.
+    /// Reserves the mappings that `bytes` bytes with `seats` seats may use, plus `marked` blocks
+    /// that may each be a mapping.
     pub(crate) fn reserve(
         bytes: usize,
         units: usize,
@@ -81,7 +81,8 @@ impl Mappings {
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let most = (units / PROBATION_SHARE).max(PROBATION_MIN).min(units).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
-        // What is no share must not be dropped as one.
+        // Made only if the condition holds, because dropping a share that was not reserved would
+        // subtract it.
         (probation_max >= PROBATION_MIN.min(units)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
@@ -96,12 +97,14 @@ impl Drop for Mappings {
     }
 }
 
+/// Checks that memory can be managed.
+///
 /// # Errors
-/// [`Error::Memory`]: not all of it is private, of no file, readable and writable.
+/// [`Error::Memory`] if part of it is not private, not anonymous, or not readable and writable.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
     match std::fs::read_to_string("/proc/self/maps") {
         Ok(maps) => check_plain_of(&maps, addresses),
-        // A system that does not say.
+        // The kernel does not provide the file.
         Err(_) => Ok(()),
     }
 }

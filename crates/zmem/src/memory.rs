@@ -1,9 +1,9 @@
 //! Managed memory: its protection, and its pages.
 //!
 //! # Safety
-//! The program reads and writes [`Managed`] memory. Functions here change its protection, and make
-//! pages come and go with their data. Only a block's owner calls them (zm-S1), in such an order
-//! that a thread that looks finds the block's data, or faults (zm-S2).
+//! The program reads and writes [`Managed`] memory. Functions here change its protection, and add
+//! and remove pages with their data. Only a block's owner calls them (zm-S1), in such an order that
+//! a thread which touches the block finds its data or faults (zm-S2).
 #![allow(unsafe_code)]
 
 mod contents;
@@ -21,60 +21,59 @@ use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use windows::Windows;
 
-/// Guards came with Linux 6.13; `libc` does not name them yet.
+/// Guards exist since Linux 6.13; `libc` has no constants for them yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
 
-/// Bytes that one page table maps: it is a page of words of 8 bytes.
+/// Returns the bytes that one page table maps: it is a page of 8-byte entries.
 pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
 }
 
-/// Maps private anonymous memory.
 pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
-    // SAFETY: the system chooses where, so nothing that is there is replaced.
+    // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
     let start = unsafe {
         mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
     };
     if !page::is_confined() {
-        // SAFETY: this changes no data. With `mlockall(MCL_FUTURE)` a new mapping is locked.
+        // SAFETY: this changes no data. After `mlockall(MCL_FUTURE)` a new mapping is locked.
         let _refused = unsafe { munlock(start, bytes) };
     }
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }
 
-/// Unmaps memory that [`map`] has mapped.
+/// Unmaps memory that [`map`] mapped.
 pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: callers have mapped it, and nothing uses it any more. On an error it stays mapped.
+    // SAFETY: the caller mapped it, and nothing uses it any more. On an error it stays mapped.
     let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
-/// Whether managed memory was mapped here, and is unmapped here, or by the program.
+/// The owner of a mapping: this crate mapped and unmaps it, or the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Us,
     Program,
 }
 
-/// Managed memory. Ranges of it are in offsets, and begin and end at pages.
+/// Managed memory. Ranges are in offsets, and begin and end at page boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
     start: NonNull<u8>,
-    /// The bytes that are mapped at `start`, with offsets from 0 on.
+    /// The bytes that are mapped at `start`; their offsets begin at 0.
     own: usize,
-    /// The bytes of all offsets: those behind the own are room for windows.
+    /// The bytes of all offsets. Those after `own` are room for windows.
     bytes: usize,
     owner: Owner,
     windows: Windows,
 }
 
-// SAFETY: it points to memory that all threads share; see the head of this file.
+// SAFETY: it points to memory that all threads share; see the module documentation.
 unsafe impl Send for Managed {}
 // SAFETY: as above.
 unsafe impl Sync for Managed {}
 
 impl Managed {
-    /// Maps memory that is PROT_NONE, at a multiple of `align`.
+    /// Maps PROT_NONE memory at a multiple of `align`.
     pub(crate) fn map(bytes: usize, align: usize) -> Result<Self, Errno> {
         let all = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
         let first = map(all, ProtFlags::empty())?;
@@ -106,8 +105,8 @@ impl Managed {
     /// Takes over memory of the program, which is readable and writable.
     ///
     /// # Safety
-    /// The memory is private and anonymous. As long as the result lives, the program does not unmap
-    /// it or change its protection.
+    /// The memory is private and anonymous. During the lifetime of the result, the program does not
+    /// unmap it or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
         let managed = Managed::new(start, bytes, Owner::Program);
         managed.keep_pages_small();
@@ -137,7 +136,7 @@ impl Managed {
     fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
         assert!(range.start <= range.end, "outside the region");
         if range.end <= self.own {
-            // SAFETY: within the mapping, as was just found.
+            // SAFETY: the range is within the mapping, as just checked.
             return (unsafe { self.start.add(range.start) }.as_ptr().cast(), range.len());
         }
         let address = self.windows.address_of(range).expect("outside the region's windows");
@@ -146,7 +145,7 @@ impl Managed {
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within; the caller owns its blocks.
+        // SAFETY: the range is within this memory; the caller owns its blocks.
         unsafe { mprotect(start, bytes, flags) }
     }
 
@@ -160,40 +159,41 @@ impl Managed {
         self.protect(range, MprotectFlags::READ)
     }
 
-    /// Makes the range readable and writable; executable too, if its window is.
+    /// Makes the range readable and writable, and executable if its window is.
     pub(crate) fn open(&self, range: Range<usize>) -> Result<(), Errno> {
         let flags = self.open_flags(&range);
         self.protect(range, flags)
     }
 
-    /// Releases the pages of a range: where it can be read, it reads as zeros then.
+    /// Releases the pages of a range. If it is readable, it reads as zeros afterwards.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within; the caller owns its blocks, and has their data elsewhere,
-        // or the program does not need them any more.
+        // SAFETY: the range is within this memory. The caller owns its blocks, and has their data
+        // elsewhere, or the program does not need them any more.
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
 
-    /// Unlocks a range that the program has locked, so that its pages may go. A confined process
-    /// has an error in place of the call.
+    /// Unlocks a range that the program locked, so that its pages can be evicted. Returns an error
+    /// without a call if the process is confined.
     pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
         if page::is_confined() {
             return Err(Errno::PERM);
         }
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within. It changes no data.
+        // SAFETY: the range is within this memory. The call changes no data.
         unsafe { munlock(start, bytes) }
     }
 
-    /// Makes the pages of a range the first that the system reclaims. Returns an error if some are
-    /// locked or huge: it is called to find that out.
+    /// Makes the pages of a range the first that the kernel reclaims. Returns an error if some are
+    /// locked or huge, which is the purpose of the call.
     pub(crate) fn cool(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range lies within. It changes no data.
+        // SAFETY: the range is within this memory. The call changes no data.
         unsafe { madvise(start, bytes, Advice::LinuxCold) }
     }
 
-    /// Gives advice that `rustix` has no name for, again if the system asks for that.
+    /// Calls `madvise` with advice that `rustix` does not name, and repeats it if the kernel
+    /// requests that.
     fn advise_raw(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         loop {
@@ -201,9 +201,9 @@ impl Managed {
             if unsafe { libc::madvise(start, bytes, advice) } == 0 {
                 return Ok(());
             }
-            // SAFETY: `errno` is this thread's own.
+            // SAFETY: `errno` belongs to this thread.
             match unsafe { *libc::__errno_location() } {
-                // Another thread's fault came in between while a guard was being set.
+                // A fault of another thread interfered while a guard was being set.
                 libc::EAGAIN | libc::EINTR => {}
                 errno => return Err(Errno::from_raw_os_error(errno)),
             }

@@ -1,9 +1,9 @@
-//! The program's own handlers of SIGSEGV and SIGBUS. They are called for all that is not a
-//! region's, as if there were no handler of this crate.
+//! The program's own handlers of SIGSEGV and SIGBUS. They are called for every signal that does not
+//! concern a region, as if this crate had no handler.
 //!
 //! # Safety
-//! An action is never freed once it was kept, as a handler may be reading it. The functions that
-//! are called here are those that the program gave to `sigaction`, or to [`replace`], as handlers.
+//! A kept action is never freed, because a handler may be reading it. The functions that are called
+//! here are handlers that the program passed to `sigaction` or to [`replace`].
 #![allow(unsafe_code)]
 
 use crate::seats::call_on;
@@ -14,13 +14,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The default action. It follows a handler with SA_RESETHAND, which is called once.
+/// The default action. It replaces a handler with SA_RESETHAND, which is called once.
 static DEFAULT: AtomicPtr<Action> = AtomicPtr::new(null_mut());
 
 /// A function may use this many bytes below its stack pointer.
 const RED_ZONE: usize = 128;
 
-/// Returns the place of the next action of a signal.
 fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
@@ -37,21 +36,20 @@ impl Actions {
     }
 }
 
-/// Keeps the action that a signal had before this crate's handler was installed.
+/// Keeps the previous action of a signal before this crate's handler is installed.
 pub(crate) fn keep(signal: i32, action: Action, Actions { mut next, default }: Actions) {
     *next = action;
     DEFAULT.store(Box::leak(default), Release);
     next_of(signal).store(Box::leak(next), Release);
 }
 
-/// Replaces the next action of a signal, and returns the one before.
+/// Replaces the next action of a signal, and returns the previous one.
 pub(crate) fn replace(signal: i32, action: Action) -> Action {
     let next = Box::leak(Box::new(action));
-    // SAFETY: `keep` has put one there, and none is ever freed.
+    // SAFETY: `keep` has stored an action there, and none is ever freed.
     unsafe { *next_of(signal).swap(next, AcqRel) }
 }
 
-/// A call of the program's handler.
 struct Call {
     function: usize,
     /// Whether the call leaves the alternate stack, on which frames are still in use.
@@ -63,13 +61,13 @@ struct Call {
 }
 
 extern "C" fn run(call: *mut Call) {
-    // SAFETY: function `call` lends the `Call`, and gives this function a stack that is not in use.
-    // A handler without SA_SIGINFO reads the first argument alone.
+    // SAFETY: function `call` lends the `Call`, and calls this function on a stack that is not in
+    // use. A handler without SA_SIGINFO reads only the first argument.
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // The alternate stack is switched off: another signal would begin at its end again,
-            // over the frames there. The kernel restores it when this crate's handler returns.
+            // Disables the alternate stack, because another signal would start at its end again and
+            // overwrite the frames there. The kernel restores it when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());
@@ -90,7 +88,7 @@ fn stack(context: &libc::ucontext_t) -> usize {
     address
 }
 
-/// Returns whether this handler runs on the alternate stack, and the interrupted code did not.
+/// Returns true if this handler runs on the alternate stack, and the interrupted code did not.
 fn has_left_stack(context: &libc::ucontext_t) -> bool {
     let start = context.uc_stack.ss_sp.addr();
     let alternate = start..start + context.uc_stack.ss_size;
@@ -101,20 +99,20 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
 /// Calls the next handler, as the kernel would have called it.
 ///
 /// # Safety
-/// `info` and `context` are those that the kernel passed to this crate's handler, which runs with
-/// all signals blocked.
+/// The kernel passed `info` and `context` to this crate's handler, which runs with all signals
+/// blocked.
 pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     // SAFETY: `keep` stored an action before the handler was installed, and none is ever freed; the
-    // caller vouches for `info` and `context`.
+    // caller guarantees that `info` and `context` are valid.
     let (next, code, interrupted) =
         unsafe { (*next_of(signal).load(Acquire), (*info).si_code, &*context) };
     let is_sent = code <= 0;
     match next.sa_sigaction {
         libc::SIG_IGN if is_sent => {}
-        // The kernel ignores no fault, even with SIG_IGN.
+        // The kernel does not ignore a fault, even with SIG_IGN.
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the default action runs no code of the program. It ends the process, as the
-            // instruction faults again when this handler returns, or the signal is sent once more.
+            // SAFETY: the default action runs no code of the program. It ends the process when this
+            // handler returns, because the instruction faults again, or the signal was sent again.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {
@@ -132,8 +130,9 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
             let mut call = Call { function, leaves_stack, mask, signal, info, context };
             if leaves_stack {
                 let top = (stack(interrupted) - RED_ZONE) as *mut u8;
-                // SAFETY: the stack below the interrupted frame and its red zone is unused: the
-                // kernel would have put this handler's frame there. `run` takes a `Call`.
+                // SAFETY: the stack below the interrupted frame and its red zone is unused: without
+                // the alternate stack, the kernel would have put this handler's frame there. `run`
+                // takes a `Call`.
                 unsafe { call_on(top, run as *const () as usize, (&raw mut call).cast()) };
             } else {
                 run(&mut call);

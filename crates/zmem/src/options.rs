@@ -1,69 +1,71 @@
-//! How a region is made.
+//! Options of a region.
 
 use crate::{Error, Tree};
 use zcomp::{Codec, Params};
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Bytes that are compressed as one.
+/// The unit of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOrder {
-    /// Blocks of 4096 << order bytes, which go and come whole.
+    /// Blocks of 4096 << order bytes, which are evicted and filled as a whole.
     Fixed(u32),
-    /// Pages, of which neighbours that go together are compressed as blocks of up to so much.
+    /// Pages. Neighbours that are evicted together are compressed as blocks of up to 4096 << order
+    /// bytes.
     Adaptive(u32),
 }
 
-/// What answers touches of absent blocks.
+/// The mechanism that handles touches of absent blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// What is permitted and measures best.
+    /// The permitted backend that performs best in measurements.
     #[default]
     Best,
-    /// Signals, which need no right; marks of page tables where the system has them.
+    /// Signals, which need no privilege; marks in page tables if the kernel supports them.
     Signal,
-    /// Signals, with a mapping for each run of marked blocks, as on systems before Linux 6.13.
+    /// Signals, with a mapping for each run of marked blocks, as before Linux 6.13.
     SignalMappings,
-    /// Signals, with a mapping for each run of blocks, each of which is moved to its place: for
-    /// where /proc/self/mem is refused. It needs Linux 5.7.
+    /// Signals, with a mapping for each run of blocks. Each block is moved to its place by
+    /// `mremap`, which works if /proc/self/mem is refused. Needs Linux 5.7.
     SignalRemap,
-    /// A userfaultfd. Where the system permits it to tell of the kernel's own faults (with
-    /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads answer,
-    /// and system calls may touch what is absent; else as `UserfaultfdSigbus`. The program must not
-    /// close its descriptor.
+    /// A userfaultfd. If the kernel permits it to report the kernel's own faults (with
+    /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads handle
+    /// the faults, and system calls may touch absent memory. Otherwise it is `UserfaultfdSigbus`.
+    /// The program must not close its descriptor.
     Userfaultfd,
-    /// A userfaultfd, whose faults are a SIGBUS to the thread: system calls on what is absent fail.
+    /// A userfaultfd that reports faults by SIGBUS to the thread: system calls on absent memory
+    /// fail.
     UserfaultfdSigbus,
-    /// As `Userfaultfd`, with pages protected though the system could move them: for tests.
+    /// `Userfaultfd`, but protects pages even if the kernel could move them: for tests.
     #[doc(hidden)]
     UserfaultfdProtected,
-    /// As `UserfaultfdSigbus`, with pages protected in the same way.
+    /// `UserfaultfdSigbus`, but protects pages in the same way.
     #[doc(hidden)]
     UserfaultfdSigbusProtected,
 }
 
 impl BackendKind {
-    /// Whether signals alone are used, and marks that go along to a child.
+    /// Returns true if the backend uses only signals, and marks that a child inherits.
     pub(crate) fn is_signal(self) -> bool {
         use BackendKind::{Best, Signal, SignalMappings, SignalRemap};
         matches!(self, Best | Signal | SignalMappings | SignalRemap)
     }
 }
 
-/// What a child has of a region.
+/// The part of a region that a child has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// What costs nothing: a copy with signals; with a userfaultfd nothing, so that a touch kills
-    /// the child, and calls fail with [`Error::Forked`].
+    /// The cheapest choice: with signals, a copy. With a userfaultfd, nothing: a touch kills the
+    /// child, and calls fail with [`Error::Forked`].
     #[default]
     Default,
-    /// A copy in any case. With a userfaultfd all is brought back before each fork, whatever the
-    /// limit says; so a child must be made by `fork`, not by `_Fork` or `clone`. It comes down to
-    /// its limit with its first call, or by and by with its faults.
+    /// Always a copy. With a userfaultfd all blocks are filled before each fork, regardless of the
+    /// limit, so a child must be made by `fork`, not by `_Fork` or `clone`. The child evicts down
+    /// to its limit at its first call, or gradually at its faults.
     Copied,
 }
 
-/// What a region is made of. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
+/// The options of a region. [`Options::default`] is lz4, blocks of 4 KiB, no limit.
 ///
 /// ```
 /// let codec = zmem::by_name("zstd")?;
@@ -73,38 +75,38 @@ pub enum Fork {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes that are compressed as one.
+    /// The unit of compression.
     pub block: BlockOrder,
     /// The codec.
     pub codec: &'static dyn Codec,
-    /// Its parameters.
+    /// The codec's parameters.
     pub params: Params,
-    /// Most bytes held: resident blocks, and all that serves the region. `None` is no limit: only
-    /// what is asked for is evicted.
+    /// The maximum number of bytes held: resident blocks, and all memory that serves the region.
+    /// With `None` blocks are evicted only on request.
     ///
-    /// A region takes 4 bytes for each block of what was ever touched, and 4 KiB of page tables for
-    /// each 2 MiB in which a block is resident. (Page tables of what has none any more go since
-    /// Linux 6.14, on x86_64; else they stay, as do those of memory that is taken over.) All of it
-    /// counts; but a region that is touched everywhere can't keep a limit that its tables alone
-    /// pass: allow a 500th of what is touched, and more for what is compressed.
+    /// A region needs 4 bytes for each block of memory that was ever touched, and 4 KiB of page
+    /// tables for each 2 MiB in which a block is resident. Unused page tables are freed since Linux
+    /// 6.14 on x86_64. Otherwise they stay, as do those of memory that is taken over. All of it
+    /// counts, so a limit can't be kept if the tables alone exceed it: allow a 500th of the touched
+    /// memory, plus the compressed data.
     ///
-    /// What can't go passes the limit: data that do not get smaller, compressed data that do not
-    /// fit, and what is locked. A limit that is lowered and a lock that is dropped take effect
-    /// within half a second or so; data that get smaller only later, after some seconds at most,
-    /// unless it takes long to try them.
+    /// Unevictable memory may exceed the limit: data that compression does not make smaller,
+    /// compressed data, and locked ranges. A lowered limit and a dropped lock take effect within
+    /// about half a second. Data that become compressible later are evicted after some seconds, or
+    /// later if attempts take long.
     pub limit: Option<u64>,
-    /// The processes that keep the limit together, by shared memory: it is of what all of them
-    /// hold, all other anonymous memory of each included, as far as /proc tells. Where no place is
-    /// left in the tree the limit is this process's alone.
+    /// The processes that share the limit, and their shared memory. The limit then applies to
+    /// everything that all of them hold, including all other anonymous memory of each, if /proc
+    /// shows it. If the tree has no free slot, the limit applies to this process alone.
     pub tree: Option<Tree>,
-    /// Most bytes of pages that the device may have, a block's at least; what it refuses stays
-    /// resident.
+    /// The maximum number of bytes of the device's pages, at least those of a block. Blocks that
+    /// the device refuses stay resident.
     pub store_limit: Option<u64>,
-    /// What answers touches.
+    /// The mechanism that handles touches.
     pub backend: BackendKind,
-    /// What a child has of the region.
+    /// The part of the region that a child has.
     pub fork: Fork,
-    /// Whether blocks have checksums, which are looked at when they come back.
+    /// Whether blocks have checksums, which are verified when blocks are filled.
     pub checksums: bool,
 }
 
@@ -124,22 +126,22 @@ impl Default for Options {
     }
 }
 
-/// What is known of how a range will be used.
+/// Knowledge about the future use of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Not soon: it is evicted now.
+    /// Not used soon: the range is evicted now.
     Cold,
-    /// Soon, and often: it is brought back, and the clock passes it some rounds.
+    /// Used soon and often: the range is filled, and the clock passes over it for some rounds.
     Hot,
 }
 
-/// The bytes that orders come to.
+/// The sizes of blocks in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocks {
-    /// Of what has a state.
+    /// The size of a unit that has a state.
     pub(crate) unit: usize,
-    /// Of the device's blocks.
+    /// The size of the device's blocks.
     pub(crate) stored: usize,
 }
 

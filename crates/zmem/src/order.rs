@@ -1,55 +1,55 @@
-//! Touches in order, upwards or downwards: for each thread, which blocks its last fault brought.
+//! Touches in ascending or descending order: which blocks the last fault of each thread filled.
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Slots of the table of threads that wait for a fault thread.
+/// Slots of the table of threads whose faults are handled by a fault thread.
 const LASTS: usize = 64;
 const COUNT_BITS: u32 = 8;
 const UNIT_BITS: u32 = 32;
 
 thread_local! {
-    /// The last fault of this thread: the pager, the block behind those that came, and how many
-    /// came.
+    /// The last fault of this thread: the pager, the block after those that it filled, and their
+    /// number.
     static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// Which blocks a fault is to bring: the one that was touched, and neighbours in the same state.
+/// The blocks that a fault should fill: the touched one, and neighbours in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// How many in all, at most.
+    /// The maximum number of blocks in all.
     pub(crate) most: usize,
     pub(crate) side: Side,
 }
 
-/// On which side of it the neighbours are.
+/// The side of the touched block on which the neighbours are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Behind,
     Before,
-    /// Behind it, and where these are too few, before it.
+    /// After it and, if these are too few, before it.
     Both,
 }
 
 impl Wanted {
-    /// So many blocks, from the one that was touched on.
+    /// Returns `most` blocks that begin with the touched one.
     pub(crate) fn from_it_on(most: usize) -> Self {
         Wanted { most, side: Side::Behind }
     }
 }
 
-/// The thread whose touch a fault is.
+/// The thread that touched the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Toucher {
-    /// The thread that answers the fault.
+    /// The thread that handles the fault.
     This,
-    /// A thread that waits for a fault thread, by its number.
+    /// A thread that waits for a fault thread, given by its number.
     Other(u32),
 }
 
 /// The last faults of threads that wait for a fault thread. Threads whose numbers share a slot
-/// overwrite each other's.
+/// overwrite each other's data.
 #[derive(Debug)]
 pub(crate) struct Order([AtomicU64; LASTS]);
 
@@ -60,7 +60,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Returns a number that tells this pager from others.
+    /// Returns a number that distinguishes this pager from others.
     fn name(&self) -> usize {
         (&raw const *self).addr()
     }
@@ -71,7 +71,7 @@ impl Order {
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
     }
 
-    /// Returns the block behind those of a thread's last fault, and how many these were.
+    /// Returns the block after those of a thread's last fault, and the number of those.
     fn last(&self, toucher: Toucher) -> Option<(usize, usize)> {
         match toucher {
             Toucher::This => {
@@ -87,8 +87,8 @@ impl Order {
         }
     }
 
-    /// Returns which blocks a fault is to bring that comes right behind those of the thread's last
-    /// fault, or right before them: twice as many.
+    /// Returns the blocks that a fault should fill if it directly follows or precedes the blocks of
+    /// the thread's last fault: twice as many.
     pub(crate) fn wanted(&self, toucher: Toucher, unit: usize) -> Option<Wanted> {
         let (next, count) = self.last(toucher)?;
         let is_before = unit + 1 + count == next;
@@ -96,7 +96,7 @@ impl Order {
         (is_before || unit == next).then_some(Wanted { most: 2 * count, side })
     }
 
-    /// Records which blocks a fault brought.
+    /// Records which blocks a fault filled.
     pub(crate) fn note(&self, toucher: Toucher, brought: &Range<usize>) {
         let (next, count) = (brought.end, brought.len());
         match toucher {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(order.wanted(third, 104), None);
         order.note(third, &(0..300));
         assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
-        // More than a slot can tell.
+        // A slot can't hold the full count.
         assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
         assert_eq!(Order::default().wanted(own, 104), None);
     }

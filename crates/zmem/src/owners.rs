@@ -1,4 +1,4 @@
-//! Waiting for what other threads own: a block, or a chunk that is being changed.
+//! Waiting for the owner of a block, or for the end of a chunk's change.
 
 use crate::fatal::fatal;
 use crate::gate::GATE;
@@ -6,26 +6,29 @@ use crate::pager::Pager;
 use crate::state::Seen;
 use std::time::Duration;
 
-/// A thread that waits for a block looks so often whether that waits to be stored.
+/// A thread that waits for a block checks at this interval whether the block was queued.
 const HANDED_OVER: Duration = Duration::from_millis(1);
-/// So often in a row a copy of a process, alone in the gate, sees a block `Busy` that nobody owns.
+/// A copy of a process takes a block's owner as lost after this number of consecutive looks at a
+/// `Busy` block while no other thread is inside the gate.
 const LOST_LOOKS: u32 = 1000;
 
 impl Pager {
-    /// Waits while another thread owns a block. One that waits to be stored is put back.
+    /// Waits while another thread owns a block. If the block is queued for compression, puts it
+    /// back.
     pub(crate) fn wait_for_block(&self, unit: usize, seen: Seen) {
         let word = &self.words[unit];
         if self.take_back(unit) {
             return;
         }
         if self.storer.bytes() > 0 {
-            // It may be handed over by now, to wait for who is not there.
+            // With a timeout, because the block may be queued in the meantime while no compressor
+            // thread exists.
             return word.wait_for(seen, HANDED_OVER);
         }
         self.wait_for_owner(|| word.load() != seen, || word.wait(seen));
     }
 
-    /// Waits while another thread owns a block, or changes a chunk. Ends the process if it is a
+    /// Waits while another thread owns a block, or changes a chunk. Aborts the process if it is a
     /// copy that lacks that thread (zm-F3).
     pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !GATE.is_torn() {

@@ -1,5 +1,5 @@
-//! What serves a region: its blocks' words, its device, and what it takes to move blocks between
-//! the two.
+//! The pager of a region: the words of its blocks, its device, and all that moves blocks between
+//! memory and the device.
 
 use crate::aside::Storer;
 use crate::backend::{Backend, choose};
@@ -29,22 +29,22 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 use zram::{Device, MmStat};
 
-/// What became of a fault.
+/// The result of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The instruction will find what it wants.
+    /// The instruction can be retried successfully.
     Answered,
-    /// The block was resident: by now, or it is not the pager's doing; and how often blocks near it
-    /// were closed before it was looked at.
+    /// The block was resident already: another thread filled it, or the pager did not cause the
+    /// fault. `closings` is the number of closings near it before it was examined.
     Resident { closings: u32 },
-    /// As `Resident`, of a block of an arena that is the program's own affair.
+    /// As `Resident`, for a block of an arena that the pager does not manage.
     Unmanaged { closings: u32 },
 }
 
-/// So many counts of closings there are.
+/// The number of counters of closings.
 const CLOSINGS: usize = 64;
 
-/// All that serves a region.
+/// The data structures of a region.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(crate) memory: Managed,
@@ -56,52 +56,52 @@ pub(crate) struct Pager {
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
-    /// What there is of it in this process.
+    /// The part of the region that this process has, as a `Heir`.
     pub(crate) heir: AtomicU32,
     pub(crate) seats: Seats,
     pub(crate) limit: Limit,
-    /// Blocks in probation.
+    /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
-    /// What few blocks may be in probation.
+    /// The largest number of blocks in probation.
     pub(crate) probation_max: usize,
-    /// Blocks that a touch opens of what is shared.
+    /// The number of shared blocks that a touch opens.
     pub(crate) group: AtomicUsize,
     /// The store's lock (zm-S5).
     pub(crate) evictor: Mutex<Evictor>,
-    /// How often the hand of the clock went round.
+    /// The number of rounds of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) storer: Storer,
-    /// Bytes that had been evicted when the device was last gone over.
+    /// The bytes that had been evicted when the whole device was last compacted.
     pub(crate) compacted: AtomicU64,
-    /// Before then the device is not packed again where room is tight.
+    /// The time from which the device may be compacted again when room is tight.
     pub(crate) packs_from: Mutex<Option<Instant>>,
-    /// Whether no fault interrupts the allocator.
+    /// Whether the allocator is never interrupted by a fault.
     pub(crate) is_heap_own: bool,
-    /// How often blocks were closed that had been resident, by their pieces: some pieces share one.
+    /// Counts of closings of resident blocks, by piece. Several pieces share a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// See `working_set`.
+    /// The observation window of `working_set`.
     pub(crate) watched: Mutex<Window>,
     _mappings: Mappings,
 }
 
-/// What is managed from the start on.
+/// The initial contents of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Memory that nobody has touched, and is closed.
+    /// Memory that was never touched, and is closed.
     Untouched,
     /// Memory that is in use.
     InUse,
-    /// An arena's: all of it is closed, and nothing managed yet.
+    /// Memory of an arena: all of it is closed, and nothing is managed yet.
     Vacant,
 }
 
-/// Returns the blocks of a region, and its share of mappings. Where each block may be a mapping of
-/// its own and there are too many, several of the device's are marked as one (zm-M2).
+/// Returns the blocks of a region, and its share of mappings. If each block may be a mapping and
+/// these are too many, one mark covers several blocks of the device (zm-M2).
 fn fit(
     mut blocks: Blocks,
     backend: &dyn Backend,
@@ -121,8 +121,8 @@ fn fit(
 }
 
 impl Pager {
-    /// Returns the proof that no other thread runs, nor another process reads, while this one fills
-    /// and evicts blocks in place: if the backend can do that.
+    /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
+    /// Also `None` if the backend can't fill and evict blocks in place.
     pub(crate) fn alone(&self) -> Option<Alone> {
         let has_peers = self.limit.member.as_ref().is_some_and(Member::has_peers);
         if self.backend.opens_first() && !has_peers { threads::alone() } else { None }
@@ -189,12 +189,11 @@ impl Pager {
         Ok(pager)
     }
 
-    /// Bytes of some blocks.
     pub(crate) fn bytes_of(&self, units: Range<usize>) -> Range<usize> {
         units.start * self.blocks.unit..units.end * self.blocks.unit
     }
 
-    /// How often the block, and others that it shares the count with, were closed.
+    /// Returns the number of closings near a block: those of all pieces that share its counter.
     pub(crate) fn closings(&self, unit: usize) -> u32 {
         self.closings[unit / PIECE % CLOSINGS].load(SeqCst)
     }
@@ -206,28 +205,27 @@ impl Pager {
         }
     }
 
-    /// Blocks of the region.
     pub(crate) fn units(&self) -> usize {
         self.words.len()
     }
 
-    /// The blocks that a fault or an eviction moves at most.
+    /// Returns the largest number of blocks that a fault or an eviction moves at once.
     pub(crate) fn batch(&self) -> usize {
         batch(self.blocks.unit)
     }
 
-    /// Ends the process if the system has refused what must not fail.
+    /// Aborts the process if the kernel refused an operation that must not fail.
     pub(crate) fn expect(&self, what: &str, done: Result<(), rustix::io::Errno>) {
         done.unwrap_or_else(|errno| refused(what, errno));
     }
 
-    /// Returns what the device takes by now.
+    /// Returns the bytes that the device uses now.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Takes account of what the device takes by now, and of what waits for it. Returns what the
-    /// device stores.
+    /// Updates the limit with the size of the device and of the copies queued for it. Returns the
+    /// device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.storer.bytes());
         let stat = self.device.mm_stat();
@@ -238,7 +236,7 @@ impl Pager {
         stat
     }
 
-    /// Does so, and takes note of the most that it stored.
+    /// Does the same as `weigh_device`, and updates the maximum of the stored data.
     pub(crate) fn weigh(&self) {
         let stat = self.weigh_device();
         self.stored_most.note(stat.orig_data_size, stat.compr_data_size);

@@ -1,39 +1,41 @@
-//! The signals by which a process asks another one for room, for memory that is absent there, or to
-//! keep its memory resident.
+//! The signals by which a process asks another one to make room, to fill absent memory, or to keep
+//! its memory resident.
 //!
-//! A thread says that it waits (`Member::waits`) and is sent SIGBUS with a word of ours. The owner
-//! of that signal's handler gives room then, if the thread is in code that may; the call goes on.
+//! A thread announces that it waits (`Member::waits`), and may then be sent SIGBUS with a word that
+//! marks the request. The caller that installed the handler of that signal makes room if the
+//! interrupted code permits it; then the interrupted call continues.
 //!
-//! It is not SIGSYS: the kernel has one place for each of these signals, so a SIGSYS on its way
-//! would take the place of a dispatched call's, which would be lost. A touch comes again.
+//! SIGSYS is not used. The kernel keeps only one pending signal of each of these numbers, so a
+//! pending SIGSYS would replace that of a dispatched call, which would be lost. A lost SIGBUS of a
+//! touch is raised again.
 //!
 //! # Safety
 //! The structure is the kernel's `siginfo_t` of a signal that a process has queued: the sender's
-//! number and user, then a word.
+//! process number and user, then a word.
 #![allow(unsafe_code)]
 
-/// The word of a signal that asks for room.
+/// The word of a request to make room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
-/// The error numbers of signals that ask for something else. The word is the address of the memory,
-/// names a debugger, or is 0.
+/// The error numbers of the other requests. The word is the address of the memory, identifies a
+/// debugger, or is 0.
 const MEMORY: i32 = 0x757a;
 const STAY: i32 = 0x757b;
 const LOOK: i32 = 0x757c;
 
-/// What a signal of ours asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Room, for other processes.
+    /// Evict blocks, to make room for other processes.
     Room,
-    /// Memory at this address, which another process is about to read or write.
+    /// Fill the memory at this address, because another process is about to read or write it.
     Memory(usize),
-    /// All memory, which stays resident for the debugger that the caller's word names.
+    /// Make all memory resident, and keep it so for the debugger that the word identifies.
     Stay(u64),
-    /// A look at whether a debugger that memory stayed resident for has left.
+    /// Check whether the debugger for which memory stayed resident has left.
     Look,
 }
 
-/// `siginfo_t`, of a signal that was queued.
+/// The layout of `siginfo_t` for a queued signal.
 #[repr(C)]
 struct Queued {
     signal: i32,
@@ -48,7 +50,7 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Asks a thread of a process.
+/// Sends a request to a thread of a process.
 pub(crate) fn ask(process: i32, thread: i32, asked: Asked) {
     let (errno, word) = match asked {
         Asked::Room => (0, ROOM),
@@ -59,7 +61,7 @@ pub(crate) fn ask(process: i32, thread: i32, asked: Asked) {
     send(process, thread, errno, word);
 }
 
-/// Sends a signal. A confined process sends none, and a process of another user gets none.
+/// Sends a signal. A confined process can't send signals, nor can it be sent across users.
 fn send(process: i32, thread: i32, errno: i32, word: u64) {
     if page::is_confined() {
         return;
@@ -75,8 +77,8 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
         word,
         rest: [0; 12],
     };
-    // SAFETY: the system reads the structure alone. `errno` may be about to be read by the program
-    // that a fault has interrupted: it is kept.
+    // SAFETY: the kernel only reads the structure. `errno` is preserved, because a fault may have
+    // interrupted code of the program that is about to read it.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -85,9 +87,9 @@ fn send(process: i32, thread: i32, errno: i32, word: u64) {
     }
 }
 
-/// Returns what a signal that was sent asks for, if it is one of ours.
+/// Returns the request of a signal, if it is one of these.
 pub fn asked(info: &libc::siginfo_t) -> Option<Asked> {
-    // SAFETY: as large, and all numbers.
+    // SAFETY: both types have the same size, and any bytes are valid numbers.
     let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
     let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
     match (is_queued, queued.errno, queued.word) {

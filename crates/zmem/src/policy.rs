@@ -1,39 +1,40 @@
-//! Thresholds that are choices.
+//! Thresholds and other tuning parameters.
 
 use crate::seats::SEATS_MAX;
 
-/// Blocks of a piece: what the clock's hand goes over at a time, and the most that are evicted at
+/// The number of blocks of a piece: the unit of the clock's hand, and the most that are evicted at
 /// once. A `u64` has a bit for each.
 pub(crate) const PIECE: usize = 64;
 
-/// Most bytes that a fault or an eviction moves at once, if a block is not larger.
+/// The largest number of bytes that a fault or an eviction moves at once, unless a block is larger.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
-/// Returns how many blocks of `unit` bytes that is.
+/// Returns the number of blocks of `unit` bytes in a batch.
 pub(crate) const fn batch(unit: usize) -> usize {
     if unit < BATCH_BYTES { BATCH_BYTES / unit } else { 1 }
 }
 
-/// Buffers of seats take this share of a limit at most, however many processors there are, but for
-/// those of two.
+/// The buffers of seats use at most this share of a limit, regardless of the number of processors.
+/// Those for two processors are always permitted.
 const SEATS_SHARE: usize = 32;
 
-/// Returns how many seats there are: for a thread on each processor, two more, and for `threads`
-/// that answer faults.
+/// Returns the number of seats: one for each processor, two more, and one for each of `threads`
+/// threads that handle faults.
 pub(crate) fn seats(processors: usize, threads: usize, limit: Option<u64>) -> usize {
     let of = |processors: usize| processors + 2 + threads.min(processors);
     let afforded = limit.map_or(SEATS_MAX, |limit| limit as usize / SEATS_SHARE / BATCH_BYTES);
     of(processors).min(of(2).max(afforded)).min(SEATS_MAX)
 }
 
-/// Most rounds for which the clock passes over a block that was touched in probation.
+/// The largest number of rounds for which the clock passes over a block that was touched in
+/// probation.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A touch of what is shared since a fork opens so many bytes at least: a fault costs as much as
-/// some pages that count for two processes without need.
+/// A touch of blocks that are shared since a fork opens at least this number of bytes: a fault
+/// costs as much as a few pages that count twice without need.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
-/// In probation is at most this share of the resident blocks.
+/// At most this share of the resident blocks is in probation.
 pub(crate) const PROBATION_SHARE: usize = 8;
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ mod tests {
         assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, None)), [3, 4, 18, SEATS_MAX]);
         assert_eq!([1, 2, 16, 64].map(|count| seats(count, 0, Some(MIB))), [3, 4, 4, 4]);
         assert_eq!([2, 16].map(|count| seats(count, count, Some(MIB))), [6, 6]);
-        // Of 256 KiB each, in a 32nd.
+        // The buffers have 256 KiB each, and may use a 32nd.
         assert_eq!([39, 40, 48].map(|mib| seats(16, 0, Some(mib * MIB))), [4, 5, 6]);
         assert_eq!([143, 144, 152].map(|mib| seats(16, 0, Some(mib * MIB))), [17, 18, 18]);
     }

@@ -1,4 +1,4 @@
-//! Probes: what this system lets this process do with memory.
+//! Probes: which operations on memory the kernel permits to this process.
 
 use crate::descriptor::File;
 use crate::gate::GATE;
@@ -9,21 +9,20 @@ use rustix::io::{Errno, read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Maps a page to try things on.
+/// Maps a page on which operations can be tried.
 fn page_of_own() -> Result<Managed, Errno> {
     Managed::map(page::page_size(), page::page_size())
 }
 
-/// Returns whether the system has guards.
 pub(crate) fn has_guards() -> bool {
     page_of_own().is_ok_and(|probe| probe.guard(0..probe.bytes()).is_ok())
 }
 
-/// Returns an error if /proc/self/mem can't be opened, or does not write below protection, as a
-/// system may be told.
+/// Returns an error if /proc/self/mem can't be opened, or does not ignore the protection of memory.
+/// The kernel can be configured that way.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
-    // Inside the gate, so that a child knows of the descriptor that is opened and kept here.
+    // Inside the gate, so that a child knows the descriptor that is opened and kept here.
     without_signals(|| {
         let _inside = GATE.enter();
         probe.write(0, &[1])?;
@@ -31,21 +30,21 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     })
 }
 
-/// Returns whether the system gives page tables of this memory back with the pages that they map
-/// (Linux 6.14, where the architecture can). This tries it, as nothing says so: when it is first
-/// asked, since most processes never need to know. It may be within a fault.
+/// Returns whether the kernel frees page tables of this memory together with the pages that they
+/// map (Linux 6.14, on some architectures). There is no interface to query this, so the first call
+/// tries it. Most processes never make that call, which may be within a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
-    /// 0: no; 1: yes; below: nobody has tried.
+    /// 0 if it does not, 1 if it does, negative if it was not tried.
     static FREES: AtomicI32 = AtomicI32::new(-1);
     if FREES.load(Relaxed) < 0 {
-        // Threads that ask at once all try: to wait would be for one that a fork may lose.
+        // Concurrent callers all try it. They must not wait for a thread that a fork may remove.
         FREES.store(i32::from(try_to_free_tables() == Some(true)), Relaxed);
     }
     FREES.load(Relaxed) == 1 && memory.addresses().start.is_multiple_of(table_reach())
 }
 
 fn try_to_free_tables() -> Option<bool> {
-    /// Enough of them that what other threads take meanwhile does not matter.
+    /// Enough tables that those of other threads do not matter.
     const TABLES: usize = 16;
     let (page, reach) = (page::page_size(), table_reach());
     let taken = || {
@@ -66,20 +65,21 @@ fn try_to_free_tables() -> Option<bool> {
     Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
-/// Returns an error if the system does not let all of a closed region be opened, which then counts
-/// as data. So that is refused when the region is made, not when it is touched.
+/// Returns an error if the kernel does not permit a closed region to be opened entirely, because
+/// open memory counts as data. The refusal then occurs when the region is made, not when it is
+/// touched.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;
     memory.close(all)
 }
 
-/// Returns the address of the first page that may not go, as it is locked, or a huge page that
-/// stays.
+/// Returns the address of the first page that can't be evicted: it is locked, or a huge page that
+/// can't be split.
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| memory.cool(range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
-    // Before Linux 5.4, which brought this advice, there is no way to tell.
+    // Before Linux 5.4, which introduced this advice, there is no way to find out.
     if !stays(&range) || page_of_own().is_ok_and(|probe| probe.cool(0..page).is_err()) {
         return None;
     }

@@ -1,12 +1,12 @@
-//! Tells a process from a copy of it (zm-F4).
+//! Distinguishes a process from a copy of it (zm-F4).
 //!
-//! One page is wiped to zeros in each copy of this memory, so a child finds out that it is one even
-//! if no fork handler was called. A process that shares this memory (a child of `vfork`) shares the
-//! page: it is no copy.
+//! One page is wiped to zeros in each copy of this memory, so a child detects that it is a copy
+//! even if no fork handler was called. A process that shares this memory (a child of `vfork`)
+//! shares the page, and is not a copy.
 //!
 //! # Safety
 //! [`OWN`] is null or points to a page that stays mapped. The page holds zeros, or an [`Own`].
-//! [`PUT_RIGHT`] is null or a function, as its comment says.
+//! [`PUT_RIGHT`] is null or a function, as its comment states.
 #![allow(unsafe_code)]
 
 use page::Patience;
@@ -17,17 +17,17 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// Files whose descriptors are kept.
+/// The number of files whose descriptors are kept.
 pub(crate) const FILES: usize = 3;
 
-/// The page was wiped: this is a copy that has not been put right.
+/// The page was wiped: this is a copy that was not repaired yet.
 const UNKNOWN: u32 = 0;
-/// A thread is putting right what differs in a copy.
+/// A thread is repairing the copy.
 const NOTICING: u32 = 1;
-/// This process is the first one, or a copy that was put right.
+/// This process is the first one, or a repaired copy.
 const KNOWN: u32 = 2;
 
-/// What each process has for itself: a copy finds zeros.
+/// The state that belongs to one process: a copy finds zeros.
 #[derive(Debug)]
 pub(crate) struct Own {
     state: AtomicU32,
@@ -35,28 +35,28 @@ pub(crate) struct Own {
     pub(crate) files: [AtomicU64; FILES],
 }
 
-/// Used where the system can't wipe a page (before Linux 4.14): there the fork handler wipes it.
+/// Used if the kernel can't wipe a page (before Linux 4.14): the fork handler then wipes it.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
-/// How many copies lie between the first process and this one.
+/// The number of copies between the first process and this one.
 static COPIES: AtomicU32 = AtomicU32::new(0);
-/// The process whose memory this is; 0 before the first region is made.
+/// The process that owns this memory; 0 before the first region is made.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Null, or the function of type `fn(Told)` that puts right what differs in a copy.
+/// Null, or the function of type `fn(Told)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Returns the name of this thread, as the kernel keeps it; zeros if the process is confined.
+/// Returns the name of this thread from the kernel, or zeros if the process is confined.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     if !page::is_confined() {
-        // SAFETY: the kernel writes 16 bytes to `name`, which is as long.
+        // SAFETY: the kernel writes 16 bytes, which is the size of `name`.
         unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     }
     name
 }
 
-/// Returns the number of processors that this process may use. The first call finds it out.
+/// Returns the number of processors that this process may use. The first call determines it.
 pub fn processors() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let known = COUNT.load(Acquire);
@@ -68,12 +68,12 @@ pub fn processors() -> usize {
     count
 }
 
-/// How a process finds out that it is a copy.
+/// The way in which a process found out that it is a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// By the fork handler, so no other thread was inside the gate.
+    /// The fork handler, so no other thread was inside the gate.
     ByHandler,
-    /// By the page, so other threads may have been inside.
+    /// The page, so other threads may have been inside.
     ByPage,
 }
 
@@ -101,11 +101,11 @@ pub(crate) fn shares_memory() -> bool {
     pid() != PROCESS.load(Acquire)
 }
 
-/// Maps the page that copies find wiped. Returns `None` if the system refuses it.
+/// Maps the page that is wiped in copies. Returns `None` if the kernel refuses it.
 fn map_page() -> Option<*mut Own> {
     let bytes = page::page_size();
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the system chooses the address, so no other mapping is replaced.
+    // SAFETY: the kernel chooses the address, so no other mapping is replaced.
     let start = unsafe { mmap_anonymous(null_mut(), bytes, protection, flags) }.ok()?;
     let own: *mut Own = start.cast();
     // SAFETY: the page was just mapped, and nothing else uses it.
@@ -113,20 +113,19 @@ fn map_page() -> Option<*mut Own> {
         unmap(own);
         return None;
     }
-    // SAFETY: an `Own` fits in a page, and zeros are one, as it consists of numbers.
+    // SAFETY: an `Own` fits in a page, and zeros are a valid `Own`, because it consists of numbers.
     unsafe { &*own }.state.store(KNOWN, Release);
     Some(own)
 }
 
 /// Unmaps a page that was never in use.
 fn unmap(own: *mut Own) {
-    // SAFETY: `map_page` mapped it, and its callers use it no more. On an error it stays mapped.
+    // SAFETY: `map_page` mapped it, and its callers no longer use it. On an error it stays mapped.
     let _left = unsafe { munmap(own.cast(), page::page_size()) };
 }
 
-/// Returns what this process has for itself.
 pub(crate) fn own() -> &'static Own {
-    // SAFETY: see the head of this file.
+    // SAFETY: see the module documentation.
     unsafe { OWN.load(Acquire).as_ref() }.unwrap_or(&UNWIPED)
 }
 
@@ -136,24 +135,24 @@ pub(crate) fn generation() -> u32 {
     COPIES.load(Acquire)
 }
 
-/// Puts this process right if it is a copy that has not been put right yet. The caller is not
-/// inside the gate, or has called this before it entered.
+/// Repairs this process if it is a copy that was not repaired yet. The caller is not inside the
+/// gate, or has called this before it entered.
 pub(crate) fn look() {
     if own().state.load(Acquire) != KNOWN {
         notice(Told::ByPage);
     }
 }
 
-/// Puts a child right, for the fork handler.
+/// Repairs a child, for the fork handler.
 pub(crate) fn begin_child() {
     let own = own();
-    // Wiped here, as the system may not have done so.
+    // Wiped here, because the kernel may not have done so.
     own.files.iter().for_each(|file| file.store(0, Release));
     own.state.store(UNKNOWN, Release);
     notice(Told::ByHandler);
 }
 
-/// Puts right what differs in a copy. One thread does it; others wait.
+/// Repairs a copy. One thread does it, and others wait.
 fn notice(told: Told) {
     let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {
@@ -167,7 +166,7 @@ fn notice(told: Told) {
     PROCESS.store(pid(), Release);
     let put_right = PUT_RIGHT.load(Acquire);
     if !put_right.is_null() {
-        // SAFETY: see the head of this file.
+        // SAFETY: see the module documentation.
         unsafe { transmute::<*mut (), fn(Told)>(put_right)(told) };
     }
     state.store(KNOWN, Release);

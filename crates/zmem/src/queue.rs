@@ -1,17 +1,17 @@
-//! The order in which blocks wait to be stored that a thread has evicted.
+//! The queue of evicted blocks that wait for the compressor thread.
 //!
 //! ```text
-//!   slots:   | Empty | Storing | Filled | Empty | Filled | Empty | ...
-//!                      ^ head: who stores         (taken back) ^ tail: who evicts
+//!   slots:   | Empty | Taken   | Filled | Empty | Filled | Empty | ...
+//!                      ^ head: compressor         (taken back) ^ tail: evicting thread
 //!
 //!   a slot:  Empty --offer--> Filled --take, or take_back--> Taken --drop--> Empty
 //!
 //!   31 .. 2   1 .. 0
 //!   | block | state |
 //! ```
-//! A block in a slot is `Busy`, and the slot stands for its owner (zm-Q1): the thread that takes
-//! the block owns it, be it to store it or because it touched it. Blocks are offered under the
-//! store's lock, and one thread at a time calls `take` (zm-Q2).
+//! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1): the thread that takes
+//! the block owns it, either to store it or because the thread touched it. Blocks are offered under
+//! the store's lock, and only one thread at a time calls `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -23,19 +23,18 @@ const EMPTY: u32 = 0;
 const FILLED: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// Blocks beyond this one can't wait.
+/// Blocks from this number on can't be queued.
 pub(crate) const UNITS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 
-/// The words of all slots.
 #[derive(Debug)]
 pub(crate) struct Queue {
     slots: Box<[AtomicU32]>,
-    /// The next slot that `take` looks at, and the next that is filled. Both only grow.
+    /// The next slot that `take` examines, and the next that is filled. Both only grow.
     head: AtomicU32,
     tail: AtomicU32,
 }
 
-/// A block that was taken: whoever has this owns the block, and what lies in the slot.
+/// A taken block: the holder owns the block, and the data in the slot.
 #[derive(Debug)]
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,
@@ -44,7 +43,7 @@ pub(crate) struct Taken<'q> {
 }
 
 impl Queue {
-    /// Makes a queue of `slots` slots, a power of two: so what only grows may wrap around.
+    /// Makes a queue of `slots` slots, a power of two, so that `head` and `tail` may wrap around.
     pub(crate) fn new(slots: usize) -> Self {
         assert!(slots.is_power_of_two());
         Queue {
@@ -58,7 +57,8 @@ impl Queue {
         nth as usize % self.slots.len()
     }
 
-    /// Returns how many blocks may be offered, up to `most`. The caller has the store's lock.
+    /// Returns the number of blocks that can be offered, up to `most`. The caller holds the store's
+    /// lock.
     pub(crate) fn room(&self, most: usize) -> usize {
         let (tail, head) = (self.tail.load(Ordering::Relaxed), self.head.load(Ordering::Acquire));
         let free = self.slots.len() - tail.wrapping_sub(head) as usize;
@@ -69,8 +69,8 @@ impl Queue {
         (0..most.min(free) as u32).take_while(is_empty).count()
     }
 
-    /// Has a block wait in the next slot, which there is room for, once `fill` has put its data
-    /// there. The caller owned the block, and has the store's lock.
+    /// Queues a block in the next slot after `fill` has put its data there. The caller checked that
+    /// the queue has room. The caller owned the block, and holds the store's lock.
     pub(crate) fn offer(&self, unit: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);
@@ -84,7 +84,7 @@ impl Queue {
         self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
     }
 
-    /// Takes the block that has waited longest.
+    /// Takes the oldest block.
     pub(crate) fn take(&self) -> Option<Taken<'_>> {
         loop {
             let head = self.head.load(Ordering::Relaxed);
@@ -93,8 +93,8 @@ impl Queue {
             }
             let slot = self.index(head);
             let taken = self.try_take(slot, |seen| seen & !(!0 << STATE_BITS) == FILLED);
-            // A slot whose block was taken back is passed over. Whoever fills it next finds it
-            // empty, and behind the tail.
+            // A slot whose block was taken back is skipped. The thread that fills it next finds it
+            // empty, and not between `head` and `tail`.
             self.head.store(head.wrapping_add(1), Ordering::Release);
             if taken.is_some() {
                 return taken;
@@ -102,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Takes a block back that waits.
+    /// Takes a queued block back.
     pub(crate) fn take_back(&self, unit: usize) -> Option<Taken<'_>> {
         let wanted = (unit as u32) << STATE_BITS | FILLED;
         (0..self.slots.len()).find_map(|slot| self.try_take(slot, |seen| seen == wanted))

@@ -18,7 +18,6 @@ impl Pager {
         self.limit.add(self.units());
     }
 
-    /// Brings blocks back.
     pub(crate) fn prefetch(&self, units: Range<usize>, buf: &mut [u8]) {
         let mut next = units.start;
         while next < units.end {
@@ -27,7 +26,7 @@ impl Pager {
         }
     }
 
-    /// Brings blocks back, and makes them hot, so that the clock passes over them.
+    /// Fills blocks, and makes them hot, so that the clock passes over them.
     pub(crate) fn heat(&self, units: Range<usize>, buf: &mut [u8]) {
         self.prefetch(units.clone(), buf);
         for word in &self.words[units] {
@@ -66,8 +65,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Pins blocks that are all there, without waiting for any; or none of them. Returns whether
-    /// it did.
+    /// Pins blocks if all of them are resident or plain, without a wait. Returns whether they were
+    /// pinned; if not, none is.
     pub(crate) fn try_pin(&self, units: Range<usize>) -> bool {
         let is_pinned = |unit: &usize| {
             let seen = self.words[*unit].load();
@@ -91,7 +90,7 @@ impl Pager {
         Error::Locked { at: start, end }
     }
 
-    /// Sees to it that no block is pinned.
+    /// Returns an error if a block is pinned.
     pub(crate) fn check_unpinned(&self, units: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
             return Ok(());
@@ -102,7 +101,7 @@ impl Pager {
         };
         let mut next = units.start;
         while next < units.end {
-            // What is pinned is resident, so its chunk is open (zm-C2).
+            // A pinned block is resident, so its chunk is open (zm-C2).
             let Some(piece) = self.next_open_piece(next / PIECE) else { break };
             let part = next.max(piece * PIECE)..units.end.min((piece + 1) * PIECE);
             next = (piece + 1) * PIECE;
@@ -111,7 +110,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Makes blocks zeros that take no memory. After an error some of them may be.
+    /// Replaces blocks with zeros that use no memory. After an error this may be done for some of
+    /// them.
     pub(crate) fn dont_need(&self, units: Range<usize>) -> Result<(), Error> {
         if self.heir() == Heir::Plain {
             self.expect("memory can't be freed", self.memory.drop_pages(self.bytes_of(units)));
@@ -145,8 +145,8 @@ impl Pager {
         Ok(())
     }
 
-    /// Takes ownership of the first blocks that have this state, and of which `takes` is true.
-    /// Returns how many.
+    /// Takes ownership of the first blocks while they have this state and `takes` returns true.
+    /// Returns their number.
     pub(crate) fn own_alike(
         &self,
         units: impl Iterator<Item = usize>,
@@ -160,14 +160,14 @@ impl Pager {
         units.take(PIECE).take_while(is_taken).count()
     }
 
-    /// Makes blocks zeros that are `next` then, `Untouched` or `Free`. They were in `state`, and
-    /// the caller owns them, and the store's lock.
+    /// Drops the contents of blocks, and publishes `next`, which is `Untouched` or `Free`. The
+    /// blocks were in `state`. The caller owns them, and holds the store's lock.
     pub(crate) fn drop_owned(&self, own: Range<usize>, state: State, mut next: State) {
         if own.is_empty() {
             return;
         }
         match state {
-            // What the device holds of them is a copy now.
+            // The device's data of these blocks are copies now.
             State::Evicted => self.note_copies(own.clone()),
             State::Untouched => {}
             _ => {
@@ -188,7 +188,7 @@ impl Pager {
                 };
                 match dropped {
                     Ok(()) => self.limit.sub(own.len()),
-                    // The program has locked them since, so the pages stay.
+                    // The program has locked them in the meantime, so the pages stay.
                     Err(_) => {
                         own.clone().for_each(|unit| self.zero(unit));
                         next = State::Resident;
@@ -207,18 +207,18 @@ impl Pager {
         }
     }
 
-    /// Zeroes a block whose pages can't go. The caller owns it.
+    /// Zeroes a block whose pages can't be dropped. The caller owns it.
     fn zero(&self, unit: usize) {
         let put_back = self.backend.put_zeros(&self.memory, self.bytes_of(unit..unit + 1));
         self.expect("memory can't be put back", put_back);
     }
 
-    /// Asserts that counts equal the sums over all blocks. No other thread may change one
-    /// meanwhile.
+    /// Asserts that counters equal the sums over all blocks. No other thread may change a block
+    /// during the call.
     pub(crate) fn check(&self) {
         let evictor = self.evictor.lock();
         for (unit, word) in self.words.iter().enumerate() {
-            // One that waits to be stored, or is being stored.
+            // A block that is queued, or is being stored.
             while word.load().state() == State::Busy && self.storer.bytes() > 0 {
                 self.wait_for_block(unit, word.load());
             }

@@ -1,23 +1,23 @@
-//! The blocks that were brought last, which the clock passes over where a fault evicts: one
-//! instruction may need several, and would begin again for ever if each had another one go.
+//! The blocks that were filled last. If a fault evicts, the clock passes over them: one instruction
+//! may need several blocks, and would fault forever if each of its faults evicted another of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// As many as an instruction that gathers words may need.
+/// Enough for an instruction that gathers words.
 const COUNT: usize = 32;
-/// Of large blocks there are fewer: as many as one that copies needs.
+/// The minimum for large blocks: enough for an instruction that copies.
 const COUNT_MIN: usize = 4;
 const BYTES: usize = 128 << 10;
 
-/// What an eviction passes over.
+/// The blocks that an eviction spares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spares {
     Nothing,
-    /// What was brought last, for the fault that evicts.
+    /// The blocks that were filled last, for the fault that evicts.
     Recent,
 }
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Recent {
     units: [AtomicUsize; COUNT],
@@ -26,20 +26,20 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Returns an empty one for blocks of so many bytes.
+    /// Returns an empty list for blocks of `unit` bytes.
     pub(crate) fn new(unit: usize) -> Self {
         let count = (BYTES / unit).clamp(COUNT_MIN, COUNT);
         let units = [const { AtomicUsize::new(usize::MAX) }; COUNT];
         Recent { units, next: AtomicUsize::new(0), count }
     }
 
-    /// Takes note of a block that a thread was given as it touched it.
+    /// Records a block that became resident because a thread touched it.
     pub(crate) fn note(&self, unit: usize) {
         let next = self.next.fetch_add(1, Relaxed) % self.count;
         self.units[next].store(unit, Relaxed);
     }
 
-    /// Returns whether a block is one of the last.
+    /// Returns whether a block is one of the last ones.
     pub(crate) fn has(&self, unit: usize) -> bool {
         self.units[..self.count].iter().any(|recent| recent.load(Relaxed) == unit)
     }

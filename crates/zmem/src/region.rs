@@ -1,8 +1,8 @@
-//! A region, as its program sees it.
+//! A region, as the program sees it.
 //!
 //! # Safety
-//! A region's memory is mapped and initialized. A touch of an absent block brings it back before
-//! its bytes are seen (zm-S2), so slices of a region are like slices of other memory.
+//! A region's memory is mapped and initialized. A touch of an absent block fills it before its
+//! bytes are read (zm-S2), so slices of a region are like slices of other memory.
 #![allow(unsafe_code)]
 
 mod end;
@@ -18,18 +18,19 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory whose cold blocks are stored compressed, and come back when they are touched.
+/// Memory whose cold blocks are stored compressed, and filled again when they are touched.
 ///
 /// A region is a slice of bytes, zeros at first. System calls on parts that are not resident fail
 /// with EFAULT, except with [`BackendKind::Userfaultfd`](crate::BackendKind) where it is permitted:
 /// [`lock`](Self::lock) the ranges that you pass to the kernel.
 ///
-/// A touch of an absent block raises SIGSEGV. If the thread has blocked that signal, the system
-/// ends the process. So neither a thread's mask nor a handler's `sa_mask` may contain it while a
-/// region is touched; in particular, don't fill them by `sigfillset`. In a program that forks, a
-/// handler that may interrupt the allocator must touch only [locked](Self::lock) ranges: the fork
-/// waits for the allocator, and a touch of an absent block waits for the fork. An `mprotect` by the
-/// program does not last, as blocks are opened and closed all the time.
+/// A touch of an absent block raises SIGSEGV. If the thread has blocked that signal, the kernel
+/// kills the process. Neither a thread's mask nor a handler's `sa_mask` may therefore contain it
+/// while a region is touched; in particular, don't fill them by `sigfillset`. In a program that
+/// forks, a handler that may interrupt the allocator must touch only [locked](Self::lock) ranges,
+/// because the fork waits for the allocator, and a touch of an absent block waits for the fork. The
+/// effect of an `mprotect` by the program does not last, because blocks are opened and closed all
+/// the time.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -50,14 +51,15 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region of `bytes` bytes, all zero. It takes 1.6 to 3 MB before it is touched:
+    /// Makes a region of `bytes` bytes, all zero. It needs 1.6 to 3 MB before it is touched:
     /// stacks, buffers and streams, for each processor and two more.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
-        // Whole chunks of a large region, so that its blocks may be marked as larger ones (zm-M2).
+        // A large region consists of whole chunks: several blocks can then be marked together
+        // (zm-M2).
         let is_small = bytes / block < mappings::FEW;
         let least = if is_small { block } else { mappings::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
@@ -69,18 +71,18 @@ impl Region {
         Self::of(memory, bytes, Contents::Untouched, &options)
     }
 
-    /// Manages the whole blocks of memory that exists already, as long as the region lives. When
-    /// the region is dropped, all of them are brought back.
+    /// Manages the whole blocks of existing memory during the lifetime of the region. When the
+    /// region is dropped, all of them are filled.
     ///
     /// # Safety
-    /// The memory is private, anonymous, readable and writable. As long as the region lives, no one
-    /// unmaps or moves it, changes its protection, or makes the system drop pages of it; and the
-    /// process's allocator takes nothing of its own from it. It has no thread's stack, alternate
-    /// signal stack or thread-local storage: a touch of those could not be answered.
+    /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
+    /// nothing else unmaps or moves it, changes its protection, or lets the kernel drop its pages,
+    /// and the process's allocator does not use it. It contains no thread's stack, alternate signal
+    /// stack or thread-local storage, because a touch of those could not be handled.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); [`Error::Overlap`]: another region has some of the memory;
-    /// [`Error::Memory`]: it is not private, anonymous, readable and writable, or it is locked.
+    /// Those of [`new`](Self::new); [`Error::Overlap`] if another region has some of the memory;
+    /// [`Error::Memory`] if it is not private, anonymous, readable and writable, or is locked.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -94,7 +96,7 @@ impl Region {
         let (first, end) = addresses.ok_or(Error::Size { bytes, block })?;
         let (skip, whole) = (first - start_at, end - first);
         registry::check_free(&(first..end)).and_then(|()| mappings::check_plain(&(first..end)))?;
-        // SAFETY: `skip` is not above `bytes`; the caller vouches for the rest.
+        // SAFETY: `skip` is at most `bytes`; the caller guarantees the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
         if let Some(at) = probes::first_that_stays(&memory) {
             return Err(Error::Memory { at, what: "locked, or of large pages" });
@@ -102,14 +104,14 @@ impl Region {
         Self::of(memory, whole, Contents::InUse, &options)
     }
 
-    /// Makes a region of memory that is mapped.
+    /// Makes a region of mapped memory.
     fn of(
         memory: Managed,
         bytes: usize,
         contents: Contents,
         options: &Options,
     ) -> Result<Self, Error> {
-        // Before the device is made: at a fork, the handler that was registered first comes first.
+        // Before the device is made: at a fork, handlers run in the order of their registration.
         forks::register();
         handler::install();
         if !options.backend.is_signal() {
@@ -132,14 +134,14 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts blocks of `bytes` bytes in all, rounded up to whole blocks, the coldest first.
-    /// Returns how many bytes went: fewer where no more can go.
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks. Returns the bytes
+    /// evicted, which are fewer if no more can be.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
     }
 
-    /// Brings all blocks of a range back.
+    /// Fills all blocks of a range.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
@@ -147,7 +149,7 @@ impl Region {
         self.calls.bring(self.units(&range)?)
     }
 
-    /// Tells the region how a range will be used.
+    /// Applies advice about the future use of a range.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
@@ -155,11 +157,13 @@ impl Region {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Zeroes a range. Whole blocks take no memory then; others are written, locked or not.
+    /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written, even if
+    /// they are locked.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a whole block is. Nothing was
-    /// changed then; but where another thread locked it meanwhile, all before it may be zeros.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. Nothing
+    /// was changed then, unless another thread locked the block during the call: blocks before it
+    /// may be zeros.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -168,10 +172,10 @@ impl Region {
     /// Does what [`dont_need`](Self::dont_need) does, while other threads use the region.
     ///
     /// # Safety
-    /// No live reference promises that bytes of the range do not change.
+    /// No live reference requires that bytes of the range do not change.
     ///
     /// # Errors
-    /// As [`dont_need`](Self::dont_need).
+    /// Those of [`dont_need`](Self::dont_need).
     pub unsafe fn dont_need_shared(&self, range: Range<usize>) -> Result<(), Error> {
         self.units(&range).and_then(|_| self.calls.inside(|_| ()))?;
         let unit = self.calls.pager.blocks.unit;
@@ -180,7 +184,8 @@ impl Region {
         let whole = first / unit..last / unit;
         self.calls.pager.check_unpinned(whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: within the region, as `units` saw; the caller vouches that they may change.
+            // SAFETY: within the region, as `units` checked; the caller guarantees that the bytes
+            // may change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -189,11 +194,11 @@ impl Region {
         Ok(())
     }
 
-    /// Brings a range back, and keeps it resident until the lock is dropped. So it can be passed to
+    /// Fills a range, and keeps it resident until the lock is dropped, so that it can be passed to
     /// the kernel.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`]: a block has 65,535 locks.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let units = self.units(&range)?;
         // After an error, dropping this unlocks the blocks that were locked before it.
@@ -206,17 +211,17 @@ impl Region {
         Ok(locked)
     }
 
-    /// Sets or lifts the limit of what the region holds. What is above it is evicted from then on.
+    /// Sets or removes the limit of the region. Memory above it is evicted from then on.
     ///
     /// # Errors
-    /// [`Error::Limit`]: an empty region takes more; [`Error::Forked`]. Nothing was changed then.
+    /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. Nothing was changed then.
     pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
         Ok(())
     }
 
-    /// Returns what the region holds and has done.
+    /// Returns the region's statistics.
     pub fn stats(&self) -> Stats {
         self.calls.stats()
     }
@@ -226,8 +231,8 @@ impl Region {
         self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that counts equal the sums over all blocks. No other thread may use the region
-    /// meanwhile.
+    /// Asserts that counters equal the sums over all blocks. No other thread may use the region
+    /// during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(|pager| pager.check());
     }
@@ -237,7 +242,7 @@ impl Deref for Region {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: see the head of this file; at least `bytes` are mapped.
+        // SAFETY: see the module documentation; at least `bytes` are mapped.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.bytes) }
     }
 }

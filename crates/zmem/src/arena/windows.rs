@@ -1,7 +1,8 @@
 //! Windows of an arena: further ranges of addresses that it manages (zm-W1).
 //!
 //! # Safety
-//! The caller gives the addresses of a window up, and uses them only by the arena from then on.
+//! The caller gives up the addresses of a window, and from then on uses them only through the
+//! arena.
 #![allow(unsafe_code)]
 
 use super::Arena;
@@ -10,7 +11,7 @@ use crate::{Error, registry};
 use std::ops::Range;
 
 impl Arena {
-    /// Returns the addresses of each window, the first one first, then as they were added.
+    /// Returns the addresses of each window, in the order in which they were added.
     pub fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.calls.pager.memory.windows()
     }
@@ -21,8 +22,8 @@ impl Arena {
         pager.memory.room(self.window_gap()) / self.block() * self.block()
     }
 
-    /// Returns the bytes of a gap: a chunk, or a piece if that is larger, because the evictor goes
-    /// over a piece at a time (zm-W2).
+    /// Returns the bytes of a gap: a chunk, or a piece if that is larger, because the evictor
+    /// handles one piece at a time (zm-W2).
     fn window_gap(&self) -> usize {
         self.calls.pager.chunk_bytes.max(PIECE * self.block())
     }
@@ -32,22 +33,23 @@ impl Arena {
         self.calls.pager.memory.is_executable(address)
     }
 
-    /// Adds a window, for as long as the arena lives. All of it is free. If the window
-    /// `is_executable`, so are its managed blocks.
+    /// Adds a window, which stays as long as the arena exists. All of its blocks are free. If
+    /// `is_executable`, its managed blocks are executable.
     ///
     /// # Errors
-    /// [`Error::Size`]: it begins or ends within a block; [`Error::Overlap`]; [`Error::Regions`];
-    /// [`Error::System`], also if it is larger than the room.
+    /// [`Error::Size`] if the window begins or ends within a block; [`Error::Overlap`];
+    /// [`Error::Regions`]; [`Error::System`], also if the window is larger than the room.
     ///
     /// # Safety
-    /// The mappings in the range are the caller's, and nobody needs them. They are unmapped.
+    /// The mappings in the range belong to the caller, and nothing uses them. They are unmapped.
     pub unsafe fn add_window(&self, range: Range<usize>, is_executable: bool) -> Result<(), Error> {
         let (pager, block) = (&self.calls.pager, self.block());
         let (bytes, is_cut) = (range.len(), !(range.start | range.end).is_multiple_of(block));
         if range.is_empty() || is_cut {
             return Err(Error::Size { bytes, block });
         }
-        // SAFETY: as the caller says; `drop` removes the pager. `map` runs on one thread at a time.
+        // SAFETY: the contract of this function covers the mappings; `drop` removes the pager from
+        // the registry. `map` runs on one thread at a time.
         unsafe {
             registry::add(pager, range.clone(), || {
                 let added = pager.memory.add_window(range, self.window_gap(), is_executable);

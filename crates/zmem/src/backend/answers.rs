@@ -1,14 +1,14 @@
-//! What answers the faults of a region with a userfaultfd: another in a child.
+//! Which thread answers the faults of a region with a userfaultfd. It changes in a child.
 
-/// What answers the faults of a region in this process.
+/// The answerer of a region's faults in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     Threads,
-    /// The thread that touches, by SIGBUS.
+    /// The faulting thread, by SIGBUS.
     Toucher,
-    /// Nothing need: a child that may not have a userfaultfd has all be resident.
+    /// None is needed: a child that may not have a userfaultfd keeps all blocks resident.
     Nothing,
-    /// Nothing can: the region was left to the parent.
+    /// None is possible: the child does not have the region.
     LeftOut,
 }
 
@@ -16,8 +16,8 @@ pub(super) const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Says so, and what it means for system calls, where pages are moved or can't be: as
-    /// [`Backend::describe`](super::Backend::describe).
+    /// Returns a description of the answerer, and what it means for system calls. `are_moved` is
+    /// whether pages can be moved. See [`Backend::describe`](super::Backend::describe).
     pub(super) fn describe(self, are_moved: bool) -> &'static str {
         match (self, are_moved) {
             (Answers::Threads, true) => {

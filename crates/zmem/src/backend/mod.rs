@@ -1,7 +1,8 @@
-//! What marks blocks, and has them be readable again: one trait, which the pager alone calls.
+//! The backends, which mark blocks as absent and make them accessible again. Only the pager calls
+//! them.
 //!
-//! All ranges are bytes of the region, of blocks that the caller owns (zm-S1). What each call
-//! leaves is what zm-S2 says of the state that the caller publishes next.
+//! All ranges are byte offsets in the region, of blocks that the caller owns (zm-S1). After each
+//! call the memory is as zm-S2 requires for the state that the caller publishes next.
 
 mod answers;
 mod choose;
@@ -21,98 +22,100 @@ use std::fmt::Debug;
 use std::ops::Range;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Returns why blocks could not be closed that are open again: in several mappings, some of it may
-/// have been done.
+/// Undoes a failed attempt to close blocks, which may have closed some of their mappings. Returns
+/// the error of the attempt.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
 }
 
-/// Where the data lie of blocks that are owned.
+/// Where the data of owned blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// As of what is resident.
+    /// In place and accessible, as for resident blocks.
     Open,
-    /// As `close` left them.
+    /// Where `close` left them.
     Closed,
-    /// The same, but since then the pager had them be readable in their place.
+    /// Where `close` left them, but made readable in place by `show`.
     Shown,
 }
 
-/// What a region is in a child.
+/// What a child has of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heir {
-    /// A copy, which is managed on.
+    /// A copy that is still managed.
     Copy,
-    /// A copy of which all is resident and stays: nothing manages it.
+    /// A copy that is entirely resident and not managed.
     Plain,
     /// Nothing: a touch ends the child.
     Nothing,
 }
 
-/// A way to mark memory, and to fill it so that nobody sees half of it.
+/// A way to mark memory, and to fill it so that no thread sees partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// What it is, in a word; then, behind a colon, how, and what that means for system calls.
+    /// Returns the backend's name, then, after a colon, how it works and what that means for system
+    /// calls.
     fn describe(&self) -> &'static str;
 
-    /// Whether a thread that is alone may open a block first and fill it then, as that costs less
-    /// than `fill`.
+    /// Returns whether a thread that is alone may open a block first and fill it afterwards,
+    /// because that is cheaper than `fill`.
     fn opens_first(&self) -> bool {
         true
     }
 
-    /// How many mappings its marks of so many absent blocks may come to.
+    /// Returns the largest number of mappings that the marks of `units` absent blocks may need.
     fn mappings_max(&self, units: usize) -> usize;
 
-    /// Has a chunk that was never touched be opened block by block.
+    /// Makes the blocks of a chunk that was never touched individually openable.
     fn open_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno>;
 
-    /// Closes a chunk that has nothing any more, so that it takes no page tables. If that fails, it
-    /// is as closed; what is next is `open_chunk`.
+    /// Closes a chunk whose blocks are all absent, so that it needs no page tables. If that fails,
+    /// the chunk still counts as closed; the next call for it is `open_chunk`.
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.drop_pages(chunk)
     }
 
-    /// In how many places a block may have page tables.
+    /// Returns the number of places in which a block may need page tables.
     fn places(&self) -> usize {
         1
     }
 
-    /// Has what is absent be zeros that can be read and written.
+    /// Makes absent blocks readable and writable, with zeros.
     fn fill_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Gives what is marked its data, at once for all who look.
+    /// Fills marked blocks with `data`, atomically for all other threads.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
-    /// Has a touch of what is resident fault; the data stay. After an error none of it does.
+    /// Makes touches of resident blocks fault, but keeps the data. After an error no touch faults.
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Has what was closed be readable and writable again.
+    /// Makes closed blocks readable and writable again.
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Copies what is closed.
+    /// Copies the data of closed blocks.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
-    /// Has what is closed be readable in its place, after `read` failed.
+    /// Makes closed blocks readable in place, after `read` failed.
     fn show(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Gives pages back, and marks them.
+    /// Drops the pages of blocks, and marks the blocks.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;
 
-    /// Has what `drop_pages` refused, but for some pages of it, be readable and writable again.
+    /// Makes blocks readable and writable again after `drop_pages` failed and dropped only some of
+    /// their pages.
     fn put_back(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
         self.fill(memory, range, data)
     }
 
-    /// The same, with zeros in place of what it had.
+    /// Does the same as `put_back`, with zeros instead of the previous contents.
     fn put_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         const ZEROS: &[u8] = &[0; SLOT_BYTES << ORDER_MAX];
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])
     }
 
-    /// Tries each call on memory of its own, as a process may be refused some.
+    /// Tries each operation on separate memory, because the kernel may refuse some to a process.
     fn probe(&self) -> Result<(), Errno> {
         let page = page::page_size();
         let (memory, range) = (Managed::map(page, page)?, 0..page);
@@ -126,47 +129,47 @@ pub(crate) trait Backend: Debug + Send + Sync {
         if seen == data { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Begins with memory whose faults find their pager from now on, before anyone has it.
+    /// Prepares memory whose faults already find their pager. The program does not have it yet.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Ends with memory that is all resident, and is the program's from now on.
+    /// Stops managing `memory`. All of it is resident and belongs to the program again.
     fn end(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Has pages be zeros that are missing in what is resident.
+    /// Fills missing pages of resident blocks with zeros.
     fn fill_holes(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// How many threads answer faults, if some do.
+    /// Returns the number of threads that answer faults, 0 if none do.
     fn threads(&self) -> usize {
         0
     }
 
-    /// What such a thread waits for.
+    /// Returns the file on which such a thread waits.
     fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// The next fault for such a thread.
+    /// Returns the next fault for such a thread.
     fn next_fault(&self) -> Result<Option<Fault>, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Has who waits for a fault's answer go on.
+    /// Wakes the threads that wait for the answer to a fault.
     fn wake(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Whether all is to be brought back before a fork.
+    /// Returns whether all blocks must be resident before a fork.
     fn is_whole_over_forks(&self) -> bool {
         false
     }
 
-    /// Begins in a child, which has one thread yet.
+    /// Sets the backend up in a child, which has only one thread yet.
     fn in_child(&self, _memory: &Managed) -> Heir {
         Heir::Copy
     }

@@ -1,14 +1,14 @@
-//! Marks of mappings, for where /proc/self/mem is refused: a block is made beside the region, and
-//! moved over its place by `mremap`.
+//! Marks by PROT_NONE mappings, if /proc/self/mem is refused. A block is prepared beside the
+//! region, and moved to its place by `mremap`.
 //!
 //! ```text
-//!   staged:  |    | data |    |      as large as the region; open, and empty but for what is made
+//!   staged:  |    | data |    |      as large as the region; open, and empty except for new blocks
 //!                   | mremap
 //!   region:  |    |  v   |    |
 //! ```
-//! A block is made at its own offset, so what was moved lies as far from where it came from as its
-//! neighbours do, and the system joins them to one mapping. What is closed can be read, as there is
-//! no other way to copy it: so a touch that reads takes no block out of probation.
+//! A block is prepared at its own offset. All moved blocks are therefore moved by the same
+//! distance, and the kernel joins neighbours to one mapping. Closed blocks stay readable, because
+//! there is no other way to copy them; so a read does not take a block out of probation.
 
 use super::{Backend, Data, undone};
 use crate::memory::{Managed, table_reach};
@@ -23,9 +23,9 @@ pub(crate) struct SignalRemap {
     name: &'static str,
 }
 
-/// Memory beside a region, where blocks are made.
+/// Maps memory beside a region, in which blocks are prepared.
 fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
-    // A chunk has tables of its own there, too.
+    // The alignment gives each chunk its own page tables there.
     let staged = Managed::map(memory.bytes(), table_reach())?;
     staged.open(0..staged.bytes())?;
     Ok(staged)
@@ -34,19 +34,20 @@ fn map_beside(memory: &Managed) -> Result<Managed, Errno> {
 impl SignalRemap {
     pub(crate) fn new(memory: &Managed, name: &'static str) -> Result<Self, Errno> {
         let staged = map_beside(memory)?;
-        // The region itself is as much data, when all of it is open.
+        // The region counts as the same amount of data when all of it is open. This checks that the
+        // kernel permits both.
         drop(map_beside(memory)?);
         Ok(SignalRemap { beside: Beside(staged.into()), name })
     }
 }
 
-/// Where blocks are made. Where /proc/self/mem is refused later, to a region that was made with it,
-/// it takes nothing before that.
+/// The memory in which blocks are prepared. In a region that was made with /proc/self/mem it is
+/// mapped only if that file is refused later.
 #[derive(Debug, Default)]
 pub(crate) struct Beside(OnceLock<Managed>);
 
 impl Beside {
-    /// As [`Backend::fill`].
+    /// See [`Backend::fill`].
     pub(crate) fn fill(
         &self,
         memory: &Managed,
@@ -83,7 +84,7 @@ impl Backend for SignalRemap {
         memory.drop_pages(chunk)
     }
 
-    /// A block is made beside the region, which leaves a table there.
+    /// The place beside the region in which a block is prepared has page tables, too.
     fn places(&self) -> usize {
         2
     }

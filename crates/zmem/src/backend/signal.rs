@@ -1,5 +1,5 @@
-//! Marks of page tables (guards), or of mappings (PROT_NONE) where the system has no guards. A
-//! touch is a SIGSEGV, which the thread that faults answers. No right is needed.
+//! Marks by guards in page tables, or by PROT_NONE mappings if the kernel has no guards. A touch
+//! raises SIGSEGV, which the faulting thread handles. No privilege is needed.
 
 use super::remap::Beside;
 use super::{Backend, Data, undone};
@@ -7,14 +7,13 @@ use crate::memory::Managed;
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// What makes a touch of an absent block fault.
+/// The mechanism that makes a touch of an absent block fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     Guards,
     Mappings,
 }
 
-/// The backend `signal`.
 #[derive(Debug)]
 pub(crate) struct Signal {
     pub(crate) marks: Marks,
@@ -89,7 +88,8 @@ impl Backend for Signal {
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno> {
         match self.marks {
             Marks::Guards => {
-                // The system drops pages before it sets guards: in between a touch would see zeros.
+                // The kernel drops pages before it sets guards. A touch in between would read
+                // zeros.
                 if from == Data::Shown {
                     memory.close(range.clone())?;
                 }
@@ -112,19 +112,19 @@ mod tests {
     use testkit::child::in_child;
     use testkit::mappings_max;
 
-    /// Has the process have as many mappings as it may, but for one.
+    /// Makes mappings until the process has one less than the maximum.
     fn take_mappings() {
         let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: where the system likes; nobody touches it.
+        // SAFETY: the kernel chooses the address; nothing accesses the mapping.
         let start = unsafe { libc::mmap(null_mut(), page * pages, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let open = |nth: usize, protection| {
-            // SAFETY: it is what was just mapped.
+            // SAFETY: the range is part of the new mapping.
             unsafe { libc::mprotect(start.byte_add(nth * page), page, protection) == 0 }
         };
         let taken = (1..pages).step_by(2).take_while(|nth| open(*nth, libc::PROT_READ)).count();
-        // Two or three of them join again, and then one is split.
+        // The first call joins two or three mappings, the second splits one.
         assert!(open(2 * taken - 1, libc::PROT_NONE));
         assert!(open(pages - 1, libc::PROT_READ) || taken == 0);
     }
@@ -135,7 +135,7 @@ mod tests {
             let page = page::page_size();
             let memory = Managed::map(16 * page, page).unwrap();
             memory.open(0..memory.bytes()).unwrap();
-            // SAFETY: it changes no data.
+            // SAFETY: the call changes no data.
             let apart = unsafe {
                 let start = memory.start().as_ptr().add(6 * page);
                 libc::madvise(start.cast(), 2 * page, libc::MADV_DONTDUMP)
@@ -144,7 +144,7 @@ mod tests {
             let (name, beside) = ("", Beside::default());
             let backend = Signal { marks: Marks::Mappings, name, beside };
             take_mappings();
-            // It is split at both ends, and lies in three.
+            // The range lies in three mappings, and both ends must be split.
             let refused = backend.close(&memory, 4 * page..12 * page);
             assert_eq!(refused, Err(Errno::NOMEM));
             memory.clear(0..memory.bytes());

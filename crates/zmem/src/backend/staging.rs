@@ -1,4 +1,4 @@
-//! Where pages in probation are moved to, each to its own offset, and back from (zm-U4, zm-U5).
+//! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
 
 use crate::fatal::refused;
 use crate::memory::{Managed, table_reach};
@@ -13,25 +13,25 @@ pub(super) struct Staging(pub(super) Managed);
 
 impl Staging {
     pub(super) fn new(bytes: usize) -> Result<Self, Errno> {
-        // A chunk has tables of its own there, too.
+        // The alignment gives each chunk its own page tables there.
         let memory = Managed::map(bytes, table_reach())?;
         memory.open(0..bytes)?;
         Ok(Staging(memory))
     }
 
-    /// Moves the pages of resident blocks out of reach.
+    /// Moves the pages of resident blocks to the staging area.
     pub(super) fn take(
         &self,
         uffd: &Uffd,
         memory: &Managed,
         range: Range<usize>,
     ) -> Result<(), Errno> {
-        // Someone may have looked there while a block was on its way back.
+        // A thread may have read there while a block was moved back, which left zeros.
         self.0.drop_pages(range.clone())?;
         self.take_rest(uffd, memory, range)
     }
 
-    /// Moves those pages that are not there yet, where no others are.
+    /// Moves the pages that are not in the staging area yet.
     fn take_rest(&self, uffd: &Uffd, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (mut next, mut tried) = (range.start, None);
         while let Err(Short { done, errno }) = uffd.transfer(memory, &self.0, next..range.end) {
@@ -39,15 +39,16 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // It was moved, and not counted (zm-U8): no one else writes there.
+                // The page was moved, but the kernel did not count it (zm-U8): no other thread
+                // writes there.
                 Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
                 }
-                // Something else has read there in the meantime (a debugger, `mlockall`). If the
-                // zeros were moved, a hole does as well.
+                // A reader (a debugger, `mlockall`) caused zeros there. If they are the page's own
+                // data, a hole is equivalent.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
-                // A child has it as well; or it was never written.
+                // A child shares the page, or it was never written.
                 Errno::BUSY if is_first => {
                     uffd.fill_holes(memory, page.clone()).and_then(|()| memory.make_own(page))
                 }
@@ -62,7 +63,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Whether a page there is all zeros, or none.
+    /// Returns whether a page of the staging area is missing or all zeros.
     fn is_zero(&self, page: Range<usize>) -> bool {
         let mut part = [0; 512];
         page.step_by(part.len()).all(|at| {
@@ -71,7 +72,7 @@ impl Staging {
         })
     }
 
-    /// Moves pages back; those that can't be moved are copied.
+    /// Moves pages back to the region; copies those that can't be moved.
     pub(super) fn give_back(
         &self,
         uffd: &Uffd,
@@ -85,7 +86,7 @@ impl Staging {
                 uffd.copy_across(&self.0, memory, rest.clone())?;
                 return self.0.drop_pages(rest);
             }
-            // It was moved, and not counted (zm-U8): no page is there but what comes back.
+            // Moved, but not counted (zm-U8): closed blocks have no other pages in the region.
             rest.start += page::page_size();
         }
         Ok(())
@@ -99,7 +100,8 @@ mod tests {
 
     const PAGES: usize = 6;
 
-    /// A region of six pages, of which the last is a hole; or none where the system moves no pages.
+    /// Returns a region of six pages, of which the last is a hole, or `None` if the kernel can't
+    /// move pages.
     fn bed() -> Option<(Uffd, Managed, Staging)> {
         let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;
         let bytes = PAGES * page::page_size();
@@ -133,7 +135,7 @@ mod tests {
         let all = 0..memory.bytes();
         staging.take_rest(&uffd, &memory, all.clone()).unwrap();
         assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
-        // Zeros can be put where there is no page.
+        // Zeros can be written only where no page exists.
         let is_empty = |nth| uffd.zero(&memory, of(nth)).is_ok();
         assert!((0..PAGES).all(is_empty));
         memory.drop_pages(all.clone()).unwrap();

@@ -1,6 +1,6 @@
-//! Marks of the kernel's userfaultfd: what is absent has no page, and its first touch is told. No
-//! mapping changes. A block in probation lies in *staging*, at the same offset; where pages can't
-//! be moved, it is write-protected in its place.
+//! Marks by the kernel's userfaultfd: an absent block has no pages, and the kernel reports a touch.
+//! Mappings never change. A block in probation is in the *staging* area at the same offset; if
+//! pages can't be moved, it is write-protected in place.
 
 use super::answers::{ANSWERS, Answers};
 use super::staging::Staging;
@@ -14,22 +14,21 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// More threads that answer would wait for the same locks.
+/// More threads would only wait for the same locks.
 const THREADS_MAX: usize = 4;
 
-/// The backend `userfaultfd`.
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
     uffd: Uffd,
-    /// Where pages are moved to, if they can be.
+    /// The area to which pages are moved, if the kernel can move them.
     staging: Option<Staging>,
     fork: Fork,
-    /// One of [`ANSWERS`], which is another in a child.
+    /// An index into [`ANSWERS`], which changes in a child.
     answers: AtomicU8,
 }
 
 impl Userfaultfd {
-    /// For so many bytes, if that is permitted.
+    /// Makes the backend for a region of `bytes` bytes, if the kernel permits it.
     pub(crate) fn new(
         bytes: usize,
         delivery: Delivery,
@@ -50,7 +49,7 @@ impl Userfaultfd {
         ANSWERS[usize::from(self.answers.load(Relaxed))]
     }
 
-    /// Whether the region is managed in this process.
+    /// Returns whether this process manages the region.
     fn is_managed(&self) -> bool {
         matches!(self.answers(), Answers::Threads | Answers::Toucher)
     }
@@ -120,7 +119,7 @@ impl Backend for Userfaultfd {
                 let page = page::page_size();
                 for (nth, part) in buf.chunks_mut(page).enumerate() {
                     match memory.read_protected(at + nth * page, part) {
-                        // A page that was never there, or is there no more.
+                        // The page never existed, or was dropped.
                         Err(Errno::FAULT) => part.fill(0),
                         read => read?,
                     }
@@ -141,7 +140,7 @@ impl Backend for Userfaultfd {
         let page = page::page_size();
         for (nth, part) in data.chunks(page).enumerate() {
             match self.uffd.copy(memory, range.start + nth * page, part) {
-                // What is there was not changed since it was closed.
+                // The existing page has not changed since the block was closed.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -159,7 +158,7 @@ impl Backend for Userfaultfd {
     }
 
     fn probe(&self) -> Result<(), Errno> {
-        // What it can was asked when the descriptor was opened.
+        // The kernel's features were checked when the descriptor was opened.
         Ok(())
     }
 
@@ -203,7 +202,7 @@ impl Backend for Userfaultfd {
 
     fn in_child(&self, memory: &Managed) -> Heir {
         if !self.is_managed() {
-            // As its parent, which was a child.
+            // The parent was already a child that does not manage the region.
             return Heir::Copy;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };
@@ -211,7 +210,7 @@ impl Backend for Userfaultfd {
             || self.uffd.open_again(can_move).and_then(|()| self.register(memory)).is_ok();
         let (answers, heir) = match self.fork {
             Fork::Default => (Answers::LeftOut, Heir::Nothing),
-            // Its threads are the parent's: it has but this one.
+            // The threads that answered faults exist only in the parent.
             Fork::Copied if begins_again() => (Answers::Toucher, Heir::Copy),
             Fork::Copied => (Answers::Nothing, Heir::Plain),
         };

@@ -1,4 +1,4 @@
-//! Loom models of a chunk that is closed while one of its blocks is touched: `make loom`.
+//! Loom models of a chunk that is closed while one of its blocks is touched: run by `make loom`.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -7,18 +7,18 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A chunk of one block. What its memory is changes under the chunk's word, or by the block's owner
+/// A chunk of one block. Its memory may change only under the chunk's word, or by the block's owner
 /// while the chunk is open.
 struct Scene {
     chunk: ChunkWord,
     block: BlockWord,
-    /// Whether the chunk's memory is open, and the block is there.
+    /// Whether the chunk's memory is open, and whether the block is present.
     memory: UnsafeCell<(bool, bool)>,
 }
 
 impl Scene {
     fn change(&self, change: impl FnOnce(&mut (bool, bool))) {
-        // SAFETY: the pointer is loom's, which checks the access.
+        // SAFETY: loom provides the pointer and checks the access.
         self.memory.with_mut(|memory| unsafe { change(&mut *memory) });
     }
 
@@ -36,7 +36,7 @@ impl Scene {
         }
     }
 
-    /// As a fault does.
+    /// Does what a fault does.
     fn touch(&self) {
         loop {
             let seen = self.block.load();
@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// As the evictor does.
+    /// Does what the evictor does.
     fn close(&self) {
         if self.chunk.load() == Chunk::Open && self.chunk.try_begin(Chunk::Open) {
             let is_absent = self.block.load().state() == State::Evicted;

@@ -1,37 +1,37 @@
-//! The limit of several processes: each looks at what all of them hold, and evicts what is its own.
+//! The limit of several processes: each adds up what all of them hold, and evicts its own blocks.
 //!
 //! ```text
 //!   this process: 0 ---- floor ------------- share ------------------------ what it holds
-//!                        | evicted where there is no room | given up as soon as there is none |
+//!                        | evicted if there is no room   | given up as soon as there is no room |
 //! ```
-//! What a process has resident up to its floor stays, so that it can run, whatever others hold: so
-//! processes pass the limit by a floor each at most (zm-L5).
+//! Resident blocks of a process up to its floor stay, whatever others hold, so that it can run. So
+//! the processes exceed the limit by at most one floor each (zm-L5).
 
 use super::Limit;
 use crate::alive;
 use crate::tree::{Member, Sum, Unevictable};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The floor is this share of a limit, within bounds.
+/// The floor is this share of a limit, between `FLOOR_MIN` and `FLOOR_MAX`.
 const FLOOR_SHARE: u64 = 64;
 const FLOOR_MIN: u64 = 1 << 20;
 const FLOOR_MAX: u64 = 16 << 20;
-/// Of a small limit it is this share at most.
+/// For a small limit the floor is at most this share.
 const FLOOR_SHARE_MAX: u64 = 8;
-/// It grows by so much of what can't go beyond the limit, as a process would do nothing but
-/// compress else.
+/// The floor grows by this multiple of the unevictable bytes beyond the limit, because otherwise a
+/// process would do nothing but compress.
 const BEYOND_WEIGHT: u64 = 4;
-/// Up to this share, which the large processes of a tree divide among them.
+/// It grows up to this share of the limit, divided by the number of large processes of a tree.
 const LOST_FLOOR_SHARE: u64 = 4;
-/// Processes that hold such a share of a limit divide it among them.
+/// A process is large if it holds at least this share of a limit.
 const LARGE_SHARE: u64 = 16;
-/// Room is tight where less than this share of the limit is left by what can't go.
+/// Room is tight if unevictable memory leaves less than this share of the limit.
 const TIGHT_SHARE: u64 = 16;
-/// A process says that its tree's limit can't be kept where what can't go passes it by this share.
+/// A tree's limit is reported as lost if unevictable memory exceeds it by this share.
 const LOST_SHARE: u64 = 64;
 
 impl Limit {
-    /// What this process may have resident where the limit can be kept.
+    /// Returns the floor of this process while the limit can be kept, in bytes.
     fn kept_floor(&self, limit: u64) -> u64 {
         let floor = limit / FLOOR_SHARE;
         match self.member {
@@ -40,16 +40,17 @@ impl Limit {
         }
     }
 
-    /// What this process may always have resident.
+    /// Returns the bytes that this process may always have resident.
     fn floor(&self, limit: u64) -> u64 {
         let floor = self.kept_floor(limit);
-        // Step by step: what passes the limit for a moment is not to bring much with it.
+        // The bound applies because an excess that lasts only a moment must not raise the floor
+        // much.
         let most = limit / LOST_FLOOR_SHARE / self.large.load(Relaxed).max(1);
         (floor + self.beyond() * BEYOND_WEIGHT).min(floor.max(most))
     }
 
-    /// By how much the limit is passed by what can't go: not by what is pinned, which can once it
-    /// is so no more.
+    /// Returns the bytes by which unevictable memory exceeds the limit. Pinned blocks do not count
+    /// as unevictable, because they can be evicted once they are unpinned.
     fn beyond(&self) -> u64 {
         match self.member {
             Some(_) => self.beyond.load(Relaxed),
@@ -57,17 +58,18 @@ impl Limit {
         }
     }
 
-    /// Whether what can't go passes the limit.
+    /// Returns whether unevictable memory exceeds the limit.
     pub(crate) fn is_lost(&self) -> bool {
         self.beyond() > 0
     }
 
-    /// What this process has resident above its floor.
+    /// Returns the resident bytes of this process above its floor.
     pub(crate) fn above_floor(&self) -> u64 {
         self.get().map_or(0, |limit| self.own_bytes().saturating_sub(self.floor(limit)))
     }
 
-    /// Whether what can't go leaves little room below the limit, in all processes together.
+    /// Returns whether unevictable memory of all processes together leaves little room below the
+    /// limit.
     pub(crate) fn is_tight(&self) -> bool {
         let Some(limit) = self.get() else { return false };
         let stays = match &self.member {
@@ -80,13 +82,13 @@ impl Limit {
         stays > limit - limit / TIGHT_SHARE
     }
 
-    /// Whether the limit is kept together with others.
+    /// Returns whether the limit is shared with other processes.
     pub(crate) fn is_in_tree(&self) -> bool {
         self.member.as_ref().is_some_and(Member::is_in)
     }
 
-    /// What this process could evict, what counts for its parent too: once it does so no more, who
-    /// looks is to find that this may go.
+    /// Returns the bytes that this process could evict. Blocks that count for its parent are
+    /// included: when they count for this process later, they must be known as evictable.
     fn may_go(&self) -> u64 {
         match self.get() {
             Some(limit) if !self.is_stuck() && !self.keeps_all() => {
@@ -101,23 +103,23 @@ impl Limit {
         self.member.as_ref().is_some_and(Member::keeps_all)
     }
 
-    /// Whether this process has more resident than its floor.
     pub(super) fn is_more_than_floor(&self, limit: u64) -> bool {
         self.own_bytes() > self.floor(limit)
     }
 
-    /// Returns what is held: of a process, as the system counted it last.
+    /// Returns the bytes held. In a tree this is all memory of the process, as the kernel last
+    /// counted it.
     pub(crate) fn told_held(&self) -> u64 {
         self.member.as_ref().map_or(self.held(), |member| member.all(self.held()))
     }
 
-    /// Returns what of it is resident. Blocks count here that were opened unasked, and so take no
-    /// memory yet.
+    /// Returns the resident part of `told_held`. Blocks that were opened ahead count as resident,
+    /// although they use no memory until they are written.
     pub(crate) fn told_resident(&self) -> u64 {
         self.resident_bytes().min(self.told_held())
     }
 
-    /// Tells the others what this process holds.
+    /// Publishes to the tree what this process holds.
     pub(super) fn publish(&self) {
         if let Some(member) = &self.member {
             member.publish(self.held(), self.may_go());
@@ -128,8 +130,8 @@ impl Limit {
         member.sum(self.held(), self.may_go(), limit / LARGE_SHARE)
     }
 
-    /// Returns whether more than `mark` is held with so many more blocks: by all processes of the
-    /// tree, if there is one.
+    /// Returns whether more than `mark` is held if `more` blocks become resident. In a tree, all
+    /// processes count.
     pub(super) fn is_above(&self, more: usize, mark: u64) -> bool {
         let more = (more * self.unit) as u64;
         let limit = self.limit.load(Relaxed);
@@ -138,11 +140,11 @@ impl Limit {
         all.held + more > mark
     }
 
-    /// Looks at what all hold, and takes note of whether that, with so much more, is too much.
+    /// Adds up what all processes hold, and records whether that plus `more` bytes is too much.
     fn look(&self, member: &Member, limit: u64, more: u64) -> Sum {
         let mut all = self.sum(member, limit);
         let is_short = all.held + more + self.reserve_of(limit) > limit;
-        // What processes held that are gone is free.
+        // Slots of processes that have exited were cleared, so the sum is computed again.
         if member.note_short(is_short, limit) {
             all = self.sum(member, limit);
         }
@@ -161,7 +163,7 @@ impl Limit {
     /// Returns what this process holds now and can't evict.
     pub(crate) fn unevictable(&self, member: &Member) -> Unevictable {
         let resident = self.resident_bytes();
-        // Blocks that were opened and not written take no memory yet.
+        // Blocks that were opened and not written use no memory yet.
         let written = member.all(resident).min(resident);
         Unevictable {
             compressed: self.beside_resident(),
@@ -171,9 +173,9 @@ impl Limit {
         }
     }
 
-    /// Returns whether blocks may be opened that nobody has asked for. They may be written any time
-    /// later, without a fault: so all that is open counts here, though the system does not count it
-    /// yet, and processes have a quarter of the limit for it together.
+    /// Returns whether blocks may be opened ahead of their first touch. They may be written any
+    /// time later without a fault. So all open blocks count here, even if the kernel does not count
+    /// them yet, and the processes together have a quarter of the limit for them.
     pub(crate) fn has_room(&self) -> bool {
         let Some(limit) = self.get() else { return true };
         let Some(member) = &self.member else { return self.held() <= limit / 4 };
@@ -188,14 +190,13 @@ impl Limit {
         all.held + self.reserve_of(limit) > limit && self.is_above_share()
     }
 
-    /// Returns whether this process holds more than its share.
     pub(crate) fn is_above_share(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         self.is_more_than_floor(limit) && member.held(self.held()) > member.share(limit).bytes
     }
 
-    /// Takes note that this process found no room. Returns whether it may have some that is held
-    /// back: others hold more than their share, and give it up.
+    /// Records that this process found no room. Returns whether it may use a part of the reserve,
+    /// because other processes hold more than their share and will give it up.
     pub(crate) fn wants_of_others(&self) -> bool {
         let Some((member, limit)) = self.member.as_ref().zip(self.get()) else { return false };
         member.note_wanted();
@@ -203,7 +204,7 @@ impl Limit {
         share.is_passed && member.held(self.held()) < share.bytes
     }
 
-    /// Takes note of all anonymous memory that this process has.
+    /// Records all anonymous memory that this process has.
     pub(crate) fn weigh_process(&self) {
         if let Some(member) = &self.member
             && let Some(all) = alive::anonymous()
@@ -214,14 +215,14 @@ impl Limit {
         }
     }
 
-    /// Does so now and then.
+    /// Calls `weigh_process` if a sample is due.
     pub(crate) fn weigh_now_and_then(&self) {
         if self.member.as_ref().is_some_and(|member| member.is_sample_due()) {
             self.weigh_process();
         }
     }
 
-    /// Has a child, which has its parent's place, have its own, and a peak of its own.
+    /// Gives a child its own slot instead of its parent's, and its own peak.
     pub(crate) fn begin_child(&self) {
         self.peak.begin(self.told_held(), self.told_resident());
         if let Some(member) = &self.member {

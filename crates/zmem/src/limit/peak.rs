@@ -1,9 +1,9 @@
-//! The most bytes that were held at a time, and of them the most that were resident.
+//! The largest number of bytes held at a time, and the largest number of resident bytes.
 
 use crate::stats::raise;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     held: AtomicU64,
@@ -16,7 +16,7 @@ impl Peak {
         raise(&self.resident, resident);
     }
 
-    /// Begins anew.
+    /// Starts again with the present values.
     pub(super) fn begin(&self, held: u64, resident: u64) {
         self.held.store(held, Relaxed);
         self.resident.store(resident, Relaxed);

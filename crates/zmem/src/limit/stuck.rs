@@ -1,5 +1,5 @@
-//! When eviction is tried again after it was in vain. What could not go may be able to later, and
-//! nothing tells: the program writes to memory that is resident, and no fault comes of it.
+//! When eviction is retried after it evicted nothing. Blocks that could not be evicted may become
+//! evictable later, without notice: the program writes to resident memory, and no fault occurs.
 
 use super::Limit;
 use crate::policy::batch;
@@ -7,33 +7,35 @@ use crate::times::milliseconds as now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The pause after the first try in vain; each next one is twice as long.
+/// The pause after the first attempt in vain; each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest, where a try takes little.
+/// The longest pause, if an attempt takes little time.
 const PAUSE_MAX: Duration = Duration::from_millis(3200);
-/// Where a try takes long, the first pause is this many times as long.
+/// The first pause is at least this multiple of the time that the attempt took.
 const WEIGHT_MIN: u32 = 8;
-/// And the longest pause this many times.
+/// The longest pause is at least this multiple.
 const WEIGHT_MAX: u32 = 128;
-/// Pauses grow this often: from the shortest to the longest.
+/// The number of times that a pause doubles, from the shortest to the longest.
 const GROWTHS: u32 = 5;
-/// After this number of tries in vain in a row, most of the memory does not compress.
+/// After this number of consecutive attempts in vain, most of the memory is taken as
+/// incompressible.
 const BRAKED: u32 = 2;
-/// If most blocks do not compress, those that did not lose heat in one round of this number.
+/// If most blocks do not compress, those that did not lose heat only in each round of this number.
 const SLOW_ROUNDS: u32 = 8;
-/// A try is worth its time once this share of the resident blocks has come, whatever the pause is.
+/// An attempt is made, regardless of the pause, when this share of the resident blocks is new.
 const NEW_SHARE: usize = 32;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Stuck {
-    /// Resident blocks when nothing more could be evicted; `usize::MAX` if something could.
+    /// The number of resident blocks when nothing more could be evicted; `usize::MAX` if some
+    /// could.
     resident: AtomicUsize,
-    /// Tries in vain in a row.
+    /// The number of consecutive attempts in vain.
     vain: AtomicU32,
     /// Whether the last of them found data that do not compress.
     is_dense: AtomicBool,
-    /// When the next try is due, in milliseconds of `now`.
+    /// The time of the next attempt, in milliseconds of `now`.
     due: AtomicU64,
 }
 
@@ -43,12 +45,11 @@ impl Stuck {
         Stuck { resident, vain: 0.into(), is_dense: false.into(), due: 0.into() }
     }
 
-    /// Returns the time until the next try.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Notes that a try was in vain, how long it took, and whether data did not compress.
+    /// Records that an attempt was in vain, its duration, and whether data did not compress.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.is_dense.store(is_dense, Relaxed);
         let growths = self.vain.load(Relaxed).min(GROWTHS);
@@ -58,12 +59,12 @@ impl Stuck {
         self.due.store(now() + pause.as_millis() as u64, Relaxed);
     }
 
-    /// Notes that a try was not in vain.
+    /// Records that an attempt was successful.
     pub(crate) fn succeed(&self) {
         self.vain.store(0, Relaxed);
     }
 
-    /// Returns whether most of the memory does not compress, as far as was tried.
+    /// Returns whether most of the memory that was tried does not compress.
     pub(crate) fn is_braked(&self) -> bool {
         self.vain.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
@@ -73,7 +74,7 @@ impl Stuck {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Returns the resident blocks above which a try is worth its time again.
+    /// Returns the number of resident blocks above which an attempt is worthwhile again.
     fn enough(&self, unit: usize) -> usize {
         let resident = self.resident.load(Relaxed);
         let growths = self.vain.load(Relaxed).saturating_sub(1);
@@ -83,27 +84,27 @@ impl Stuck {
 }
 
 impl Limit {
-    /// Takes note of whether anything could be evicted.
+    /// Records whether nothing could be evicted.
     pub(crate) fn set_stuck(&self, is_stuck: bool) {
         let resident = if is_stuck { self.resident() } else { usize::MAX };
         self.stuck.resident.store(resident, Relaxed);
     }
 
-    /// Notes that an eviction was in vain, or nearly so, how long it took, and whether data did not
-    /// compress. The next one is due when more blocks have come, or after a pause.
+    /// Records that an eviction evicted (almost) nothing, its duration, and whether data did not
+    /// compress. The next attempt is due when more blocks are resident, or after a pause.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.set_stuck(true);
         self.stuck.postpone(took, is_dense);
     }
 
-    /// Returns whether nothing could be evicted, and few blocks have come since.
+    /// Returns whether nothing could be evicted, and few blocks have become resident since.
     pub(crate) fn is_stuck(&self) -> bool {
         let is_known = self.stuck.resident.load(Relaxed) != usize::MAX;
         is_known && self.resident() <= self.stuck.enough(self.unit)
     }
 
-    /// Whether an eviction is worth its time: something could go, or more has come, or what could
-    /// not go may do so by now.
+    /// Returns whether an eviction is worthwhile: something was evictable, more blocks are
+    /// resident, or the pause is over.
     pub(crate) fn may_try(&self) -> bool {
         !self.is_stuck() || self.stuck.left().is_zero()
     }

@@ -1,7 +1,8 @@
-//! How pages of managed memory come: one by one, some at once, or in folios as large as a block.
+//! How the kernel allocates pages of managed memory: one by one, several at once, or in folios as
+//! large as a block.
 //!
 //! # Safety
-//! As of [`memory`](super): hints, which change no data.
+//! See [`memory`](super). The functions give hints, which change no data.
 #![allow(unsafe_code)]
 
 use super::Managed;
@@ -10,34 +11,34 @@ use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
 use std::path::Path;
 
-/// Linux 5.14; `libc` has no name for it on all systems.
+/// Exists since Linux 5.14; `libc` does not name it on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
-/// Fewer pages come as fast one by one.
+/// Fewer pages are populated as fast one by one.
 const POPULATED_MIN: usize = 4;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
 
 impl Managed {
-    /// Has pages be there that are about to be written, and can be. Where the system can't (before
-    /// Linux 5.14), they come one by one as they are written.
+    /// Populates pages that are about to be written, if the kernel supports MADV_POPULATE_WRITE
+    /// (Linux 5.14). Otherwise each write populates one page.
     pub(crate) fn populate(&self, range: Range<usize>) {
         let (start, bytes) = self.place(&range);
         if bytes >= POPULATED_MIN * page::page_size() {
-            // SAFETY: the range lies within. What is there stays.
+            // SAFETY: the range is within this memory. Existing pages are not changed.
             let _refused = unsafe { libc::madvise(start, bytes, MADV_POPULATE_WRITE) };
         }
     }
 
-    /// Excludes the memory from huge pages, which would be split as single blocks go.
+    /// Excludes the memory from huge pages, which would be split when single blocks are evicted.
     pub(super) fn keep_pages_small(&self) {
         self.keep_pages_small_in(0..self.own);
     }
 
-    /// Excludes a range of it.
+    /// Excludes a range of the memory from huge pages.
     pub(crate) fn keep_pages_small_in(&self, range: Range<usize>) {
         self.advise_folios(range, Advice::LinuxNoHugepage);
     }
 
-    /// Has a block be one folio, where the system makes such and none that are larger.
+    /// Allows folios if the kernel makes some of up to a block's size, and none that are larger.
     pub(crate) fn allow_folios(&self, block: usize) {
         if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
             self.advise_folios(0..self.own, Advice::LinuxHugepage);
@@ -46,12 +47,13 @@ impl Managed {
 
     fn advise_folios(&self, range: Range<usize>, advice: Advice) {
         let (start, bytes) = self.place(&range);
-        // SAFETY: a hint that changes no data. A system without large pages refuses it.
+        // SAFETY: a hint that changes no data. A kernel without huge pages refuses it.
         let _refused = unsafe { madvise(start, bytes, advice) };
     }
 }
 
-/// Whether memory that asks for huge pages gets folios of up to so many bytes, and no larger ones.
+/// Returns whether memory that requests huge pages gets folios of up to `block` bytes, and no
+/// larger ones.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Managed memory over a fork: pages that parent and child share, and memory that a child lacks.
+//! Managed memory across a fork: pages that parent and child share, and memory that a child lacks.
 //!
 //! # Safety
 //! See [`memory`](super). No function here changes data.
@@ -10,7 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Range;
 
 impl Managed {
-    /// Makes each page of a range present, and this process's own: shared pages are copied.
+    /// Makes each page of a range present and private to this process: shared pages are copied.
     pub(crate) fn make_own(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: this changes no data.
@@ -21,8 +21,8 @@ impl Managed {
     pub(crate) fn set_inherited(&self, is_inherited: bool) -> Result<(), Errno> {
         let advice = if is_inherited { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
         let (start, bytes) = self.place(&(0..self.own));
-        // SAFETY: this changes no data here; in a child `keep_place` makes sure that nothing else
-        // comes to lie there.
+        // SAFETY: this changes no data here. In a child, `keep_place` ensures that nothing else is
+        // mapped there.
         unsafe { madvise(start, bytes, advice) }
     }
 
@@ -33,11 +33,11 @@ impl Managed {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         // SAFETY: FIXED_NOREPLACE replaces nothing that is mapped there already.
         let there = unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
-        // A system that does not know that flag (before Linux 4.17) may map elsewhere.
+        // A kernel that does not know this flag (before Linux 4.17) may map another address.
         if there == start {
             return Ok(());
         }
-        // SAFETY: it was just mapped, and nothing uses it.
+        // SAFETY: the range was just mapped, and nothing uses it.
         let _left = unsafe { munmap(there, bytes) };
         Err(Errno::EXIST)
     }

@@ -1,4 +1,4 @@
-//! Managed memory at addresses that its caller names.
+//! Managed memory at addresses that the caller chooses.
 //!
 //! # Safety
 //! See [`memory`](super).
@@ -11,14 +11,14 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 impl Managed {
-    /// Maps memory that is PROT_NONE at an address.
+    /// Maps PROT_NONE memory at an address.
     pub(crate) fn map_at(address: usize, bytes: usize) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         let wanted = std::ptr::without_provenance_mut(address);
         // SAFETY: FIXED_NOREPLACE replaces nothing that is mapped there already.
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
-        // A system that does not know that flag (before Linux 4.17) may map elsewhere.
+        // A kernel that does not know this flag (before Linux 4.17) may map another address.
         let managed = Managed::new(start, bytes, Owner::Us);
         if there != wanted {
             return Err(Errno::EXIST);
@@ -27,14 +27,14 @@ impl Managed {
         Ok(managed)
     }
 
-    /// Maps a range of an arena anew, PROT_NONE, over whatever is there.
+    /// Maps a range of an arena again, as PROT_NONE, and replaces any mapping there.
     pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range lies within; the caller owns its blocks, which are the program's that
-        // has given them up.
+        // SAFETY: the range is within this memory. The caller owns its blocks, which the program
+        // has given up.
         unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags)? };
-        // With `mlockall(MCL_FUTURE)` a new mapping is locked.
+        // After `mlockall(MCL_FUTURE)` a new mapping is locked.
         let _refused = self.unlock(range.clone());
         self.keep_pages_small_in(range);
         Ok(())

@@ -1,10 +1,10 @@
-//! Windows: further ranges of addresses that a region of memory consists of.
+//! Windows: further ranges of addresses that belong to managed memory.
 //!
 //! ```text
 //!   offsets     | first: mapped with the memory | gap | second | gap | third | gap | room ... |
 //!   addresses   | start ..                            | anywhere, once it is added
 //! ```
-//! A window is added once, and stays as long as the memory (zm-W1). Offsets in a gap belong to no
+//! A window is added once, and stays as long as the memory (zm-W1). Offsets in a gap have no
 //! address (zm-W2).
 //!
 //! # Safety
@@ -18,14 +18,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// The most windows, without the first.
+/// The largest number of windows, without the first.
 const WINDOWS_MAX: usize = 32;
 
-/// The windows that were added.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     list: [Window; WINDOWS_MAX],
-    /// A window is read only after it was counted.
+    /// The number of windows. Only counted windows are read.
     count: AtomicUsize,
 }
 
@@ -54,7 +53,7 @@ impl Windows {
         &self.list[..self.count.load(Acquire)]
     }
 
-    /// Returns the window that has all of a range of offsets.
+    /// Returns the window that contains all of a range of offsets.
     fn find(&self, range: &Range<usize>) -> Option<&Window> {
         self.list().iter().find(|window| {
             let offsets = window.offsets();
@@ -62,7 +61,7 @@ impl Windows {
         })
     }
 
-    /// Returns the address of a range of offsets behind the first window.
+    /// Returns the address of a range of offsets after the first window.
     pub(super) fn address_of(&self, range: &Range<usize>) -> Option<usize> {
         let window = self.find(range)?;
         Some(window.addresses().start + (range.start - window.offsets().start))
@@ -70,13 +69,13 @@ impl Windows {
 }
 
 impl Managed {
-    /// Returns the addresses of each window, the first one first.
+    /// Returns the addresses of each window, beginning with the first.
     pub(crate) fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let added = self.windows.list().iter().map(Window::addresses);
         std::iter::once(self.addresses()).chain(added)
     }
 
-    /// Returns the offset of an address, if a window has it.
+    /// Returns the offset of an address, if a window contains it.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         let first = self.addresses();
         if first.contains(&address) {
@@ -87,8 +86,8 @@ impl Managed {
         Some(window.offsets().start + (address - window.addresses().start))
     }
 
-    /// Returns the part of a range of offsets that belongs to the window of its first offset. If
-    /// that offset has no window, the range is returned as it is.
+    /// Returns the part of a range of offsets that belongs to the window of its first offset. If no
+    /// window contains that offset, returns the range unchanged.
     pub(crate) fn in_window(&self, range: Range<usize>) -> Range<usize> {
         let end = match self.windows.find(&(range.start..range.start)) {
             _ if range.start < self.own => self.own,
@@ -112,8 +111,8 @@ impl Managed {
             .is_some_and(|at| self.open_flags(&(at..at)).contains(MprotectFlags::EXEC))
     }
 
-    /// Returns the offset at which the next window begins, a multiple of `gap`, and `gap` bytes
-    /// behind the last window or more.
+    /// Returns the offset at which the next window begins: a multiple of `gap`, at least `gap`
+    /// bytes after the last window.
     fn next_offset(&self, gap: usize) -> usize {
         let last = self.windows.list().last().map_or(self.own, |window| window.offsets().end);
         last.next_multiple_of(gap).saturating_add(gap)
@@ -127,14 +126,14 @@ impl Managed {
         }
     }
 
-    /// Adds a window, PROT_NONE, over whatever is mapped there. If it `is_executable`, its open
-    /// blocks are. One thread adds windows at a time.
+    /// Adds a PROT_NONE window, and replaces any mapping there. If it `is_executable`, its blocks
+    /// are executable while they are open. Only one thread at a time adds windows.
     ///
     /// # Errors
     /// `Errno::NOSPC` if the window is larger than the room.
     ///
     /// # Safety
-    /// The mappings there are the caller's, and nobody needs them.
+    /// The mappings there belong to the caller, and nothing uses them.
     pub(crate) unsafe fn add_window(
         &self,
         addresses: Range<usize>,
@@ -157,7 +156,7 @@ impl Managed {
         window.is_executable.store(is_executable, Relaxed);
         self.windows.count.store(count + 1, Release);
         let range = offset..offset + addresses.len();
-        // With `mlockall(MCL_FUTURE)` a new mapping is locked.
+        // After `mlockall(MCL_FUTURE)` a new mapping is locked.
         let _refused = self.unlock(range.clone());
         self.keep_pages_small_in(range);
         Ok(())

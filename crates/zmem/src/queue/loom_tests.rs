@@ -1,5 +1,4 @@
-//! Loom models of the queue, between a thread that evicts, one that stores and one that touches:
-//! `make loom`.
+//! Loom models of the queue with an evicting, a storing and a touching thread: run by `make loom`.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -7,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A queue, what lies in its slots, and how often each block came out.
+/// A queue, the data in its slots, and how often each block was taken.
 struct Scene {
     queue: Queue,
     data: [UnsafeCell<usize>; 2],
@@ -21,17 +20,17 @@ impl Scene {
         Arc::new(Scene { queue: Queue::new(2), data, came })
     }
 
-    /// Offers a block, if there is room, as the one thread that does.
+    /// Offers a block if there is room. Only one thread calls this.
     fn offer(&self, unit: usize) -> bool {
         let has_room = self.queue.room(1) == 1;
         if has_room {
-            // SAFETY: the pointer is loom's, which checks the access.
+            // SAFETY: loom provides the pointer and checks the access.
             self.queue.offer(unit, |slot| self.data[slot].with_mut(|data| unsafe { *data = unit }));
         }
         has_room
     }
 
-    /// Looks at what was taken, and counts it.
+    /// Checks a taken block, and counts it.
     fn look(&self, taken: &Taken<'_>) {
         // SAFETY: as above.
         let data = self.data[taken.slot].with(|data| unsafe { *data });
@@ -54,7 +53,7 @@ impl Scene {
     }
 }
 
-/// Slots are filled again while others empty them: nothing is lost, nor comes twice.
+/// Slots are filled again while others empty them: each block is taken exactly once.
 #[test]
 fn loom_offers_against_take() {
     loom::model(|| {
@@ -68,10 +67,10 @@ fn loom_offers_against_take() {
     });
 }
 
-/// A block that is wanted back comes once, to the one that takes it; its slot is filled again.
+/// A block that is taken back is taken by one thread only; its slot is filled again.
 #[test]
 fn loom_take_back_against_take_and_offer() {
-    // Three threads of several steps each: without a bound it takes minutes.
+    // Three threads of several steps each: without a bound the model takes minutes.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(|| {

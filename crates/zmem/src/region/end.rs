@@ -1,4 +1,4 @@
-//! The end of a region. Memory of the program is brought back completely before it is let go.
+//! The end of a region. Memory of the program is filled completely before it is no longer managed.
 
 use super::Region;
 use crate::backend::Heir;
@@ -11,7 +11,7 @@ impl Drop for Region {
         self.calls.worker.stop(pager);
         if self.contents == Contents::InUse && pager.heir() == Heir::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // A fault of another thread may be making room still: what it had go would stay gone.
+            // A fault of another thread may still be evicting, and its blocks would stay evicted.
             let _no_one_evicts = self.calls.inside(|pager| pager.evictor.lock().has_ended = true);
             let _someone_is_here = self.calls.bring(0..pager.units());
             let _system_forgets = pager.backend.end(&pager.memory);

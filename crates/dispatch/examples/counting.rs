@@ -1,13 +1,13 @@
-//! A library to be preloaded: it counts the calls that come, and lets them go on.
+//! A library to be preloaded: it counts the dispatched calls, and lets them continue.
 //!
-//! A process writes to the file that `DISPATCH_COUNTS` names, at its end, or when it executes
-//! another program: calls that came by signal, those that were given up, threads
-//! that began, forks, threads that ended, and pins that are left.
+//! At its end, or when it executes another program, a process writes a line to the file that
+//! `DISPATCH_COUNTS` names. The line has the numbers of calls dispatched by signal, calls that were
+//! given up, threads that began, forks, threads that ended, and pins that are left.
 //!
-//! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls.
-//! With `DISPATCH_SIMPLE` set, simple calls take no signal; words of blocks say at times that their
-//! blocks are absent.
-//! With `DISPATCH_MEDDLES` set it answers and changes calls, and brings a page when it is touched.
+//! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
+//! `DISPATCH_SIMPLE` set, simple calls take no signal, and the words of blocks sometimes mark their
+//! blocks as absent. With `DISPATCH_MEDDLES` set, the hook answers and changes calls, and maps a
+//! page when it is touched.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -27,11 +27,12 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static FILE: OnceLock<&'static CStr> = OnceLock::new();
 
-/// What a call has in its note while it is issued.
+/// The value in a call's note while it is issued.
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);
-/// A page that comes when it is touched, by the program or by the system, and what it answers.
+/// A page that is mapped when the program or the kernel touches it, and the result of answered
+/// calls.
 const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
@@ -57,7 +58,7 @@ fn class(number: i64) -> Class {
     }
 }
 
-/// Begins to have simple calls take no signal.
+/// Makes simple calls take no signal.
 fn begin_simple() {
     let (memory, block) = (MEMORY, PAGE_BYTES);
     let (gate, threads) = (&GATE, &THREADS);
@@ -78,11 +79,11 @@ fn disturb(nth: u64) {
     GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
     let word = &WORDS[(nth % 16) as usize];
     let (from, to) = if nth % 32 < 16 { (RESIDENT, ABSENT) } else { (ABSENT, RESIDENT) };
-    // A block that is pinned stays.
+    // A pinned block stays resident.
     let _changed = word.compare_exchange(from, to, Relaxed, Relaxed);
 }
 
-/// Gives code back before mappings of it change.
+/// Restores code before mappings of it change.
 fn release(call: &Call) {
     let [start, bytes, ..] = call.args();
     let number = call.number() as i64;
@@ -98,11 +99,11 @@ fn release(call: &Call) {
 fn bring() {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: nothing is there yet: else it is refused.
+    // SAFETY: if something is mapped there already, the call fails.
     unsafe { libc::mmap(PAGE as *mut _, PAGE_BYTES, prot, flags, -1, 0) };
 }
 
-/// Does with a call what a hook may.
+/// Handles a call in each way that a hook may.
 fn meddle(call: &mut Call) -> Step {
     match call.number() as i64 {
         libc::SYS_getppid => Step::Answer(ANSWER),
@@ -110,14 +111,14 @@ fn meddle(call: &mut Call) -> Step {
             call.set_number(libc::SYS_getpid as usize);
             Step::Issue
         }
-        // SAFETY: it only asks.
+        // SAFETY: the call only returns a number.
         libc::SYS_getuid => unsafe { Step::Answer(call.issue() + ANSWER) },
         _ => Step::Issue,
     }
 }
 
 thread_local! {
-    /// Calls of this thread.
+    /// The calls of this thread.
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -133,7 +134,7 @@ fn write_counts(end: &str) {
     let pins: u32 = WORDS.iter().map(|word| word.load(Relaxed) / PIN).sum();
     let _ = writeln!(at, "{calls} {given_up} {begun} {forks} {ended} {pins} {end}");
     let bytes = at.position() as usize;
-    // SAFETY: the path ends with a zero, and the line is here.
+    // SAFETY: the path ends with a zero, and the line is local.
     unsafe {
         let errno = *libc::__errno_location();
         let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC);
@@ -183,7 +184,7 @@ impl Hook for Counting {
     }
 
     fn fault(&self, _: i32, info: *const libc::siginfo_t, _: *mut libc::ucontext_t) -> bool {
-        // SAFETY: the kernel's, of a fault, which has an address.
+        // SAFETY: the structure is the kernel's, of a fault, which has an address.
         let address = unsafe { (*info).si_addr() }.addr();
         let is_ours = MEDDLES.load(Relaxed) && address & !(PAGE_BYTES - 1) == PAGE;
         if is_ours {
@@ -195,7 +196,7 @@ impl Hook for Counting {
     fn map_code(&self, range: Range<usize>) -> bool {
         let prot = libc::PROT_READ | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: nothing is there: else it is refused.
+        // SAFETY: if something is mapped there already, the call fails.
         let at = unsafe { libc::mmap(range.start as *mut _, range.len(), prot, flags, -1, 0) };
         at.addr() == range.start
     }
@@ -215,9 +216,9 @@ impl Hook for Counting {
     }
 }
 
-// A table of each thread has the storage of libraries, and `__tls_get_addr` of the C library looks
-// there. Storage that this crate lays out has no entry, but lies at one distance from the thread's
-// pointer in all threads. So the library has a `__tls_get_addr` of its own.
+// The C library's `__tls_get_addr` finds the storage of libraries by a table of each thread.
+// Storage that this crate lays out has no entry there, but lies at the same distance from the
+// thread pointer in all threads. So the library has a `__tls_get_addr` of its own.
 std::arch::global_asm!(
     ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
     ".balign 8",
@@ -244,14 +245,14 @@ std::arch::global_asm!(
 );
 
 #[used]
-// SAFETY: the section holds pointers to functions of no arguments that are needed, which the C
-// library calls in turn.
+// SAFETY: the section holds pointers to functions that need no arguments, which the C library calls
+// in turn.
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
-    // SAFETY: the environment is not changed before `main`, and outlives the program's text; one
-    // thread runs, and the hook keeps to its rules.
+    // SAFETY: the environment is not changed before `main`, and outlives the program's code; only
+    // one thread runs, and the hook keeps the rules of `Hook`.
     unsafe {
         let path = libc::getenv(c"DISPATCH_COUNTS".as_ptr());
         if !path.is_null() {

@@ -1,8 +1,8 @@
-//! The program's action for each signal. If the program has a handler, the system gets that of this
+//! The program's action for each signal. If the program has a handler, the kernel gets that of this
 //! crate in its place.
 //!
-//! While the lock is held nothing of the program's is touched and no signal can come; a fork holds
-//! it, so that a child's table is whole (di-4).
+//! While the lock is held, no memory of the program is touched and no signal can arrive. A fork
+//! holds it, so that a child's table is consistent (di-4).
 //!
 //! # Safety
 //! The table is changed and read with its lock held.
@@ -14,7 +14,7 @@ use crate::x86_64::instructions::{raw_syscall, restorer};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The kernel's, which is not the C library's.
+/// The kernel's structure, which differs from the C library's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
@@ -25,11 +25,11 @@ pub(crate) struct Action {
 }
 
 const SA_RESTORER: usize = 0x0400_0000;
-/// Flags that the system takes as we would: what the program would see is the same.
+/// Flags that are passed to the kernel, because the program sees the same effect.
 const PASSED: usize =
     (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
         as usize;
-/// Flags there are; of others the program learns that there are none.
+/// The flags that exist. The program finds other flags cleared.
 const KNOWN: usize = PASSED
     | SA_RESTORER
     | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
@@ -47,26 +47,27 @@ impl Action {
     }
 }
 
-/// The entry of signals, if there is one: the handler of all signals that the system gets.
+/// The entry, which the kernel gets as the handler of all signals; 0 until it is set.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) fn set_entry(entry: usize) {
     ENTRY.store(entry, Ordering::Release);
 }
 
-/// Returns the action that the system gets in place of the program's.
+/// Returns the action that the kernel gets in place of the program's.
 fn registered(signal: i32, action: &Action) -> Action {
     if !action.is_handler() && !is_owned(signal) {
         return *action;
     }
     let passed = if is_owned(signal) { libc::SA_RESTART as usize } else { action.flags & PASSED };
-    // Without SA_NODEFER: the kernel could fill the stack with frames of one signal (di-16).
+    // Without SA_NODEFER, because the kernel could fill the stack with frames of one signal
+    // (di-16).
     let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK) as usize;
     let handler = ENTRY.load(Ordering::Acquire);
     Action { handler, flags: passed | own, restorer: restorer(), mask: BLOCK }
 }
 
-/// Asks the system for a signal's action, or sets it.
+/// Reads or sets the kernel's action for a signal.
 ///
 /// # Safety
 /// The action has no handler, or is one of [`registered`]. If the kernel no longer dispatches the
@@ -79,14 +80,14 @@ unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) ->
     unsafe { raw_syscall(libc::SYS_rt_sigaction as usize, args) }
 }
 
-/// The actions of the threads that share them.
+/// The actions of threads that share them.
 #[derive(Debug)]
 pub(crate) struct Actions {
     locked: AtomicBool,
     table: UnsafeCell<[Action; LAST as usize]>,
 }
 
-// SAFETY: `table` is reached with the lock held: see `with`.
+// SAFETY: `table` is accessed only with the lock held: see `with`.
 unsafe impl Sync for Actions {}
 
 impl Actions {
@@ -106,7 +107,7 @@ impl Actions {
 
     fn with<T>(&self, work: impl FnOnce(&mut [Action; LAST as usize]) -> T) -> T {
         self.lock();
-        // SAFETY: the lock is held, and no signal comes here that would want it.
+        // SAFETY: the lock is held, and no handler that would take it can run on this thread.
         let result = work(unsafe { &mut *self.table.get() });
         self.unlock();
         result
@@ -116,7 +117,8 @@ impl Actions {
         self.with(|table| table[signal as usize - 1])
     }
 
-    /// The action for a signal that is delivered now: one that is for once is gone then.
+    /// Returns the action for a signal that is being delivered. An action with SA_RESETHAND is
+    /// reset.
     pub(crate) fn take(&self, signal: i32) -> Action {
         self.with(|table| {
             let action = &mut table[signal as usize - 1];
@@ -128,7 +130,7 @@ impl Actions {
         })
     }
 
-    /// As `sigaction`: the action before, or an error's number.
+    /// Sets an action like `sigaction`. Returns the action before, or an error's number.
     pub(crate) fn set(&self, signal: i32, new: &Action) -> Result<Action, isize> {
         self.with(|table| {
             let mut kept = *new;
@@ -143,11 +145,11 @@ impl Actions {
         })
     }
 
-    /// Takes over what the system has, with our handler in its place.
+    /// Copies the kernel's actions, and registers the handler of this crate in their place.
     pub(crate) fn take_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let mut found = Action::DEFAULT;
-            // SAFETY: the structure is here.
+            // SAFETY: the structure is local.
             unsafe { system(signal, None, Some(&mut found)) };
             self.with(|table| table[signal as usize - 1] = found);
             if found.is_handler() || is_owned(signal) {
@@ -157,22 +159,22 @@ impl Actions {
         }
     }
 
-    /// Gives the system the program's own actions in place of ours.
+    /// Gives the kernel the program's own actions in place of this crate's.
     pub(crate) fn hand_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let own = self.get(signal);
-            // SAFETY: the program's, which is no longer dispatched.
+            // SAFETY: the action is the program's, whose calls are no longer dispatched.
             unsafe { system(signal, Some(&own), None) };
         }
     }
 
-    /// Copies what another has.
+    /// Copies the actions of `other`.
     pub(crate) fn copy_of(&self, other: &Actions) {
         let copied = other.with(|table| *table);
         self.with(|table| *table = copied);
     }
 
-    /// Has each signal that has a handler go its default way, as for a child that asks for it.
+    /// Sets each signal that has a handler to its default action, for a child that asks for it.
     pub(crate) fn clear(&self) {
         for signal in 1..=LAST {
             if self.get(signal).is_handler() {
@@ -181,9 +183,9 @@ impl Actions {
         }
     }
 
-    /// Has the system do what it does by itself with a signal of ours: the process ends.
+    /// Sets the kernel's default action for an owned signal, which ends the process.
     pub(crate) fn end_by(&self, signal: i32) {
-        // SAFETY: no handler.
+        // SAFETY: the action has no handler.
         unsafe { system(signal, Some(&Action::DEFAULT), None) };
     }
 }

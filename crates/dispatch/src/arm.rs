@@ -1,7 +1,7 @@
-//! The first thread is armed.
+//! Arming the first thread.
 //!
 //! # Safety
-//! All signals are blocked meanwhile, and no other thread runs.
+//! All signals are blocked during this, and no other thread runs.
 #![allow(unsafe_code)]
 
 use crate::actions::{self, Actions};
@@ -21,52 +21,53 @@ static ACTIONS: Actions = Actions::new();
 const PR_GET_SECCOMP: usize = libc::PR_GET_SECCOMP as usize;
 const ARCH_SHSTK_STATUS: usize = 0x5005;
 
-/// Makes a call whose errors are numbers.
+/// Makes a call that returns errors as numbers below 0.
 ///
 /// # Safety
-/// As of the call.
+/// As for the call.
 unsafe fn ask(number: i64, args: [usize; 6]) -> Result<(), i32> {
     // SAFETY: the caller vouches for it.
     let result = unsafe { raw_syscall(number as usize, args) };
     if result < 0 { Err(-result as i32) } else { Ok(()) }
 }
 
-/// Whether other threads run: the directory of tasks has a link for each, and two.
+/// Returns whether other threads run: the directory of tasks has two links and one for each thread.
 fn has_other_threads() -> bool {
-    // SAFETY: the structure is here, and zeros are a value of it.
+    // SAFETY: the structure is local, and zeros are a value of it.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();
         libc::stat(c"/proc/self/task".as_ptr(), &mut found) == 0 && found.st_nlink > 3
     }
 }
 
-/// Whether returns are kept on a stack beside: a signal that never returns where it came would end
-/// the program.
+/// Returns whether a shadow stack holds return addresses. A signal that does not return to its
+/// place would then end the program.
 fn has_shadow_stack() -> bool {
     let mut features = 0usize;
     let args = [ARCH_SHSTK_STATUS, (&raw mut features).addr(), 0, 0, 0, 0];
-    // SAFETY: the system writes to `features` alone.
+    // SAFETY: the kernel writes only to `features`.
     unsafe { ask(libc::SYS_arch_prctl, args) }.is_ok() && features & 1 != 0
 }
 
-/// Sets this thread's mask; the one before.
+/// Sets this thread's mask. Returns the one before.
 fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
     let (new, old) = ((&raw const mask).addr(), (&raw mut before).addr());
-    // SAFETY: both are here.
+    // SAFETY: both are local.
     let _ = unsafe {
         ask(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, new, old, BYTES, 0, 0])
     };
     before
 }
 
-/// Has `hook` see every system call of this thread, and of all threads and children that it makes.
+/// Makes `hook` see every system call of this thread, and of all threads and children that it
+/// makes.
 ///
 /// # Errors
-/// Nothing has changed then: see [`Error`].
+/// See [`Error`]. Nothing has changed then.
 ///
 /// # Safety
-/// The hook keeps what [`Hook`] asks of it.
+/// The hook keeps the rules of [`Hook`].
 pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
     if hook::get().is_some() {
         return Err(Error::Armed);
@@ -91,7 +92,7 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         }
         Err(_) => {
             set_mask(mask);
-            // SAFETY: the system does not know of it.
+            // SAFETY: the kernel does not know of it.
             unsafe { thread.free() };
         }
     }
@@ -101,8 +102,8 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
 fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
     let mut stack = NO_STACK;
     let (ours, old) = (thread.stack(), (&raw mut stack).addr());
-    // SAFETY: both structures are here; the block lives as long as this thread. The first is undone
-    // where the second is refused.
+    // SAFETY: both structures are local; the block lives as long as this thread. If the second call
+    // is refused, the first is undone.
     unsafe {
         ask(libc::SYS_sigaltstack, [(&raw const ours).addr(), old, 0, 0, 0, 0])
             .map_err(|errno| Error::Stack { errno })?;
@@ -113,7 +114,7 @@ fn begin(thread: &Thread, hook: &'static dyn Hook) -> Result<(), Error> {
             return Err(Error::Unsupported { errno: -armed as i32 });
         }
     }
-    // SAFETY: the call only asks.
+    // SAFETY: the call only returns a state.
     let filter = unsafe { raw_syscall(libc::SYS_prctl as usize, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) };
     IS_FILTERED.store(filter > 0, Relaxed);
     thread.altstack.set(if stack.flags & libc::SS_DISABLE == 0 { stack } else { NO_STACK });

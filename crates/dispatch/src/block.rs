@@ -1,31 +1,33 @@
-//! Address space of blocks: each lies at a multiple of its size, and its guard can't be touched.
+//! The address space of blocks. Each begins at a multiple of its size, and has an inaccessible
+//! guard.
 //!
 //! # Safety
-//! The system chooses where memory is mapped. A block and what lies beside it are one caller's,
-//! from the call that maps them to the one that gives them back.
+//! The kernel chooses where memory is mapped. A block and its separate storage belong to one
+//! caller, from the call that maps them to the one that unmaps them.
 #![allow(unsafe_code)]
 
 use crate::storage::Storage;
 use crate::x86_64::instructions::raw_syscall;
 
-/// Address space of a block: more than a hook that decompresses takes. Pages that are not touched
-/// cost no memory.
+/// The address space of a block: more than a hook that decompresses needs. Pages that are not
+/// touched take no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The length of a block's head and of its guard: a page, or a larger system's.
+/// The length of a block's head and of its guard: at least a page, whatever the page size.
 pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The part of a block that is no stack: the thread's state, and a guard.
+/// The part of a block before its stack: the thread's state, and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
 /// Storage has a mapping of its own if it takes more of the block than this.
 const STORAGE_BYTES_MAX: usize = 32 << 10;
-/// The pointer of storage and the words that find it lie on the page of the storage below.
+/// The distance by which the pointer of storage lies below its highest place, so that the words
+/// from the pointer on share a page with the storage below.
 const POINTER_BYTES: usize = 64;
 
-/// Returns where the stack begins that `address` lies on.
+/// Returns the start of the stack that has `address`.
 pub(crate) fn stack_start(address: usize) -> usize {
     (address & !(BLOCK_BYTES - 1)) + HEAD_BYTES
 }
 
-/// Where a thread's storage lies.
+/// The place of a thread's storage.
 pub(crate) struct StoragePlace {
     pub(crate) pointer: usize,
     /// The bytes of the block that it takes, at its end.
@@ -34,7 +36,7 @@ pub(crate) struct StoragePlace {
     pub(crate) apart: Option<(usize, usize)>,
 }
 
-/// Maps, unmaps or protects.
+/// Maps, unmaps or protects memory.
 ///
 /// # Safety
 /// The memory that the call changes is the caller's.
@@ -44,11 +46,11 @@ pub(crate) unsafe fn memory(number: i64, args: [usize; 6]) -> Result<usize, isiz
     if result < 0 { Err(result) } else { Ok(result as usize) }
 }
 
-/// Address space that is a block's, aligned to its size.
+/// Maps address space for a block, aligned to its size.
 pub(crate) fn map_block() -> Result<usize, isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: all of it is a mapping made here, of which the block in it is kept.
+    // SAFETY: all of it is a mapping made here, of which only the block is kept.
     unsafe {
         let args = [0, 2 * BLOCK_BYTES, rw, flags as usize, usize::MAX, 0];
         let start = memory(libc::SYS_mmap, args)?;
@@ -66,12 +68,12 @@ pub(crate) fn map_block() -> Result<usize, isize> {
     }
 }
 
-/// Maps room for storage beside the block at `base`; gives that back if there is none.
+/// Maps room for storage outside the block at `base`. Unmaps the block if that fails.
 fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let bytes = bytes.next_multiple_of(PART_BYTES);
-    // SAFETY: the system chooses where; the block is the caller's, and not used yet.
+    // SAFETY: the kernel chooses the address; the block is the caller's, and not used yet.
     unsafe {
         memory(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
             .map(|start| (start, bytes))
@@ -79,8 +81,8 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     }
 }
 
-/// Lays storage out at the end of the new block at `base`, or beside it. Gives the block back if
-/// that fails.
+/// Lays storage out at the end of the new block at `base`, or outside it. Unmaps the block if that
+/// fails.
 pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     let storage = Storage::find();
     let (below, above) = storage.room();

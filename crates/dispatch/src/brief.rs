@@ -1,14 +1,14 @@
-//! Calls that wait for nothing that a signal could end: they are issued with signals blocked, which
-//! spares two calls.
+//! Calls that do not wait for anything that a signal could end. They are issued with signals
+//! blocked, which saves two system calls.
 //!
 //! # Safety
-//! Calls are the program's, or write to memory of ours that is named.
+//! Calls are the program's, or write to memory of this crate that the caller names.
 #![allow(unsafe_code)]
 
 use crate::mask::BYTES;
 use crate::x86_64::instructions::raw_syscall;
 
-/// Whether a call is one of them. Any other may be: it costs a bit more then.
+/// Returns whether a call is brief. A brief call that is missing here only takes more time.
 pub(crate) fn is_brief(number: usize) -> bool {
     matches!(
         number as i64,
@@ -66,7 +66,7 @@ pub(crate) fn is_brief(number: usize) -> bool {
     )
 }
 
-/// Asks for the signals that are pending, which are written to `at`.
+/// Writes the set of pending signals to `at`.
 pub(crate) fn sigpending(at: usize) -> isize {
     // SAFETY: `at` is a call's own scratch memory: see `signal_calls`.
     unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, [at, BYTES, 0, 0, 0, 0]) }

@@ -1,8 +1,8 @@
-//! A system call of the program's that has come to us.
+//! A system call of the program that was dispatched.
 //!
 //! # Safety
 //! A call lies on the stack of this crate's code, with the frame of the signal that brought it
-//! above it. Who interrupts its issue finds it by its address.
+//! above it. A handler that interrupts its issue finds the call by its address.
 #![allow(unsafe_code)]
 
 use crate::block::stack_start;
@@ -13,26 +13,26 @@ use std::ptr::null;
 
 /// Words of [`Call::room`].
 const ROOM_WORDS: usize = 4096;
-/// Words that a hook may keep with a call.
+/// The number of words that a hook may keep with a call.
 pub const NOTE_WORDS: usize = 9;
 
-/// A system call, which a hook may change, answer or let go on.
+/// A system call, which a hook may change, answer or have issued.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
-    /// First: the instructions that issue it take its address for the call's.
+    /// The first field, because the instructions that issue the call use its address as the call's.
     issue: Issue,
-    /// The program, as it was.
+    /// The context of the program at its call.
     context: *mut Context,
     number: usize,
     note: [u64; NOTE_WORDS],
     /// The mask that the program has while the call waits.
     temporary: Option<u64>,
-    /// Whether the hook was told that the thread waits.
+    /// Whether the hook knows that the thread waits.
     pub(crate) is_parked: bool,
-    /// Whether it is issued again if a signal for the hook ended it.
+    /// Whether the call is issued again if a signal for the hook ended it.
     is_repeated: bool,
-    /// What arguments point to in place of the program's: a mask, and a pointer to it.
+    /// A mask and a pointer to it, to which arguments point in place of the program's.
     scratch: [u64; 3],
 }
 
@@ -62,15 +62,16 @@ impl Call {
         self.issue.number
     }
 
-    /// Changes which call it is.
+    /// Changes the call's number.
     pub fn set_number(&mut self, number: usize) {
         self.issue.number = number;
     }
 
-    /// Puts back the number and the arguments that the program gave.
+    /// Restores the number and the arguments that the program gave.
     pub fn restore(&mut self) {
         self.issue.number = self.number;
-        // SAFETY: the frame of the signal that brought the call, which only this thread reaches.
+        // SAFETY: the frame is that of the signal that brought the call, which only this thread
+        // accesses.
         self.issue.args = unsafe { (*self.context).args() };
     }
 
@@ -84,8 +85,9 @@ impl Call {
         self.issue.args = args;
     }
 
-    /// Makes the call be issued again if a signal for the hook ended it, so that the program sees
-    /// nothing of that. The call has done nothing then, and waits no longer for it.
+    /// Makes the call be issued again if a signal for the hook ended it, so that the program does
+    /// not notice. Only for calls that have done nothing then, and whose wait does not become
+    /// longer by this.
     pub fn repeat(&mut self) {
         self.is_repeated = true;
     }
@@ -95,41 +97,43 @@ impl Call {
         self.is_repeated
     }
 
-    /// Returns words that stay with the call until it has returned or was given up: all zeros at
-    /// first.
+    /// Returns words that stay with the call until it has returned or was given up. They begin as
+    /// zeros.
     pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
         &mut self.note
     }
 
-    /// Returns words that stay as they are until the call has returned, at the lower end of the
-    /// stack of this crate's code: for calls that the system answers without running a handler.
+    /// Returns words that do not change until the call has returned, at the lower end of the stack
+    /// of this crate's code. They are for calls during which no handler runs.
     pub fn room(&mut self) -> &mut [usize] {
         let start = stack_start((&raw const *self).addr());
-        // SAFETY: the stack is this thread's, and what runs on it while the call lasts lies above.
+        // SAFETY: the stack is this thread's, and the code that runs on it during the call uses its
+        // upper part.
         unsafe { std::slice::from_raw_parts_mut(start as *mut usize, ROOM_WORDS) }
     }
 
-    /// Returns the program's registers as the C library names them: a `ucontext_t` of the kernel's.
+    /// Returns the program's registers as the C library declares them: the kernel's `ucontext_t`.
     pub fn context(&mut self) -> *mut libc::ucontext_t {
         self.context.cast()
     }
 
-    /// Issues the call now, with all signals blocked: for calls that do not wait. Returns the
+    /// Issues the call now, with all signals blocked, for calls that do not wait. Returns the
     /// result, or an error's number below 0.
     ///
     /// # Safety
-    /// The call does to memory what the program asked for; it is none that makes, ends or replaces
-    /// a process or a thread, and none that this crate answers itself (masks and actions of
+    /// The call changes memory only as the program asked. It does not create, end or replace a
+    /// process or a thread, and is not one that this crate answers itself (masks and actions of
     /// signals).
     pub unsafe fn issue(&mut self) -> isize {
         // SAFETY: the caller vouches for it.
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
     }
 
-    /// Issues it; signals may come meanwhile if there is a mask, and then this may never return.
+    /// Issues the call. If there is a mask, signals may arrive during it, and then this may never
+    /// return.
     ///
     /// # Safety
-    /// As of the call. With a mask no caller has anything to undo.
+    /// As for the call. With a mask, no caller has anything to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
         // SAFETY: the call lies on this thread's stack; the caller vouches for the rest.
@@ -138,22 +142,22 @@ impl Call {
         self.issue.result
     }
 
-    /// Whether signals may come now.
+    /// Returns whether signals may arrive now.
     pub(crate) fn is_open(&self) -> bool {
         !self.issue.mask.is_null()
     }
 
-    /// The result that was kept when it was interrupted.
+    /// Returns the result that was stored before the interruption.
     pub(crate) fn kept_result(&self) -> isize {
         self.issue.result
     }
 
-    /// The number that the program had asked for.
+    /// Returns the number of the call as the program made it.
     pub(crate) fn asked_number(&self) -> usize {
         self.number
     }
 
-    /// The frame of the signal that brought it.
+    /// Returns the context in the frame of the signal that brought the call.
     pub(crate) fn frame(&self) -> *mut Context {
         self.context
     }
@@ -162,12 +166,13 @@ impl Call {
         self.temporary
     }
 
-    /// Has the call wait with `mask` in place of the program's.
+    /// Makes the call wait with `mask` in place of the program's.
     pub(crate) fn set_temporary(&mut self, mask: u64) {
         self.temporary = Some(mask);
     }
 
-    /// The addresses of a mask that the system is told, and of a structure that points to it.
+    /// Stores a mask for the kernel. Returns its address, and that of a structure that points to
+    /// it.
     pub(crate) fn tell(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();
         self.scratch = [mask, at as u64, size_of::<u64>() as u64];

@@ -6,12 +6,13 @@
 //!                                clone -----> child_begins: armed -> rt_sigreturn -> its program
 //!   fork:             the child has a copy of the block, and returns from the handler
 //! ```
-//! A child makes no call of its program's before it is armed, and no signal comes before it returns
+//! A child makes no call of its program before it is armed, and no signal arrives before it returns
 //! from its frame (di-5).
 //!
 //! # Safety
-//! A block goes to the child that the system made; it is given back where there was none, where the
-//! child has left its parent's memory (the parent of `vfork` goes on then), or by the child's end.
+//! A block belongs to the child that the kernel created. It is unmapped if none was created, after
+//! the child has left its parent's memory (the parent of `vfork` then continues), or when the child
+//! ends.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -30,19 +31,20 @@ const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
 const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 const VFORK: u64 = libc::CLONE_VFORK as u64;
 const RECORD_WORDS: usize = 32;
-/// The least that a structure of `clone3` has, and where its stack is.
+/// The least length of a structure of `clone3`, and the indexes of its stack and its thread
+/// pointer.
 const RECORD_BYTES_MIN: usize = 64;
 const STACK_AT: usize = 5;
 const POINTER_AT: usize = 7;
 
-/// A child that is asked for.
+/// The child that a call asks for.
 struct Request {
     number: usize,
     args: [usize; 5],
-    /// What `clone3` reads.
+    /// The structure that `clone3` reads.
     record: [u64; RECORD_WORDS],
     flags: u64,
-    /// The child's stack pointer; 0: its parent's.
+    /// The child's stack pointer, or 0 for its parent's.
     stack: usize,
 }
 
@@ -74,7 +76,7 @@ impl Request {
             return Err(EINVAL);
         }
         let to = self.record.as_mut_ptr().addr();
-        // SAFETY: the record is here, and as long.
+        // SAFETY: the record is local, and has this length.
         unsafe { user::copy_in(to, at, bytes)? };
         let (start, length) = (self.record[STACK_AT], self.record[STACK_AT + 1]);
         if (start == 0) != (length == 0) {
@@ -86,7 +88,7 @@ impl Request {
         Ok(())
     }
 
-    /// Returns the thread pointer that the child is to have, if not its parent's.
+    /// Returns the thread pointer that the child gets, if it is not its parent's.
     fn given_pointer(&self) -> Option<usize> {
         let pointer = match self.number as i64 {
             libc::SYS_clone3 => self.record[POINTER_AT] as usize,
@@ -95,7 +97,7 @@ impl Request {
         (self.flags & SETTLS != 0).then_some(pointer)
     }
 
-    /// The arguments for the system, with a stack of ours or none.
+    /// Returns the arguments for the kernel, with a stack of this crate or none.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
         if self.number == libc::SYS_clone3 as usize {
@@ -110,7 +112,7 @@ impl Request {
     }
 }
 
-/// `clone`, `clone3`, `fork`, `vfork`
+/// Answers `clone`, `clone3`, `fork` and `vfork`.
 pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
     let made = Request::of(call).and_then(|request| {
         if request.flags & VM == 0 {
@@ -122,15 +124,15 @@ pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
     made.unwrap_or_else(|error| error)
 }
 
-/// A child with memory of its own.
+/// Creates a child with its own memory.
 fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
-    // A pointer that is given is the program's: the child begins in this code.
+    // A given pointer is the program's, but the child begins in this code.
     let given = request.given_pointer();
     let flags = request.flags & !(CLEAR_SIGHAND | SETTLS);
     let [a, b, c, d, e] = request.told(flags, None);
     hook().before_fork();
     thread.actions().lock();
-    // SAFETY: what is asked for is the program's. The child has this stack as its copy.
+    // SAFETY: the program asks for this call. The child has a copy of this stack.
     let result = unsafe { raw_syscall(request.number, [a, b, c, d, e, 0]) };
     thread.actions().unlock();
     if result != 0 {
@@ -147,13 +149,13 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     sites::begin_child();
     hook().after_fork_in_child();
     if request.stack != 0 {
-        // SAFETY: the frame is that of the signal which brought the call.
+        // SAFETY: the frame is that of the signal that brought the call.
         unsafe { (*call.frame()).set_stack_pointer(request.stack) };
     }
     0
 }
 
-/// A child with this memory, and a block of its own.
+/// Creates a child that shares this memory, with a block of its own.
 fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
     let flags = request.flags;
     let waits = flags & VFORK != 0;
@@ -169,7 +171,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     } else if thread.has_own_actions() {
         thread.is_lent.set(true);
     }
-    // SAFETY: the frame is that of the signal which brought the call.
+    // SAFETY: the frame is that of the signal that brought the call.
     let mut context = unsafe { *call.frame() };
     context.set_result(0);
     if request.stack != 0 {
@@ -185,8 +187,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
         // Until it returns from its frame, a child may have its parent's signal stack.
-        // SAFETY: the block is the child's, and the frame in it one that the system made. The masks
-        // are read alone.
+        // SAFETY: the block is the child's, and its frame one that the kernel made. The masks are
+        // only read.
         unsafe {
             set_mask(&u64::MAX);
             let made = clone(request.number, &args, at, child_begins);
@@ -202,7 +204,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     made
 }
 
-/// What a child does first.
+/// The first code of a child.
 extern "C" fn child_begins(frame: usize) {
     // SAFETY: the frame lies in the child's block.
     let thread = unsafe { Thread::of(frame) };
@@ -213,7 +215,7 @@ extern "C" fn child_begins(frame: usize) {
     thread.dispatch();
 }
 
-/// `exit`, and `exit_group` of a process that shares memory: the block goes first.
+/// Answers `exit`, and `exit_group` of a process that shares memory: unmaps the block first.
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;
@@ -225,7 +227,7 @@ pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     if goes {
         hook().thread_ends();
     }
-    // SAFETY: the thread ends, and has no signal before it.
+    // SAFETY: the thread ends, and gets no signal before.
     unsafe {
         if goes && !thread.is_lent.get() {
             set_mask(&u64::MAX);

@@ -1,13 +1,13 @@
-//! Code of the program: whether it may be changed, and how that is done.
+//! Code of the program: whether it may be changed, and how it is changed.
 //!
 //! # Safety
-//! The calls read and write memory that this file or its caller names.
+//! The calls read and write memory that this module or its caller names.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::raw_syscall;
 use std::ops::Range;
 
-/// `PROCMAP_QUERY` (Linux 6.11): the mapping that an address lies in.
+/// `PROCMAP_QUERY` (Linux 6.11): returns the mapping that has an address.
 const PROCMAP_QUERY: usize = 0xc068_6611;
 /// Bits of [`Query::flags`].
 const EXECUTABLE: u64 = 4;
@@ -45,15 +45,15 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether code in it is of a file, and a change is seen by this process alone.
+    /// Returns whether its code belongs to a file, and only this process sees a change.
     pub(crate) fn is_private_code(&self) -> bool {
         self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
     }
 }
 
-/// Makes a call whose errors are numbers below 0.
+/// Makes a call that returns errors as numbers below 0.
 fn ask(number: i64, args: [usize; 6]) -> Option<usize> {
-    // SAFETY: see the head of this file.
+    // SAFETY: see the module's documentation.
     usize::try_from(unsafe { raw_syscall(number as usize, args) }).ok()
 }
 
@@ -75,8 +75,8 @@ impl Drop for OwnFile {
     }
 }
 
-/// Returns the mapping that `address` lies in. Returns `None` if there is none, or the kernel does
-/// not report it.
+/// Returns the mapping that has `address`. Returns `None` if nothing is mapped there, or the kernel
+/// does not report it.
 pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
     let file = OwnFile::open(c"/proc/self/maps", libc::O_RDONLY)?;
     let mut query =
@@ -131,10 +131,10 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Writes bytes to memory of this process, whatever its protection. The mapping is private: other
-/// processes do not see the change. Returns whether all were written.
+/// Writes bytes to memory of this process, whatever its protection. The mapping is private, so
+/// other processes do not see the change. Returns whether all bytes were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
-    // That of the first thread is of no use once the thread has ended.
+    // The file of the first thread can't be used after that thread has ended.
     let Some(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
     let args = [file.0, bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
     ask(libc::SYS_pwrite64, args) == Some(bytes.len())

@@ -1,8 +1,8 @@
-//! Signals on their way to the program: their frames are made on its stacks as the system would
-//! have made them, and returns from them are what the system would have made of them.
+//! Delivery of signals to the program: frames are made on its stacks, and returns from them take
+//! effect, as the kernel would do both.
 //!
-//! A handler of the program's never runs on a stack of ours, and the frame that it sees is of its
-//! program (di-2): what of ours was interrupted has been ended or undone before.
+//! A handler of the program never runs on a stack of this crate, and the frame that it sees is of
+//! its program (di-2). A call that was interrupted has been completed or undone before.
 //!
 //! # Safety
 //! Frames and contexts are those of this thread's signals, on its block.
@@ -28,7 +28,7 @@ const SYS_SECCOMP: i32 = 1;
 /// If the mask blocks owned signals, the thread touches no memory of the program.
 pub(crate) unsafe fn set_mask(mask: &u64) {
     let args = [libc::SIG_SETMASK as usize, (&raw const *mask).addr(), 0, BYTES, 0, 0];
-    // SAFETY: the kernel reads the mask alone.
+    // SAFETY: the kernel only reads the mask.
     unsafe { raw_syscall(libc::SYS_rt_sigprocmask as usize, args) };
 }
 
@@ -39,10 +39,10 @@ pub(crate) fn unblock_owned() {
     unsafe { set_mask(&BLOCK) };
 }
 
-/// Has the process end by a signal of ours, as if it had no handler.
+/// Ends the process by an owned signal, as if it had no handler.
 pub(crate) fn die(thread: &Thread, info: &Info) {
     thread.actions().end_by(info.signal);
-    // SAFETY: the system looks at `info` alone, and ends the process.
+    // SAFETY: the kernel only reads `info`, and ends the process.
     unsafe {
         let process = raw_syscall(libc::SYS_getpid as usize, [0; 6]) as usize;
         let this = raw_syscall(libc::SYS_gettid as usize, [0; 6]) as usize;
@@ -52,19 +52,18 @@ pub(crate) fn die(thread: &Thread, info: &Info) {
     }
 }
 
-/// The same where the program's stack can't be written or read.
+/// Ends the process by SIGSEGV, if the program's stack can't be written or read.
 fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Whether the instruction that was interrupted is the cause, so that it faults again.
+/// Returns whether the interrupted instruction caused the signal, so that it faults again.
 fn is_fault(info: &Info) -> bool {
     matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0
 }
 
-/// Sends a signal on to what the program has for it. `context` is the program's; the program goes
-/// on with its handler. `base` is the mask that the handler's is added to, the program's own
-/// without one.
+/// Delivers a signal to the program. `context` is the program's, which continues in its handler.
+/// The handler's mask is added to `base`, or to the program's own if that is `None`.
 pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
     let mask = base.unwrap_or(thread.mask(context));
     let is_sent = info.code <= 0;
@@ -74,7 +73,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     let action = thread.actions().take(info.signal);
     let is_blocked = is_owned(info.signal) && mask & bit(info.signal) != 0;
     if !action.is_handler() || is_blocked {
-        // What is ignored, and was sent; the system ignores no fault.
+        // An ignored signal that a process sent. The kernel ignores no fault.
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }
@@ -101,7 +100,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     }
 }
 
-/// The bytes of an fpstate.
+/// Returns the bytes of an fpstate.
 fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
     match fpstate {
         0 => Ok(0),
@@ -109,7 +108,7 @@ fn fp_bytes(fpstate: usize) -> Result<usize, isize> {
     }
 }
 
-/// Makes a frame below `top`; where.
+/// Makes a frame below `top`. Returns its address.
 fn make(
     thread: &Thread,
     context: &Context,
@@ -132,7 +131,7 @@ fn make(
     Ok(at)
 }
 
-/// Copies a frame to the block of a child; where it lies.
+/// Copies a frame to the block of a child. Returns its address.
 pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize> {
     let (from, stack) = (context.registers.fpstate, child.stack());
     let bytes = fp_bytes(from)?;
@@ -147,7 +146,7 @@ pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize>
     Ok(at)
 }
 
-/// Has the program go on where the frame says that it returns from.
+/// Makes the program continue where its frame of `rt_sigreturn` leads.
 pub(crate) fn return_from(thread: &Thread, context: &mut Context) {
     if take_back(thread, context).is_err() {
         die_of_stack(thread);
@@ -159,10 +158,11 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     let given: Frame = user::read(at)?;
     let (own, from) = (context.registers.fpstate, given.context.registers.fpstate);
     (context.flags, context.registers) = (given.context.flags, given.context.registers);
-    // Our frame has room for as much; of another length the system reads where the program has it.
+    // Our frame has room for as many bytes. If the length differs, the kernel reads the program's
+    // fpstate.
     let bytes = fp_bytes(from)?;
     if from != 0 && own != 0 && fp_bytes(own)? == bytes {
-        // SAFETY: `own` is the frame's on this stack, which has so many bytes.
+        // SAFETY: `own` belongs to the frame on this stack, and has this many bytes.
         unsafe { user::copy_in(own, from, bytes)? };
         context.registers.fpstate = own;
     }
@@ -173,18 +173,20 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
-/// The call that is being issued, where the context was interrupted in the instructions that do.
+/// Returns the call that is being issued, if the context was interrupted in the instructions that
+/// issue one.
 pub(crate) fn call_of(context: &Context) -> *mut Call {
     context.issue() as *mut Call
 }
 
-/// Tells the hook that the thread is about to wait, with everything pinned.
+/// Reports to the hook that the thread is about to wait, with everything pinned.
 pub(crate) fn park(call: &mut Call) {
     hook().parks();
     call.is_parked = true;
 }
 
-/// Tells the hook that it goes on, if it was told; returns whether it was.
+/// Reports to the hook that the thread continues, if the hook knows that it waits. Returns whether
+/// it did.
 pub(crate) fn resume(call: &mut Call) -> bool {
     let was_parked = take(&mut call.is_parked);
     if was_parked {
@@ -193,8 +195,8 @@ pub(crate) fn resume(call: &mut Call) -> bool {
     was_parked
 }
 
-/// Ends or undoes the call that a signal interrupted, so that `context` is the program's; the mask
-/// for handlers if the call had one of its own.
+/// Completes or undoes the call that a signal interrupted, so that `context` is the program's.
+/// Returns the mask to which a handler's is added, if the call had one of its own.
 ///
 /// # Safety
 /// `context` was interrupted in the instructions that issue a call.
@@ -204,7 +206,7 @@ pub(crate) unsafe fn interrupt(
     info: &mut Info,
 ) -> Option<u64> {
     // SAFETY: the register has the call's address at each of these instructions, and the frame of
-    // the signal that brought it lies above; neither is looked at by what was interrupted again.
+    // the signal that brought it lies above. The interrupted code accesses neither of them again.
     let (call, outer) = unsafe {
         let call = call_of(context);
         (&mut *call, &mut *(*call).frame())
@@ -212,7 +214,7 @@ pub(crate) unsafe fn interrupt(
     resume(call);
     let mut base = None;
     if info.signal == libc::SIGSYS && info.code == SYS_SECCOMP {
-        // A filter of the program's: its handler answers the call.
+        // The program's filter trapped the call: the program's handler answers it.
         hook().returned(call, Outcome::GivenUp);
         outer.set_result(call.number() as isize);
         info.call_address = outer.instruction();

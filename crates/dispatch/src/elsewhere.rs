@@ -1,4 +1,4 @@
-//! Other processors: there is nothing yet that answers a dispatched call.
+//! Other processors, on which calls can't be dispatched yet.
 //!
 //! # Safety
 //! Nothing is done.
@@ -6,11 +6,11 @@
 
 use crate::{Error, Hook};
 
-/// A system call: none comes.
+/// A system call, which does not occur.
 #[derive(Debug)]
 pub enum Call {}
 
-/// Refuses.
+/// Fails.
 ///
 /// # Errors
 /// [`Error::Unsupported`]

@@ -1,8 +1,7 @@
-//! Where every signal comes in that this crate has a handler for, and every call that is
-//! dispatched.
+//! The entry of every signal for which this crate has a handler, and of every dispatched call.
 //!
 //! # Safety
-//! The handler is called by the kernel, on this thread's block, with a frame that is this thread's.
+//! The kernel calls the handler, on this thread's block, with a frame that is this thread's.
 #![allow(unsafe_code)]
 
 use crate::brief::is_brief;
@@ -26,24 +25,25 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What the kernel says of a call that it has dispatched, and of one that a filter refused.
+/// The codes of SIGSYS for a dispatched call, and for one that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
 const TRAP_TRACE: i32 = 2;
-/// Whether the program has filtered its calls, or has tried to: a call of ours may be trapped.
+/// Whether the program has tried to filter its calls: a call of this crate may be trapped.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// Answers a signal, on the storage of this crate's code. Returns whether the program goes on next.
-// SAFETY: the name is this crate's; `uzram_dispatch_entry` alone calls it.
+/// Handles a signal, with the thread-local storage of this crate. Returns whether the program
+/// continues next.
+// SAFETY: the name is this crate's; only `uzram_dispatch_entry` calls it.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(
     signal: i32,
     info: *mut Info,
     context: *mut Context,
 ) -> bool {
-    // SAFETY: the frame lies on this thread's block, and is looked at by nobody else; within `Call`
-    // it is reached by the pointer, while no reference is used.
+    // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
+    // it by the pointer, while no reference is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let selector = thread.let_through();
@@ -65,10 +65,10 @@ extern "C" fn uzram_dispatch_on_signal(
     }
 }
 
-/// Prepares the return to the program, or to code of ours. Returns whether it is the program.
+/// Prepares the return to the program, or to code of this crate. Returns true for the program.
 fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     if thread.is_here(context.stack_pointer()) {
-        // That code may be on its way back to the program.
+        // That code may be about to return to the program.
         thread.set_selector(selector);
         return false;
     }
@@ -81,15 +81,16 @@ fn finish(thread: &Thread, context: &mut Context, selector: u8) -> bool {
     true
 }
 
-/// A call of the program's.
+/// Handles a call of the program.
 ///
 /// # Safety
-/// `context` is the frame's of the signal that brought it.
+/// `context` is that of the frame of the signal that brought the call.
 unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     // SAFETY: the caller vouches for it.
     let context = unsafe { &mut *context };
     if thread.has_ready() {
-        // It came first, as code of ours was about to return: the call is made after its handler.
+        // The kept signal arrived first, as this crate's code was about to return: the call is made
+        // after its handler.
         return context.rewind(context.number());
     }
     if simple::is_simple(context.number()) && thread.kind.get() == Kind::Thread {
@@ -102,7 +103,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
             Step::Answer(result) => break result,
             Step::LeaveBefore => {
                 thread.disarm();
-                // SAFETY: as of `perform`: the frame is reached by the call alone.
+                // SAFETY: as in `perform`: only the call accesses the frame.
                 return unsafe { (*call.frame()).rewind(call.asked_number()) };
             }
             Step::Issue | Step::Wait | Step::Leave => match perform(thread, &mut call, step) {
@@ -116,7 +117,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
             },
         }
     };
-    // SAFETY: as above: `perform` is done with it.
+    // SAFETY: as above: `perform` has returned.
     unsafe { (*call.frame()).set_result(result) };
 }
 
@@ -125,10 +126,10 @@ fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
 
-/// Makes a call. Returns `None` if the program goes on elsewhere.
+/// Makes a call. Returns `None` if the program continues elsewhere.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
-    // SAFETY: the frame of the signal that brought the call, which no one else reaches.
+    // SAFETY: the frame is that of the signal that brought the call, which no other code accesses.
     let context = unsafe { &mut *call.frame() };
     Some(match call.number() as i64 {
         libc::SYS_rt_sigreturn => {
@@ -151,8 +152,8 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             unsafe { call.issue_with(None) }
         }
         libc::SYS_arch_prctl if pointer::is_about(args[0]) => pointer::answer(thread, args),
-        // SAFETY: what is asked for is the program's; the new one has the mask that this believed
-        // to have.
+        // SAFETY: the program asks for this call; the new program begins with the mask that this
+        // one has set.
         libc::SYS_execve | libc::SYS_execveat => unsafe {
             call.issue_with(Some(&thread.mask(context)))
         },
@@ -172,7 +173,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
             }
-            // SAFETY: what is asked for is the program's; nothing on this stack has to be undone.
+            // SAFETY: the program asks for this call; nothing on this stack has to be undone.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
             let is_trace = call.number() as i64 == libc::SYS_ptrace;
@@ -184,7 +185,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     })
 }
 
-/// A signal that is the program's, or a touch that is the hook's.
+/// Handles a signal for the program, or a touch that the hook may answer.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let is_touch = matches!(info.signal, libc::SIGSEGV | libc::SIGBUS) && info.code > 0;
     let frame = (&raw mut *context).cast();
@@ -195,20 +196,21 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_here {
         unblock_owned();
     }
-    // Code of ours that calls the C library goes on where it was.
+    // Code of this crate that calls the C library continues where it was interrupted.
     let is_settled = !is_here
         && (settle::settle(context, info) == Settled::Before || site::leave(context, info));
-    // It can't write below its stack, or names no memory; or each instruction traps, so that the
-    // program would come back to the site for ever. The kernel dispatches the call.
+    // The instructions can't write below the program's stack, or the program named no memory, or
+    // each instruction traps, so that the program would return to the site for ever. The call
+    // becomes a dispatched one.
     let is_step = info.signal == libc::SIGTRAP && info.code == TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);
-        // SAFETY: the context is that of a dispatched call now, and this thread's.
+        // SAFETY: the context is now that of a dispatched call, and this thread's.
         return unsafe { dispatched(thread, context) };
     }
     let mut base = None;
     if is_owned(info.signal) && info.code <= 0 {
-        // SAFETY: the register is the call's in all stages, and nobody else reaches it.
+        // SAFETY: the register holds the call in all stages, and no other code accesses it.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let mut call = call.filter(|call| call.is_open());
         let may_act = !is_here || call.is_some();
@@ -230,15 +232,15 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         }
         let is_trap = info.signal == libc::SIGSYS && info.code == SYS_SECCOMP;
         let stage = stage(context.instruction());
-        // SAFETY: the register is the call's in all stages.
+        // SAFETY: the register holds the call in all stages.
         let open = stage.filter(|_| is_trap || unsafe { (*call_of(context)).is_open() });
         match open {
             Some(stage) => {
                 unblock_owned();
-                // SAFETY: it was interrupted there.
+                // SAFETY: the context was interrupted at that stage.
                 base = unsafe { interrupt(context, stage, info) };
             }
-            // The hook's own call, which a filter refused: there is no answer.
+            // A filter refused a call of the hook: there is no answer.
             None if is_trap => return die(thread, info),
             None if is_owned(info.signal) => return thread.defer(info),
             None => return,

@@ -1,13 +1,13 @@
-//! Why threads can't be armed.
+//! The errors of arming a thread.
 
-/// Why a thread can't be armed.
+/// The reason why a thread can't be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system has no dispatch of system calls.
+    /// The kernel can't dispatch system calls.
     #[error("system calls can't be dispatched here (error {errno}): it takes Linux 5.11 on x86-64")]
     Unsupported {
-        /// The system's error.
+        /// The kernel's error.
         errno: i32,
     },
     /// There is a hook already.
@@ -22,13 +22,13 @@ pub enum Error {
     /// There is no memory for a block.
     #[error("there is no memory for a signal stack (error {errno})")]
     Memory {
-        /// The system's error.
+        /// The kernel's error.
         errno: i32,
     },
     /// The thread runs on an alternate stack.
     #[error("the signal stack was refused (error {errno}): arm from outside of signal handlers")]
     Stack {
-        /// The system's error.
+        /// The kernel's error.
         errno: i32,
     },
 }

@@ -1,14 +1,14 @@
-//! dispatch: every system call of an unmodified program comes to a function of ours first, without
-//! a right, by the kernel's syscall user dispatch (Linux 5.11).
+//! dispatch: a function sees every system call of an unmodified program before the kernel does,
+//! without privileges, by the kernel's syscall user dispatch (Linux 5.11).
 //!
 //! ```text
 //!   program: syscall -> SIGSYS -> entry -> Hook::call -> issue, with the program's mask -> result
-//!                                   |                      '-- a signal: ended, or undone, then
+//!                                   |                      '-- a signal: completed or undone, then
 //!                                   |                          the program's handler
 //!                                   |- answered here: masks, actions, stacks, returns of signals
 //!                                   '- children: threads, fork, vfork, which are armed as well
 //! ```
-//! The rules (di-1 ...) stand in `docs/design/dispatch.md`.
+//! The rules (di-1 ...) are in `docs/design/dispatch.md`.
 
 mod error;
 mod hook;
@@ -16,7 +16,7 @@ mod hook;
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere;
 
-/// All that needs to know the processor; it lies beside this file.
+/// All modules that depend on the processor, which lie beside this file.
 #[cfg(target_arch = "x86_64")]
 #[path = "."]
 mod here {

@@ -1,35 +1,35 @@
-//! Masks of signals: those that are ours are never blocked, and the program sees what it set.
+//! Masks of signals: owned signals are never blocked, but the program sees the mask that it set.
 
 /// The bit of a signal.
 pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals that no thread blocks: that of a dispatched call, and those of a touch.
+/// Signals that no thread blocks: those of dispatched calls and of touches.
 pub(crate) const OWNED: u64 = bit(libc::SIGSYS) | bit(libc::SIGSEGV) | bit(libc::SIGBUS);
-/// Signals that the system lets nobody block.
+/// Signals that the kernel never blocks.
 const NEVER: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
-/// What is blocked while this crate's code runs.
+/// The signals that are blocked while this crate's code runs.
 pub(crate) static BLOCK: u64 = !OWNED;
 pub(crate) const BYTES: usize = size_of::<u64>();
 pub(crate) const LAST: i32 = 64;
 
-/// Whether a signal is one of ours.
+/// Returns whether a signal is owned.
 pub(crate) fn is_owned(signal: i32) -> bool {
     OWNED & bit(signal) != 0
 }
 
-/// What the program's mask becomes.
+/// Returns the mask that the program gets if it sets `mask`.
 pub(crate) fn allowed(mask: u64) -> u64 {
     mask & !NEVER
 }
 
-/// The mask that the system is told.
+/// Returns the mask that the kernel gets for the program's `mask`.
 pub(crate) fn of_system(mask: u64) -> u64 {
     mask & !OWNED & !NEVER
 }
 
-/// As `sigprocmask` changes a mask.
+/// Returns a mask as `sigprocmask` changes it, or `None` if `how` is invalid.
 pub(crate) fn changed(mask: u64, how: usize, set: u64) -> Option<u64> {
     match how as i32 {
         libc::SIG_BLOCK => Some(mask | allowed(set)),

@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 
 /// Rounds in which the thread keeps its processor.
 const SPINS: u32 = 100;
-/// Rounds after which a wait of debug builds ends the process: they take minutes.
+/// Rounds after which a debug build ends the process: they take minutes.
 const ROUNDS_MAX: u32 = 1 << 28;
 
 /// Waits a moment, in round `round` of a wait.
@@ -18,6 +18,6 @@ pub(crate) fn pause(round: u32) {
     if round < SPINS {
         return spin_loop();
     }
-    // SAFETY: see the head of this file.
+    // SAFETY: see the module's documentation.
     unsafe { raw_syscall(libc::SYS_sched_yield as usize, [0; 6]) };
 }

@@ -1,11 +1,11 @@
-//! The thread pointer, of the program and of this crate's code.
+//! The thread pointers of the program and of this crate's code.
 //!
 //! ```text
 //!   program: its pointer -> entry: Thread::pointer = it, the register = Thread::storage
 //!            <- its pointer again before rt_sigreturn, or after a call by which it has changed it
 //! ```
-//! While this crate's code runs, the register points to storage of its own (di-9), whatever the
-//! program has put there: runtimes without a C library have pointers of their own.
+//! While this crate's code runs, the register points to storage of its own (di-9), whatever value
+//! the program has set: runtimes without a C library have pointers of their own.
 //!
 //! # Safety
 //! The calls below only read the register, or the vector that the kernel passed at the start.
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Whether system calls read and set the pointer, even if instructions can.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
-/// Has system calls read and set thread pointers, as on kernels that let programs use no
-/// instructions for it. It takes effect when the first thread is armed.
+/// Makes system calls read and set thread pointers, as on kernels that do not let programs use the
+/// instructions. It takes effect when the first thread is armed.
 pub fn use_calls_for_pointers() {
     BY_CALLS.store(true, Relaxed);
 }
@@ -30,13 +30,13 @@ const GET: usize = 0x1003;
 /// In AT_HWCAP2: programs may use RDFSBASE and WRFSBASE.
 const HWCAP2_FSGSBASE: u64 = 2;
 
-/// Notes this thread's pointer as the program's.
+/// Records this thread's pointer as the program's.
 ///
 /// # Safety
 /// No thread is armed yet.
 pub(crate) unsafe fn begin(thread: &Thread) {
     let mut now = 0_usize;
-    // SAFETY: the system writes to `now` alone; the caller vouches for the rest.
+    // SAFETY: the kernel writes only to `now`; the caller vouches for the rest.
     unsafe {
         let may = libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0;
         set_fast(may && !BY_CALLS.load(Relaxed));
@@ -46,17 +46,17 @@ pub(crate) unsafe fn begin(thread: &Thread) {
     thread.pointer.set(now);
 }
 
-/// Returns whether `arch_prctl` is asked for the pointer, and this crate answers.
+/// Returns whether the `arch_prctl` call is about the pointer, so that this crate answers it.
 pub(crate) fn is_about(option: usize) -> bool {
     matches!(option, SET | GET)
 }
 
-/// `arch_prctl`
+/// Answers `arch_prctl`.
 pub(crate) fn answer(thread: &Thread, [option, value, ..]: [usize; 6]) -> isize {
     if option == GET {
         return user::write(value, &thread.pointer.get()).err().unwrap_or(0);
     }
-    // The system knows which addresses may be set.
+    // The kernel checks which addresses are valid.
     // SAFETY: no thread-local storage is used until the register has its own value again.
     let result = unsafe {
         let set = |to| raw_syscall(libc::SYS_arch_prctl as usize, [SET, to, 0, 0, 0, 0]);

@@ -1,7 +1,7 @@
 //! Calls that a signal for the hook has ended, and that are issued again.
 //!
 //! # Safety
-//! The kernel writes to a set of signals that lies here.
+//! The kernel writes only to a local set of signals.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -31,14 +31,14 @@ fn is_restarted(call: &Call) -> bool {
         | libc::SYS_wait4
         | libc::SYS_waitid
         | libc::SYS_flock => true,
-        // Without a time.
+        // Without a timeout.
         libc::SYS_futex | libc::SYS_futex_waitv => call.args()[3] == 0,
         _ => false,
     }
 }
 
-/// Makes a call go on that a signal for the hook has interrupted. `was_parked` is whether the
-/// thread was at a safepoint.
+/// Continues a call that a signal for the hook has interrupted. `was_parked` is whether the thread
+/// was at a safepoint.
 pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was_parked: bool) {
     if was_parked {
         park(call);
@@ -48,8 +48,8 @@ pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was
     }
 }
 
-/// Makes a call go on that a signal for the hook has ended, unless a signal of the program's, which
-/// has come since, ends it as well.
+/// Continues a call that a signal for the hook has ended, unless a later signal of the program ends
+/// it as well.
 fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let number = call.number();
     let at = stage(context.instruction());
@@ -60,12 +60,13 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
             hook().repeats(call);
             context.rewind(number);
         }
-        // The kernel has rewound it.
+        // The kernel has rewound the call.
         (false, true) if is_rewound => {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);
         }
-        // It was stopped, and the kernel's note of the rest is lost by the return from the handler.
+        // The process was stopped, and the return from the handler discards the kernel's state for
+        // the rest of the call.
         (false, false) if is_rewound && context.result() == RESTART => {
             hook().repeats(call);
             context.set_result(number as isize);
@@ -79,7 +80,7 @@ impl Thread {
     fn has_pending(&self, mask: u64, call: &Call) -> bool {
         let mut pending = 0u64;
         let args = [(&raw mut pending).addr(), BYTES, 0, 0, 0, 0];
-        // SAFETY: see the head of this file.
+        // SAFETY: see the module's documentation.
         unsafe { raw_syscall(libc::SYS_rt_sigpending as usize, args) };
         let ends = |signal: i32| {
             let action = self.actions().get(signal);

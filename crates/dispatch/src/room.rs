@@ -1,13 +1,14 @@
-//! Memory in which a thread or process that shares this memory runs code of ours.
+//! Memory in which a thread or process that shares this memory runs code of the hook.
 //!
 //! ```text
 //!   | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
 //! ```
-//! The C library and the program know nothing of it: it is made by a system call of its own, and is
-//! not armed. It calls nothing of the C library that needs more of its storage than zeros (di-9).
+//! The C library and the program do not know of it: its own system call creates it, and it is not
+//! armed. It calls only functions of the C library that need no storage of theirs except zeros
+//! (di-9).
 //!
 //! # Safety
-//! The caller has the room, and lets one thread at a time use it.
+//! The caller owns the room, and lets one thread at a time use it.
 #![allow(unsafe_code)]
 
 use crate::storage::Storage;
@@ -65,14 +66,14 @@ impl Room {
         let _unmapped = system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
     }
 
-    /// Returns the lowest address of the room's stack: a page there is the caller's.
+    /// Returns the lowest address of the room's stack. The caller may use a page there.
     pub fn data(&self) -> *mut c_void {
         with_exposed_provenance_mut(self.start + PAGE)
     }
 
-    /// Makes a thread, or a process that shares this memory, which calls `run` with `argument`.
-    /// `flags` are those of `clone`, which puts the new number into `number`, and 0 there at the
-    /// end of the thread, if they ask for it. Returns the number, or an error below 0.
+    /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
+    /// `flags` are those of `clone`; if they ask for it, `number` gets the new number, and 0 when
+    /// the thread ends. Returns the number, or an error below 0.
     ///
     /// # Safety
     /// No other thread uses the room. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
@@ -84,12 +85,13 @@ impl Room {
         run: Run,
         argument: *mut c_void,
     ) -> isize {
-        // SAFETY: the room is the caller's; no thread writes behind the pointer but to its words.
+        // SAFETY: the room is the caller's; behind the pointer, threads write only to the words of
+        // `lay_out`.
         unsafe { Storage::find().lay_out(self.pointer) };
         let stack = with_exposed_provenance_mut::<usize>(self.stack_end - 16);
         let result: isize;
-        // SAFETY: the stack's last words are in the room. The new thread finds them, and never
-        // returns; this one goes on as after any system call.
+        // SAFETY: the stack's last words are in the room. The new thread reads them, and never
+        // returns; this one continues as after any system call.
         unsafe {
             stack.write(argument.expose_provenance());
             stack.add(1).write(run as *const () as usize);
@@ -116,12 +118,12 @@ impl Room {
         result
     }
 
-    /// Ends the thread that runs in the room, and unmaps the room before.
+    /// Unmaps the room, and ends the thread that runs in it.
     ///
     /// # Safety
-    /// The caller runs in the room, has all signals blocked, and no other thread looks at it.
+    /// The caller runs in the room, has all signals blocked, and no other thread accesses it.
     pub unsafe fn leave(self) -> ! {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { leave(self.start, self.bytes, libc::SYS_exit as usize, 0) }
     }
 }

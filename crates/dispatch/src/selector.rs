@@ -1,4 +1,4 @@
-//! Which calls of a thread the kernel dispatches: the thread's selector says so (SUD).
+//! Which calls of a thread the kernel dispatches, which the thread's selector determines (SUD).
 //!
 //! # Safety
 //! The selector lies in the thread's block, which lives as long as the thread makes calls.
@@ -13,7 +13,7 @@ const PR_SYS_DISPATCH_ON: usize = 1;
 pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
 impl Thread {
-    /// Makes the kernel dispatch this thread's calls, as the selector says.
+    /// Makes the kernel dispatch this thread's calls, depending on the selector.
     pub(crate) fn arm(&self) -> isize {
         let (start, bytes) = range();
         let selector = self.selector.as_ptr().addr();
@@ -22,8 +22,8 @@ impl Thread {
         unsafe { raw_syscall(libc::SYS_prctl as usize, args) }
     }
 
-    /// Stops the kernel from dispatching this thread's calls. The program has its own actions,
-    /// signal stack and mask from the next return on.
+    /// Stops the kernel from dispatching this thread's calls. From the next return on, the kernel
+    /// has the program's own actions, signal stack and mask.
     pub(crate) fn disarm(&self) {
         self.actions().hand_over();
         self.has_left.set(true);
@@ -33,7 +33,7 @@ impl Thread {
         };
     }
 
-    /// Lets calls of this crate's code, and of the hook, through. Returns the selector as it was.
+    /// Lets calls of this crate's code, and of the hook, through. Returns the selector before.
     pub(crate) fn let_through(&self) -> u8 {
         self.selector.swap(ALLOW, Ordering::Relaxed)
     }
@@ -42,7 +42,7 @@ impl Thread {
         self.selector.store(selector, Ordering::Release);
     }
 
-    /// Gives a context the stack for signals that the program, or code of ours, has.
+    /// Gives a context the signal stack that the program, or this crate, has.
     pub(crate) fn give_back(&self, context: &mut Context) {
         context.stack = self.stack();
         if self.has_left.get() {
@@ -50,7 +50,7 @@ impl Thread {
         }
     }
 
-    /// Makes calls be dispatched: a return to the program follows.
+    /// Makes the kernel dispatch calls, before a return to the program.
     pub(crate) fn dispatch(&self) {
         self.set_selector(DISPATCH);
     }

@@ -1,9 +1,9 @@
-//! Signals that come while a thread runs `simple`.
+//! Signals that arrive while a thread runs `simple`.
 //!
-//! di-11: the registers except rax, rcx, r11, the flags and the stack pointer are the program's
-//! there. Those are recovered from slots below the red zone of the program's stack. The context
-//! becomes that of the site, before the call or after it; pins are removed first. So a handler of
-//! the program never sees `simple`.
+//! di-11: in `simple`, all registers are the program's except rax, rcx, r11, the flags and the
+//! stack pointer. These are recovered from slots below the red zone of the program's stack. The
+//! context becomes that of the site, before the call or after it. Pins are removed first. So a
+//! handler of the program never sees `simple`.
 //!
 //! # Safety
 //! Words of blocks are those that `simple` has pinned. Slots are read as memory of the program.
@@ -17,7 +17,7 @@ use crate::x86_64::simple::PIN;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
 
-// Above the stack pointer, as simple.s has them.
+// Offsets from the stack pointer, as in simple.s.
 const RETURN: usize = 56;
 const NUMBER: usize = 48;
 const FLAGS: usize = 40;
@@ -27,23 +27,25 @@ const RESULT: usize = 16;
 const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 const SYS_SECCOMP: i32 = 1;
 
-/// Where the program is, once its context was settled.
+/// The position of the program in its settled context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It was not in `simple`, nor in a tail.
     Elsewhere,
-    /// At the site: the call is to be made yet.
+    /// At the site, before the call.
     Before,
-    /// Behind the site: the call was made.
+    /// Behind the site, after the call.
     After,
 }
 
 fn slot(context: &Context, at: usize) -> usize {
-    // The thread has just written it. If it can't be read the program goes on at 0, and ends.
+    // The thread has just written it. If it can't be read, the program continues at address 0, and
+    // ends.
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// Gives the context of a call that a stub has passed on the address behind the call's site.
+/// Makes a context at a call that a stub has passed on return to the address behind the call's
+/// site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = site::behind(slot(context, RETURN));
@@ -52,7 +54,7 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// Makes a context that was interrupted in `simple` or a tail the program's.
+/// Makes a context that was interrupted in `simple` or a tail that of the program.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> Settled {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
         return match site::leave_tail(context) {
@@ -110,7 +112,7 @@ fn release(context: &Context, place: Place) {
 
 fn unpin(words: Range<usize>) {
     for word in words.step_by(WORD_BYTES) {
-        // SAFETY: the address of a block's word, which `simple` has pinned.
+        // SAFETY: this is the address of a block's word, which `simple` has pinned.
         unsafe { AtomicU32::from_ptr(word as *mut u32) }.fetch_sub(PIN, AcqRel);
     }
 }

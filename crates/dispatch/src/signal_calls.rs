@@ -1,5 +1,5 @@
-//! System calls about signals, which this crate answers: the program has its masks, actions and
-//! stacks, and the system has ours.
+//! System calls about signals, which this crate answers: the program sees its own masks, actions
+//! and stacks, and the kernel has those of this crate.
 
 use crate::actions::Action;
 use crate::call::Call;
@@ -11,12 +11,12 @@ use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
 pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
 pub(crate) const MIN_STACK_BYTES: usize = libc::MINSIGSTKSZ;
 
-/// A result, 0 or an error's number.
+/// Returns 0 or the error's number.
 fn number(result: Result<(), isize>) -> isize {
     result.err().unwrap_or(0)
 }
 
-/// `rt_sigaction`
+/// Answers `rt_sigaction`.
 pub(crate) fn sigaction(thread: &Thread, [signal, new, old, bytes, ..]: [usize; 6]) -> isize {
     let signal = signal as i32;
     if bytes != BYTES || !(1..=LAST).contains(&signal) {
@@ -37,7 +37,7 @@ pub(crate) fn sigaction(thread: &Thread, [signal, new, old, bytes, ..]: [usize; 
     number(set())
 }
 
-/// `rt_sigprocmask`
+/// Answers `rt_sigprocmask`.
 pub(crate) fn sigprocmask(
     thread: &Thread,
     context: &mut Context,
@@ -55,7 +55,7 @@ pub(crate) fn sigprocmask(
     if old == 0 { 0 } else { number(user::write(old, &before)) }
 }
 
-/// `sigaltstack`
+/// Answers `sigaltstack`.
 pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [usize; 6]) -> isize {
     let before = thread.altstack.get();
     let is_there = before.is_on() && before.holds(context.stack_pointer());
@@ -87,7 +87,7 @@ pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [u
     number(set())
 }
 
-/// `rt_sigpending`: with what is kept of ours.
+/// Answers `rt_sigpending`, including the signals that this crate keeps.
 pub(crate) fn sigpending(thread: &Thread, call: &mut Call) -> isize {
     let [to, bytes, ..] = call.args();
     if bytes != BYTES {
@@ -101,12 +101,13 @@ pub(crate) fn sigpending(thread: &Thread, call: &mut Call) -> isize {
     }
 }
 
-/// Where a call has a mask: its argument, that of its length, and whether they lie in a structure.
+/// The places of a call's mask: the argument of the mask, the argument of its length, and whether
+/// both lie in a structure.
 struct Place {
     mask: usize,
     bytes: usize,
     is_behind: bool,
-    /// Whether the call waits with it; else it is a set of signals that are taken.
+    /// Whether the call waits with it; otherwise it is the set of signals that the call takes.
     waits: bool,
 }
 
@@ -127,7 +128,7 @@ fn place(number: usize) -> Option<Place> {
 
 const SYS_IO_PGETEVENTS: i64 = 333;
 
-/// Has the system see a copy of the mask that a call has, without our signals.
+/// Passes to the kernel a copy of a call's mask without the owned signals.
 pub(crate) fn tell_mask(call: &mut Call) {
     let Some(place) = place(call.number()) else { return };
     let args = call.args();
@@ -136,7 +137,7 @@ pub(crate) fn tell_mask(call: &mut Call) {
         let Ok([mask, length]) = user::read::<[usize; 2]>(at) else { return };
         (at, bytes) = (mask, length);
     }
-    // What is wrong with it the system says.
+    // The kernel reports what is wrong with it.
     let Some(mask) = (at != 0 && bytes == BYTES).then(|| user::read::<u64>(at).ok()).flatten()
     else {
         return;

@@ -1,5 +1,5 @@
-//! The sites of the process, and contexts of threads that are in the stub or the tail of one. The
-//! rules are those of [`crate::sites`].
+//! The sites of the process, and contexts of threads in the stub or the tail of a site. The rules
+//! are those of [`crate::sites`].
 
 use crate::x86_64::frame::{CALL_BYTES, Context, Info};
 use crate::x86_64::stub::STUB_BYTES;
@@ -7,25 +7,25 @@ use crate::x86_64::tail::{self, Progress};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
 const SITES: usize = 256;
-/// Places of the table that a site may have.
+/// The number of table entries that a site may use.
 const PROBES: usize = 8;
 /// The state of a site that was replaced.
 pub(crate) const PATCHED: u32 = u32::MAX - 1;
 /// The state of a site that is not replaced any more.
 pub(crate) const LEFT: u32 = u32::MAX;
 
-/// Whether a site was replaced, ever, or is being replaced.
+/// Whether a site was ever replaced, or is being replaced.
 pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// The address of the instruction; 0: none.
+    /// The address of the instruction; 0 if the entry is free.
     pub(crate) address: AtomicUsize,
-    /// Where its stub lies, once it had one.
+    /// The address of its stub, once it had one.
     pub(crate) stub: AtomicUsize,
     /// The address of its tail, once it had one.
     pub(crate) tail: AtomicUsize,
-    /// Calls from it, `PATCHED` or `LEFT`.
+    /// The number of calls from it, or `PATCHED` or `LEFT`.
     pub(crate) state: AtomicU32,
 }
 
@@ -38,7 +38,7 @@ static TABLE: [Site; SITES] = [const {
     }
 }; SITES];
 
-/// Returns the entry of a site, which is made if there is room.
+/// Returns the entry of a site. Makes one if there is room.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 56;
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
@@ -58,7 +58,8 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
 }
 
 /// Makes a context that was interrupted in a stub that of its site. Returns whether it was in one.
-/// A stub whose site was restored since may be absent: then its address is that of the fault.
+/// If the site was restored, its stub may be unmapped; then the fault's address is that of the
+/// stub.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -75,7 +76,7 @@ pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }
 
-/// Returns the address behind a site, for the address that its stub has calls return to.
+/// Returns the address behind a site, given the address to which calls from its stub return.
 pub(crate) fn behind(back: usize) -> usize {
     match tail::progress(back) {
         Some((tail, _)) => behind_of(tail).unwrap_or(back),

@@ -9,20 +9,20 @@
 //! ```
 //! di-13: one byte of code is changed, by one write, so a thread executes the old instruction or
 //! the new one. The bytes behind it stay: a thread that returns behind the site finds its own
-//! instructions. The place of the stub follows from these bytes; if it is not free, the site stays
-//! as it is.
+//! instructions. The address of the stub follows from these bytes; if it is not free, the site
+//! stays as it is.
 //!
-//! di-14: code is changed if it belongs to a file, is private and not writable; never that of a
-//! return from a signal, by which debuggers recognise frames. Before code or stubs are unmapped,
-//! moved or made writable, their sites get their byte back ([`release`]). A child of `fork` has
-//! copies of all of it.
+//! di-14: code is changed only if it belongs to a file, is private and not writable. The
+//! instruction that returns from a signal is never changed, because debuggers recognise frames by
+//! it. Before code or stubs are unmapped, moved or made writable, their sites get their byte back
+//! ([`release`]). A child of `fork` has copies of all of it.
 //!
 //! di-17: a call returns to the tail of its site, or to site + 2 if the instruction there can't be
-//! moved. A processor predicts the jump of the site wherever it fetches bytes of that, so a return
-//! to site + 2 costs a wrong prediction. Tails are code of this crate, and outlive stubs and
-//! sites. Outside of this crate a thread in a tail is at its site, behind the call.
+//! moved. A processor predicts the jump of the site for any fetch from its bytes, so a return to
+//! site + 2 costs a wrong prediction. Tails are code of this crate, and outlive stubs and sites.
+//! Outside of this crate a thread in a tail appears at its site, behind the call.
 //!
-//! Stubs are memory of ours, mapped where nothing was.
+//! Stubs are memory of this crate, mapped where nothing was.
 
 use crate::code::{mapping_of, write};
 use crate::hook::hook;
@@ -35,7 +35,7 @@ use crate::x86_64::tail;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-/// The simple calls that a site makes before it is replaced.
+/// The number of simple calls that a site makes before it is replaced.
 const CALLS: u32 = 16;
 const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
 const JUMP: u8 = 0xe9;
@@ -44,9 +44,9 @@ const PAGE: usize = 4096;
 const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = 1 << 47;
 
-/// Tails that were given to sites.
+/// The number of tails that were given to sites.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
-/// A thread that changes sites holds it, with all signals blocked.
+/// The lock of a thread that changes sites, with all signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether no site is to be replaced any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -57,10 +57,10 @@ pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
     if state < CALLS {
-        // Another thread may have counted, replaced or restored it since.
+        // Another thread may have counted, replaced or restored the site since the load.
         let _counted = site.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
     } else if state == CALLS && !IS_HELD.swap(true, Acquire) {
-        // Before the look at `IS_OVER`: either this thread finds that it is over, or the thread
+        // Set before `IS_OVER` is read: either this thread finds that it is over, or the thread
         // that releases all sites waits for this one.
         HAS_STUBS.store(true, SeqCst);
         let is_due = site.state.load(Relaxed) == CALLS && !IS_OVER.load(SeqCst);
@@ -105,7 +105,7 @@ fn patch(site: &Site) -> Option<()> {
         return None;
     }
     site.tail.store(tail.unwrap_or(0), Release);
-    // First, as a child that is forked in between finds the jump.
+    // Set before the write, because a child that is forked in between finds the jump.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
     write(address, &[JUMP]).then_some(())
@@ -127,8 +127,8 @@ fn is_ours(page: usize) -> bool {
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls it before it
-/// lets mappings there be changed. Returns false if they could not be restored, and jumps would
-/// lead to other code: a stub lies there, or code is moved.
+/// lets mappings there be changed. Returns false if they could not be restored and jumps would lead
+/// to other code, because a stub lies in `range` or code is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(SeqCst) {
         return true;
@@ -151,8 +151,8 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     is_done
 }
 
-/// Restores all sites, and replaces none any more: the program is about to filter its system calls,
-/// and would not allow those that change code.
+/// Restores all sites, and replaces none from now on. Called before the program filters its system
+/// calls, because the filter may not allow those that change code.
 pub fn release_all() {
     IS_OVER.store(true, SeqCst);
     release(&(0..usize::MAX), false);

@@ -2,8 +2,8 @@
 //! for leaks.
 //!
 //! ```text
-//!   PTRACE_ATTACH -> the thread has stopped -> during code of ours? -- no --> the call returns
-//!                        ^                          '-- yes -> it goes on, and stops again
+//!   PTRACE_ATTACH -> the thread has stopped -> in code of ours? -- no --> the call returns
+//!                        ^                          '-- yes -> it continues, and stops again
 //! ```
 //! di-15: when the call returns, the thread has stopped, and holds nothing of the hook: it is in
 //! code of the program, or in a call that was issued. So the process can touch all memory. The
@@ -17,17 +17,18 @@ use crate::thread::{BLOCK_BYTES, Thread};
 use crate::user::read_memory;
 use crate::x86_64::instructions::{raw_syscall, stage};
 
-/// The most times that a thread goes on, and how long each time.
+/// The maximum number of times that a thread is continued, and the time of each.
 const TRIES: usize = 10_000;
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-/// The signal of a stop that a tracer has asked for, with the event that tells of it.
+/// The status of a stop that a tracer has asked for: the signal, and the event if there is one.
 const ATTACHED: i32 = libc::SIGSTOP;
 const INTERRUPTED: i32 = libc::PTRACE_EVENT_STOP << 8 | libc::SIGTRAP;
 
 /// Makes a call for this process. Returns its result, or an error's number below 0.
 fn ask(number: i64, args: [usize; 5]) -> isize {
     let [a, b, c, d, e] = args;
-    // SAFETY: see the head of this file; the memory that the kernel writes to is the caller's.
+    // SAFETY: see the module's documentation; the memory to which the kernel writes is the
+    // caller's.
     unsafe { raw_syscall(number as usize, [a, b, c, d, e, 0]) }
 }
 
@@ -35,9 +36,9 @@ fn trace(request: u32, thread: usize, data: usize) -> isize {
     ask(libc::SYS_ptrace, [request as usize, thread, 0, data, 0])
 }
 
-/// Returns whether a thread has stopped during code of ours: on its block, with the thread pointer
-/// that the block names, and in no call that was issued. A C library, too, may put the storage of a
-/// thread on its stack.
+/// Returns whether a thread has stopped in code of this crate or of the hook: on its block, with
+/// the thread pointer that the block names, and not in an issued call. A C library, too, may put
+/// the storage of a thread on its stack.
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -57,7 +58,7 @@ fn wait(thread: usize) -> Option<i32> {
     let options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::WNOWAIT;
     let at = (&raw mut info).addr();
     let waited = ask(libc::SYS_waitid, [libc::P_PID as usize, thread, at, options as usize, 0]);
-    // SAFETY: the kernel has filled it in, of a child.
+    // SAFETY: the kernel has filled the structure for a child.
     (waited == 0 && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
                     ask(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0]);
                 }
             }
-            // A signal comes to the thread first.
+            // The thread gets another signal first.
             Some(signal) => _ = trace(libc::PTRACE_CONT, thread, signal as usize & 0x7f),
             None => return,
         }

@@ -1,16 +1,18 @@
-//! A thread's block: what is known of it, and the stack on which this crate's code runs.
+//! A thread's block: its state, and the stack on which this crate's code runs.
 //!
 //! ```text
 //!   base, a multiple of BLOCK_BYTES:
-//!   | Thread: a page, or two | PROT_NONE: a page | stack | storage |
+//!   | Thread: PART_BYTES | PROT_NONE: PART_BYTES | stack | storage |
 //! ```
-//! The system has the stack as the thread's alternate one, always (di-1): each signal begins at its
-//! end, or below what a signal of ours interrupted. An address on it leads to the block: no
-//! thread-local storage is needed, and threads that the C library knows nothing of have one too.
+//! The kernel always has the stack as the thread's alternate one (di-1): each signal begins at its
+//! end, or below the frame of the signal that it interrupts. An address on the stack determines the
+//! block. So no thread-local storage is needed. Threads that the C library does not know have a
+//! block too.
 //!
 //! # Safety
 //! A block is its thread's own, from the call that makes the thread to the one that ends it. Its
-//! cells are reached from that thread's handlers alone, and from who makes it before it runs.
+//! cells are accessed only by that thread's handlers, and by the maker of the thread before it
+//! runs.
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
@@ -23,63 +25,64 @@ use std::mem::offset_of;
 use std::ptr::{NonNull, write};
 use std::sync::atomic::AtomicU8;
 
-/// What the selector says: calls are let through, or dispatched.
+/// The values of the selector: calls are let through, or dispatched.
 pub(crate) const ALLOW: u8 = 0;
 pub(crate) const DISPATCH: u8 = 1;
 
-/// What a thread is to its process.
+/// The relation of a thread to its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A thread, the first one too.
+    /// A thread, including the first one.
     Thread,
-    /// A process of its own that has its parent's memory, and its parent goes on.
+    /// A process that shares its parent's memory, while the parent continues.
     Sharing,
-    /// The same, and its parent waits: it gives the block back.
+    /// A process that shares its parent's memory, while the parent waits. The parent unmaps the
+    /// block.
     Vfork,
 }
 
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// What the system reads before it dispatches.
+    /// The byte that the kernel reads before it dispatches.
     pub(crate) selector: AtomicU8,
-    /// Whether the thread is dispatched no more.
+    /// Whether the thread's calls are no longer dispatched.
     pub(crate) has_left: Cell<bool>,
     /// The thread pointer while code of ours runs: its thread-local storage lies there.
     pub(crate) storage: Cell<usize>,
     /// The program's thread pointer while code of ours runs.
     pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
-    /// Those of [`OWNED`] that the program believes blocked.
+    /// The [`OWNED`] signals that the program has blocked in its own view.
     shadow: Cell<u64>,
     /// The program's alternate stack.
     pub(crate) altstack: Cell<Stack>,
-    /// Signals of [`OWNED`] that came when they could not be delivered, and what they said.
+    /// Signals of [`OWNED`] that arrived when they could not be delivered, and their information.
     pub(crate) pending: Cell<u64>,
     infos: [Cell<Info>; 3],
-    /// Whether others may use `own`, so that the block stays.
+    /// Whether other threads may use `own`, so that the block stays.
     pub(crate) is_lent: Cell<bool>,
-    /// Whether its handlers are to be forgotten before it begins.
+    /// Whether the child's handlers are reset before it begins.
     pub(crate) clears: Cell<bool>,
     actions: Cell<NonNull<Actions>>,
-    /// The actions of a process that shares memory, and not these.
+    /// The actions of a process that shares memory but not its parent's actions.
     own: Actions,
-    /// The bytes of the block that are no stack, at its end.
+    /// The bytes at the end of the block that are not stack.
     end_bytes: usize,
     /// The mapping of storage that is too large for the block.
     apart: Option<(usize, usize)>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= PART_BYTES);
-// As instructions.s has them.
+// The offsets that instructions.s uses.
 const _: () = assert!(offset_of!(Thread, storage) == 8 && offset_of!(Thread, pointer) == 16);
 const _: () = assert!(BLOCK_BYTES == 262_144);
 
 impl Thread {
-    /// The thread whose block an address lies in.
+    /// Returns the thread whose block has an address.
     ///
     /// # Safety
-    /// It lies in a block that lives for `'t`: on this thread's stack of this crate, for one.
+    /// It lies in a block that lives for `'t`, for example on this thread's stack of this crate.
     pub(crate) unsafe fn of<'t>(address: usize) -> &'t Thread {
         // SAFETY: blocks are aligned to their size, and begin with it.
         unsafe { &*((address & !(BLOCK_BYTES - 1)) as *const Thread) }
@@ -88,7 +91,7 @@ impl Thread {
     /// Makes the block of a thread that does not run yet. Its calls are let through.
     ///
     /// # Errors
-    /// What the system says of memory that it does not give.
+    /// The kernel's error if it gives no memory.
     pub(crate) fn make<'t>(actions: NonNull<Actions>, kind: Kind) -> Result<&'t Thread, isize> {
         let base = map_block()?;
         let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;
@@ -109,17 +112,17 @@ impl Thread {
             end_bytes,
             apart,
         };
-        // SAFETY: the mapping is new, nobody else's, aligned, and its head long enough.
+        // SAFETY: the mapping is new, not used by other code, aligned, and its head long enough.
         unsafe {
             write(base as *mut Thread, thread);
             Ok(Thread::of(base))
         }
     }
 
-    /// Gives a block back whose thread does not run, or has ended.
+    /// Unmaps a block whose thread does not run, or has ended.
     ///
     /// # Safety
-    /// Nobody looks at it any more.
+    /// No code accesses it any more.
     pub(crate) unsafe fn free(&self) {
         // SAFETY: the mappings are the block's, and the caller gives them up.
         unsafe {
@@ -128,10 +131,10 @@ impl Thread {
         }
     }
 
-    /// Gives back what the thread has beside its block.
+    /// Unmaps the thread's storage outside of its block.
     ///
     /// # Safety
-    /// The thread uses no thread-local storage of ours any more.
+    /// The thread no longer uses thread-local storage of this crate.
     pub(crate) unsafe fn free_apart(&self) {
         if let Some((start, bytes)) = self.apart {
             // SAFETY: the mapping is the thread's, and the caller gives it up.
@@ -143,7 +146,7 @@ impl Thread {
         (&raw const *self).addr()
     }
 
-    /// The stack of this crate's code.
+    /// Returns the stack of this crate's code.
     pub(crate) fn stack(&self) -> Stack {
         let (start, bytes) = (self.base() + HEAD_BYTES, BLOCK_BYTES - HEAD_BYTES - self.end_bytes);
         Stack { start, flags: 0, padding: 0, bytes }
@@ -154,7 +157,7 @@ impl Thread {
     }
 
     pub(crate) fn actions(&self) -> &Actions {
-        // SAFETY: of the program, or of a block that stays while it is lent.
+        // SAFETY: the actions are the program's, or those of a block that stays while it is lent.
         unsafe { self.actions.get().as_ref() }
     }
 
@@ -162,18 +165,18 @@ impl Thread {
         self.actions.get()
     }
 
-    /// Has the thread have a copy of another's actions.
+    /// Gives the thread a copy of another's actions.
     pub(crate) fn own_actions(&self, other: &Actions) {
         self.own.copy_of(other);
         self.actions.set(NonNull::from(&self.own));
     }
 
-    /// Whether the actions are this block's.
+    /// Returns whether the thread uses the actions of its own block.
     pub(crate) fn has_own_actions(&self) -> bool {
         self.actions.get() == NonNull::from(&self.own)
     }
 
-    /// The mask that the program has, as it sees it.
+    /// Returns the program's mask, as the program sees it.
     pub(crate) fn mask(&self, context: &Context) -> u64 {
         context.mask | self.shadow.get()
     }
@@ -199,8 +202,8 @@ impl Thread {
         }
     }
 
-    /// Keeps a signal of ours until it can be delivered; further ones of its kind are lost, as the
-    /// system does it.
+    /// Keeps an owned signal until it can be delivered. Further signals of its kind are dropped, as
+    /// the kernel does.
     pub(crate) fn defer(&self, info: &Info) {
         if self.pending.get() & bit(info.signal) == 0 {
             self.info_of(info.signal).set(*info);
@@ -212,7 +215,7 @@ impl Thread {
         self.pending.get() & !self.shadow.get() != 0
     }
 
-    /// A signal that was kept and is not blocked.
+    /// Takes a kept signal that is not blocked.
     pub(crate) fn take_pending(&self) -> Option<Info> {
         let ready = self.pending.get() & !self.shadow.get();
         if ready == 0 {

@@ -21,15 +21,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Eviction ends after all blocks of this many consecutive pieces were refused (zm-L3).
 const VAIN_MAX: usize = 4;
-/// Eviction ends after this many rounds of the hand in vain: touched blocks have cooled in that
-/// time.
+/// Eviction ends after this many rounds of the hand in vain: touched blocks have cooled then.
 const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 
 /// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// At least this number, and the rest of the last piece, so that neighbours are evicted
-    /// together.
+    /// At least this number, and the rest of the last piece: neighbours are evicted together.
     AtLeast(usize),
     /// At most this number.
     Exactly(usize),

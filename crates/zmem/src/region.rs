@@ -27,10 +27,9 @@ use std::sync::Arc;
 /// A touch of an absent block raises SIGSEGV. If the thread has blocked that signal, the kernel
 /// kills the process. Neither a thread's mask nor a handler's `sa_mask` may therefore contain it
 /// while a region is touched; in particular, don't fill them by `sigfillset`. In a program that
-/// forks, a handler that may interrupt the allocator must touch only [locked](Self::lock) ranges,
-/// because the fork waits for the allocator, and a touch of an absent block waits for the fork. The
-/// effect of an `mprotect` by the program does not last, because blocks are opened and closed all
-/// the time.
+/// forks, a handler that may interrupt the allocator must touch only [locked](Self::lock) ranges:
+/// the fork waits for the allocator, and a touch of an absent block waits for the fork. The effect
+/// of an `mprotect` by the program does not last, because blocks are opened and closed.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -58,8 +57,7 @@ impl Region {
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.blocks()?.unit;
-        // A large region consists of whole chunks: several blocks can then be marked together
-        // (zm-M2).
+        // Whole chunks in a large region, so that blocks can be marked together (zm-M2).
         let is_small = bytes / block < mappings::FEW;
         let least = if is_small { block } else { mappings::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
@@ -134,8 +132,7 @@ impl Region {
         self.calls.units(range, self.bytes)
     }
 
-    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks. Returns the bytes
-    /// evicted, which are fewer if no more can be.
+    /// Evicts the coldest blocks, `bytes` rounded up to whole blocks. Returns the bytes evicted.
     pub fn reclaim(&self, bytes: usize) -> usize {
         let unit = self.calls.pager.blocks.unit;
         self.calls.reclaim(bytes.div_ceil(unit)) * unit
@@ -157,8 +154,7 @@ impl Region {
         self.calls.advise(self.units(&range)?, advice)
     }
 
-    /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written, even if
-    /// they are locked.
+    /// Zeroes a range. Whole blocks use no memory afterwards; parts of blocks are written.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block is locked. Nothing
@@ -184,8 +180,7 @@ impl Region {
         let whole = first / unit..last / unit;
         self.calls.pager.check_unpinned(whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: within the region, as `units` checked; the caller guarantees that the bytes
-            // may change.
+            // SAFETY: within the region, as `units` checked; the caller vouches for the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);

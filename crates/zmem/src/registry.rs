@@ -1,11 +1,11 @@
-//! The table of regions: which region an address is in. Handlers read it without a lock.
+//! The table of regions, by which a handler finds the region of an address without a lock.
 //!
 //! # Safety
-//! A place names a pager from [`add`] until [`remove`]: it has an end only while it has the pager
-//! and the start that go with it. [`remove`] clears the end first, and then waits until no thread
-//! that may have seen it is inside. A reader counts itself in before it reads the end, and then the
-//! start. All of this is sequentially consistent, so `remove` either waits for a reader, or the
-//! reader finds no end.
+//! A place names a pager from [`add`] until [`remove`]: its end is 0 unless it has the pager and
+//! the start that belong to it. [`remove`] clears the end first, and then waits until no thread
+//! that may have read it is inside. A reader counts itself in before it reads the end, and then
+//! reads the start. All of these accesses are sequentially consistent. So `remove` waits for a
+//! reader, or the reader reads an end of 0.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-/// The most regions at a time.
+/// The maximum number of regions at a time.
 pub(crate) const REGIONS_MAX: usize = 128;
 
 struct Place {
@@ -29,21 +29,21 @@ struct Place {
     /// 0 if the place holds no address: it is free, being filled, or being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
-    /// The process's generation in the upper half, the number of readers in the lower. A child,
-    /// whose generation differs, begins with no readers.
+    /// The process's generation in the upper half, the number of readers in the lower. A child has
+    /// another generation, so it begins with no readers.
     inside: AtomicU64,
 }
 
 static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 
-/// How many places, from the first on, were ever used.
+/// The number of places, from the first one, that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// How many regions have ended. Memory of the program's is used on then: a touch that came when a
-/// block was absent may be on its way to the handler.
+/// The number of regions that have ended. The program may use their memory again: a touch of a
+/// block that was absent may not have reached the handler yet.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Held while a region is added. It is locked inside the gate, so no fork copies it locked.
+/// Locked while a region is added. It is locked inside the gate, so no fork copies it locked.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -56,34 +56,34 @@ impl Place {
         }
     }
 
-    /// Returns the addresses of the place's region, an empty range if there is none.
+    /// Returns the addresses of the place's region, or an empty range if it has none.
     fn addresses(&self) -> Range<usize> {
-        // In this order: see the head of this file.
+        // In this order: see the module's documentation.
         let end = self.end.load(SeqCst);
         self.start.load(SeqCst)..end
     }
 
-    /// Gives a free place to a pager, with the addresses of one of its windows.
+    /// Fills a free place with a pager and the addresses of one of its windows.
     fn fill(&self, pager: &Pager, Range { start, end }: Range<usize>) {
         self.pager.store((&raw const *pager).cast_mut(), SeqCst);
         self.start.store(start, SeqCst);
         self.end.store(end, SeqCst);
     }
 
-    /// Calls `work` with the pager, if the address is in its region.
+    /// Calls `work` with the pager if the address is in its region.
     fn with_pager<T>(&self, address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
         self.enter();
         let found = self.addresses().contains(&address).then(|| {
             // SAFETY: the place held the address after this thread had counted itself in, so
-            // `remove` waits for it; until `remove` returns the pager lives, as `add`'s caller
-            // says.
+            // `remove` waits for this thread. The pager lives until `remove` returns, as the caller
+            // of `add` guarantees.
             work(unsafe { &*self.pager.load(SeqCst) })
         });
         self.leave();
         found
     }
 
-    /// Counts this thread as a reader. A count of another generation, left by the parent, is
+    /// Counts this thread as a reader. A count of another generation, which the parent left, is
     /// replaced.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
@@ -123,8 +123,8 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     }
 }
 
-/// Adds a pager, or another window of it: faults at these addresses go to it from now on. `map`
-/// maps them, once they are known to be no other pager's.
+/// Adds a pager, or another window of it, which answers faults at these addresses from now on.
+/// `map` maps them, after the check that no other pager has them.
 ///
 /// # Errors
 /// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; those of `map`.
@@ -149,8 +149,8 @@ pub(crate) unsafe fn add(
     })
 }
 
-/// Removes a pager: no fault goes to it from now on. Waits for faults that are with it; not called
-/// inside the gate, as they may be waiting to enter that.
+/// Removes a pager, which gets no more faults. Waits for the faults that it is answering. Must not
+/// be called inside the gate, because these faults may be waiting to enter it.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
@@ -179,14 +179,15 @@ pub(crate) fn for_each(work: impl Fn(&Pager)) {
     }
 }
 
-/// Calls `work` with the pager that an address belongs to, if there is one.
+/// Calls `work` with the pager that has the address, if there is one.
 pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     with_pager_of(&PLACES[..USED.load(SeqCst)], address, work)
 }
 
 fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     let mut work = Some(work);
-    // A place that is changing hands may seem to hold the address; the right one may come later.
+    // A place that is being cleared and filled may seem to hold the address, so the search
+    // continues with later places.
     let mut held = places.iter().filter(|place| place.addresses().contains(&address));
     held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?
 }
@@ -205,8 +206,8 @@ mod tests {
         Pager::new(memory, Contents::Untouched, &Options::default()).unwrap()
     }
 
-    /// Two regions take turns at a place that comes before a third region's. Faults of the third
-    /// always find it, and never another region's pager.
+    /// Two regions alternate in a place before that of a third region. Faults of the third region
+    /// always find its pager, and never another one.
     #[test]
     fn a_place_that_changes_hands_takes_no_others_faults() {
         let places = [Place::new(), Place::new()];

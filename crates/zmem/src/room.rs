@@ -1,5 +1,5 @@
-//! Room for what a fault brings: made by the thread that evicts, or by who needs it where there is
-//! no such thread.
+//! Room for the blocks that a fault brings. The evicting thread makes it, or the fault itself if
+//! there is no such thread.
 
 use crate::evict::Goal;
 use crate::gate::GATE;
@@ -9,25 +9,26 @@ use crate::sync::wait_for;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// A fault waits so long for a step of another thread that makes room, and goes on then (zm-H4).
+/// The longest wait of a fault for a step of the thread that makes room (zm-H4).
 const ROOM_TIME: Duration = Duration::from_millis(100);
-/// And so long in all, where others take all room that is made.
+/// The longest wait of a fault in all, if other threads take all the room that is made.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 const ROOM_TICK: Duration = Duration::from_millis(1);
-/// Where room is tight, the device is packed if that frees this share of its pages.
+/// When room is tight, the device is packed if that frees this share of its pages.
 const GAIN_SHARE: u64 = 32;
-/// And where the limit is lost, this one.
+/// When the limit is lost, the device is packed if that frees this share of its pages.
 const LOST_GAIN_SHARE: u64 = 128;
-/// Evictions of less than this share of what was wanted were in vain.
+/// An eviction of less than this share of the wanted blocks was in vain.
 const VAIN_SHARE: usize = 4;
-/// After it was, this many times as long passes until it is again.
+/// The pause after packing, as a multiple of the time that it took.
 const PACK_PAUSE: u32 = 16;
-/// What is longer was not spent on it: the process was stopped.
+/// The longest time of a packing that the pause counts. If it took longer, the process was stopped.
 const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 
 impl Pager {
-    /// Has room be made where the limit is lower by now, or more can go: by the thread, or, where
-    /// there is none, by `evict`, which is told how many blocks are to go, and says how many have.
+    /// Makes room after the limit was lowered, or more blocks became evictable. Wakes the pager
+    /// thread, or calls `evict` if there is no such thread. `evict` gets the number of blocks to
+    /// evict and returns the number of evicted ones.
     pub(crate) fn seek_room(&self, mut evict: impl FnMut(usize) -> usize) {
         self.limit.set_stuck(false);
         if self.limit.is_wanted(0) && !self.waker.wake() {
@@ -35,14 +36,14 @@ impl Pager {
         }
     }
 
-    /// Whether a fault makes room itself, where there is a limit: there is no thread that does. So
-    /// it takes note of what it brings, which is a write to memory that all threads share.
+    /// Returns true if there is a limit and no pager thread, so a fault makes room itself. Such a
+    /// fault also records what it brings, which writes to memory that all threads share.
     pub(crate) fn makes_room_itself(&self) -> bool {
         self.limit.get().is_some() && !self.waker.has_thread()
     }
 
-    /// Sees to it that so many blocks may become resident. The caller owns no block, and has a
-    /// seat's buffer.
+    /// Makes room for `units` more resident blocks. The caller owns no block, and has a seat's
+    /// buffer.
     pub(crate) fn make_room(&self, units: usize, buf: &mut [u8]) {
         self.limit.weigh_now_and_then();
         if self.limit.is_lost() {
@@ -51,7 +52,8 @@ impl Pager {
         if !self.limit.is_wanted(units) {
             return;
         }
-        // Where nothing can go, more is tried as more has come, or by and by.
+        // If nothing can be evicted, the next try is when more blocks have become resident, or
+        // after a pause.
         if self.limit.is_stuck() && (self.waker.watch() || !self.limit.may_try()) {
             return;
         }
@@ -62,11 +64,12 @@ impl Pager {
         if self.limit.wants_of_others() && !is_full {
             return;
         }
-        // Who has the lock waits for nobody who waits here (zm-S4); a copy may lack that thread.
+        // The thread that has the lock waits for no thread that waits here (zm-S4). In a copy of
+        // the process that thread may be missing.
         let waits = is_full && !GATE.is_torn();
         let evictor = if waits { Some(self.evictor.lock()) } else { self.evictor.try_lock() };
         if let Some(mut evictor) = evictor.filter(|_| self.limit.is_wanted(units)) {
-            // A child that is far above its limit comes down by larger steps.
+            // A child that is far above its limit evicts in larger steps.
             let least = if self.limit.is_passed() { self.step_units() } else { self.batch() };
             let wanted = least.min(self.units_above_floor()).max(units);
             let goal = Goal::AtLeast(wanted);
@@ -78,8 +81,9 @@ impl Pager {
         }
     }
 
-    /// Calls `evict`, and notes whether it was in vain: it evicted few of the `wanted` blocks, or
-    /// they came back because they did not compress. Each next fault or call would try them all.
+    /// Calls `evict`, and records whether it was in vain: it evicted few of the `wanted` blocks, or
+    /// they came back because they did not compress. Without the record, each next fault or call
+    /// would try all of them again.
     pub(crate) fn paced(&self, wanted: usize, evict: impl FnOnce() -> usize) {
         let returned = || self.storer.returned.load(Relaxed);
         let dense = || self.counters.incompressible.load(Relaxed);
@@ -92,14 +96,14 @@ impl Pager {
         }
     }
 
-    /// Returns how many blocks may go until the floor is reached, and a batch at least.
+    /// Returns how many blocks may be evicted until the floor is reached, but at least a batch.
     pub(crate) fn units_above_floor(&self) -> usize {
         let above = self.limit.above_floor() as usize / self.blocks.unit;
         above.max(self.batch())
     }
 
-    /// Takes account of what was freed, which an eviction does else: there may be none, as no more
-    /// than the floor is left.
+    /// Counts memory that was freed, and frees copies. An eviction would do so, but there may be
+    /// none because only the floor is left.
     fn regain_limit(&self) {
         if let Some(_evictor) = self.evictor.try_lock() {
             self.drop_copies();
@@ -112,11 +116,12 @@ impl Pager {
         }
     }
 
-    /// Moves some objects of the device together where what can't go leaves little room: a block
-    /// that stays is worth more then than the time. The caller is within the gate, and no signal
-    /// comes. That allocates, so it is not for faults that may have interrupted the allocator.
+    /// Moves objects of the device together if memory that can't be evicted leaves little room:
+    /// each block that stays resident is then worth the time. The caller is inside the gate with
+    /// signals blocked. Packing allocates, so faults that may have interrupted the allocator must
+    /// not call this.
     pub(crate) fn pack_where_tight(&self) {
-        // One thread at a time.
+        // One thread at a time packs.
         let Some(mut packs_from) = self.packs_from.try_lock() else { return };
         let began = Instant::now();
         if packs_from.is_some_and(|from| began < from) || !self.limit.is_tight() {
@@ -129,8 +134,9 @@ impl Pager {
         *packs_from = Some(began + took * (PACK_PAUSE + 1));
     }
 
-    /// Waits until the thread has made room, finds none, or does nothing for long; or a fork keeps
-    /// it out, which waits for who waits here.
+    /// Waits until the pager thread has made room, finds nothing to evict, or makes no step for
+    /// long. Also returns if a fork has closed the gate: the fork keeps the pager thread out and
+    /// waits for this thread.
     fn wait_for_room(&self, units: usize) {
         let began = Instant::now();
         let (mut last_step, mut steps) = (began, self.waker.steps.load(Acquire));

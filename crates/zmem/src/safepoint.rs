@@ -1,48 +1,51 @@
-//! Which threads of a program run its code. One that waits in a system call, for which the system
-//! touches only pinned memory, is at a safepoint: who finds all others there is alone (zm-A6).
+//! The count of threads that run the program's code. A thread is at a safepoint while it waits in a
+//! system call for which the kernel touches only pinned memory. A thread is alone if all others are
+//! at safepoints (zm-A6).
 //!
 //! ```text
 //!   word: | STOPPED | WAITED | threads that are not at a safepoint |
 //! ```
-//! A program whose calls do not come to us first has 0 there: nobody tells.
+//! The word is 0 in a program whose system calls are not dispatched: its threads are not counted.
 
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
-/// The thread that is counted is alone: no other may leave its safepoint.
+/// The one counted thread is alone: no other thread may leave its safepoint.
 const STOPPED: u32 = 1 << 31;
-/// Somebody waits to leave.
+/// A thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
-/// Looks at the word, some 25 ns each, before a wait is one by the system; and until others that
-/// run have come to a safepoint, which those that fault as often do at their next fault.
+/// The loads of the word, some 25 ns each, before a wait becomes a system call. It is also the wait
+/// for other running threads to reach a safepoint; those that fault as often do so at their next
+/// fault.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
-/// How many threads are not at a safepoint.
+/// The number of threads that are not at a safepoint.
 #[derive(Debug)]
 pub struct Safepoint {
     pub(crate) word: AtomicU32,
 }
 
 impl Safepoint {
-    /// Has threads be counted from now on. There is one, which calls this.
+    /// Begins to count threads. The caller is the only one.
     pub fn begin(&self) {
         self.word.store(1, Release);
     }
 
-    /// Counts a thread that is about to be made, or a process that shares this memory. The caller
-    /// is counted.
+    /// Counts a thread, or a process that shares this memory, before it is created. The caller is
+    /// counted.
     pub fn thread_begins(&self) {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Has this thread be at a safepoint from now on: it touches nothing that could be absent, and
-    /// nor does the system for it. Also for a thread that has ended, or was not made.
+    /// Puts this thread at a safepoint: until [`leave`](Self::leave), neither it nor the kernel on
+    /// its behalf touches memory that could be absent. Also called for a thread that has ended or
+    /// was not created.
     pub fn enter(&self) {
         self.word.fetch_sub(1, Release);
     }
 
-    /// Has this thread go on, once none is alone.
+    /// Takes this thread off its safepoint, once no other thread is alone.
     pub fn leave(&self) {
         loop {
             let seen = self.look_until(|seen| seen & STOPPED == 0);
@@ -57,7 +60,7 @@ impl Safepoint {
         }
     }
 
-    /// Takes note that this is a child, with one thread.
+    /// Sets the count for a child of fork, which has one thread.
     pub(crate) fn begin_child(&self) {
         self.word.store(self.is_told().into(), Relaxed);
     }
@@ -67,14 +70,15 @@ impl Safepoint {
         self.word.load(Relaxed) != 0
     }
 
-    /// Has other threads stay at their safepoints, if all are there. Returns whether they do: until
-    /// [`go_on`](Self::go_on).
+    /// Keeps all other threads at their safepoints until [`go_on`](Self::go_on), if all are at one.
+    /// Returns whether they are.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The same, and waits a moment for others that run: who comes here meanwhile is at a safepoint
-    /// until this thread goes on, and then has its turn.
+    /// Does the same as [`try_stop`](Self::try_stop), but waits a moment for other threads that
+    /// run. A thread that calls this while another one stops all is at a safepoint until that one
+    /// calls `go_on`, and then has its turn.
     pub(crate) fn stop(&self) -> bool {
         while self.word.fetch_or(STOPPED, Relaxed) & STOPPED != 0 {
             self.enter();
@@ -87,7 +91,7 @@ impl Safepoint {
         }
     }
 
-    /// Returns the word as soon as it is `wanted`, or after a while.
+    /// Returns the word as soon as it is `wanted`, or its last value after `LOOKS` loads.
     fn look_until(&self, wanted: impl Fn(u32) -> bool) -> u32 {
         let mut seen = self.word.load(Acquire);
         for _ in 0..LOOKS {
@@ -100,7 +104,7 @@ impl Safepoint {
         seen
     }
 
-    /// Lets other threads leave again.
+    /// Lets other threads leave their safepoints again.
     pub(crate) fn go_on(&self) {
         if self.word.fetch_and(COUNT, Release) & WAITED != 0 {
             wake(&self.word);

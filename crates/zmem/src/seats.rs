@@ -3,8 +3,8 @@
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers have half of the seats at most, as they wait for locks while they
-//! have them; the other half is left for faults.
+//! Calls from outside of handlers take half of the seats at most, because they wait for locks while
+//! they have them. The other half is left for faults.
 //!
 //! # Safety
 //! A [`Seat`] is taken by clearing its bit of `free`, which is set again when the seat is dropped.
@@ -19,12 +19,13 @@ use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// Bytes of a stack: enough for a fault, in a build without optimisation too. The rest is never
-/// touched, so takes no memory.
+/// Bytes of a stack: enough for a fault, also in a build without optimisation. The pages that are
+/// never touched take no memory.
 const STACK_BYTES: usize = 256 << 10;
-/// So often a thread without a seat looks whether those who had one are missing.
+/// The interval at which a thread that waits for a seat checks whether the threads that had the
+/// seats are missing.
 const LOST_TICK: Duration = Duration::from_millis(100);
-/// Most seats: `free` has this many bits.
+/// The maximum number of seats: `free` has this many bits.
 pub(crate) const SEATS_MAX: usize = 32;
 
 /// All seats of a region.
@@ -35,11 +36,11 @@ pub(crate) struct Seats {
     count: usize,
     /// A bit for each free seat.
     free: AtomicU32,
-    /// How many more seats calls from outside of handlers may take.
+    /// The number of seats that calls from outside of handlers may still take.
     calls: AtomicU32,
 }
 
-/// What a seat is taken for.
+/// The purpose for which a seat is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taker {
     Fault,
@@ -47,7 +48,7 @@ pub(crate) enum Taker {
     Call,
 }
 
-/// A seat that was taken. It is free again when this is dropped.
+/// A seat that was taken. It becomes free when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat<'s> {
     seats: &'s Seats,
@@ -79,7 +80,7 @@ impl Seats {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
 
-    /// Takes a seat, and waits for one if none is free.
+    /// Takes a seat. Waits for one if none is free.
     pub(crate) fn take(&self, taker: Taker) -> Seat<'_> {
         if taker == Taker::Call {
             self.begin_call();
@@ -89,7 +90,7 @@ impl Seats {
             let seen = self.free.load(Ordering::Relaxed);
             if seen == 0 {
                 patience.spend();
-                // In a copy of the process, missing threads may have them all (zm-F3).
+                // In a copy of the process, missing threads may have all of them (zm-F3).
                 if GATE.is_torn() && GATE.is_alone_inside() {
                     self.free.store(u32::MAX >> (SEATS_MAX - self.count), Ordering::Relaxed);
                 }
@@ -106,7 +107,7 @@ impl Seats {
         }
     }
 
-    /// Waits until one more call may have a seat, and counts that.
+    /// Waits until one more call may have a seat, and counts the call.
     fn begin_call(&self) {
         loop {
             let seen = self.calls.load(Ordering::Relaxed);
@@ -123,7 +124,7 @@ impl Seats {
         }
     }
 
-    /// Returns the bytes of a seat, with the page in front of it.
+    /// Returns the bytes of a seat, including the page in front of it.
     fn each(&self) -> usize {
         page::page_size() + STACK_BYTES + self.buffer_bytes
     }
@@ -137,7 +138,7 @@ impl Seat<'_> {
         unsafe { self.seats.memory.start().add(at) }.as_ptr()
     }
 
-    /// Calls `work` on the seat's stack, with the seat for its buffer.
+    /// Calls `work` on the seat's stack, with the seat as its buffer.
     pub(crate) fn with_stack(mut self, mut work: impl FnMut(&mut Seat<'_>)) {
         let top = self.buffer();
         let mut call = || work(&mut self);
@@ -149,8 +150,9 @@ impl Seat<'_> {
             run::<F> as extern "C" fn(*mut F) as usize
         }
         let function = address_of(&call);
-        // SAFETY: the stack ends at `top`, at a page, and is this thread's; `run` takes a pointer
-        // to this very type. It does not unwind: a function with the C convention aborts instead.
+        // SAFETY: the stack ends at `top`, at a page boundary, and is this thread's; `run` takes a
+        // pointer to this very type. It does not unwind: a function with the C convention aborts
+        // instead.
         unsafe { call_on(top, function, (&raw mut call).cast()) }
     }
 }
@@ -205,8 +207,8 @@ impl Deref for Seat<'_> {
 
 impl DerefMut for Seat<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `Seats::new` made the bytes readable and writable; they are initialized, as a new
-        // mapping is zeros, and this seat's alone.
+        // SAFETY: `Seats::new` made the bytes readable and writable; they are initialized, because
+        // a new mapping is zeros, and only this seat uses them.
         unsafe { std::slice::from_raw_parts_mut(self.buffer(), self.seats.buffer_bytes) }
     }
 }
@@ -245,7 +247,7 @@ mod tests {
         assert!(seats.take(Taker::Fault).iter().all(|&byte| byte == 7));
     }
 
-    /// However many calls have seats or wait for one, there are seats for faults.
+    /// Faults get seats, no matter how many calls have seats or wait for one.
     #[test]
     fn calls_leave_half_of_the_seats_to_faults() {
         let seats = Seats::new(5, 1 << 16).unwrap();

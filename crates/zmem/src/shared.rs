@@ -1,12 +1,12 @@
-//! Blocks that are closed at a fork, as two of each would be much: parent and child have the same
-//! pages, which count once, until one of the two touches them (zm-L16).
+//! Blocks that are closed at a fork, because a copy of each would take too much memory. Parent and
+//! child have the same pages, which count once until one of the two touches them (zm-L16).
 //!
 //! ```text
 //!   fork:    Resident -> closed -> Shared, in the parent and so in the child
 //!   touch:   room is made -> its group is opened -> Resident
 //!
-//!   mappings:  | Shared    | touched | Shared | touched | Shared  |      groups: as many as may be
-//!              '---------- groups of the same size -------------'              mappings
+//!   mappings:  | Shared    | touched | Shared | touched | Shared  |      as many groups as
+//!              '---------- groups of the same size -------------'        may be mappings
 //! ```
 
 use crate::pager::Pager;
@@ -16,17 +16,17 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Pager {
-    /// Closes what is resident and not pinned. The caller has closed the gate, so no other thread
-    /// changes a block.
+    /// Closes all resident blocks that are not pinned. The caller has closed the gate, so no other
+    /// thread changes a block.
     pub(crate) fn share_all(&self) {
-        // A copy may lack the thread that has it.
+        // In a copy of the process, the thread that holds the lock may be missing.
         let Some(evictor) = self.evictor.try_lock() else { return };
         let group = self.set_group();
         let (mut piece, mut groups) = (0, self.groups_max());
         while piece < evictor.pieces
             && let Some(open) = self.next_open_piece(piece)
         {
-            // A chunk has several pieces, or a piece several chunks.
+            // A chunk may have several pieces, or a piece several chunks.
             let Range { start, end } = self.units_of(open);
             let end = self.units_of_chunk(start).end.max(end);
             piece = end.div_ceil(PIECE);
@@ -43,13 +43,13 @@ impl Pager {
         }
     }
 
-    /// How many groups may be mappings.
+    /// Returns how many groups may be mappings.
     fn groups_max(&self) -> usize {
         (2 * self.probation_max).max(1)
     }
 
-    /// Finds, and keeps, how many blocks a touch opens: so few that all groups may be mappings, if
-    /// each other one is touched.
+    /// Computes and stores how many blocks a touch opens: the groups are large enough that each may
+    /// be a mapping if every other one is touched.
     fn set_group(&self) -> usize {
         let least = (SHARED_BYTES / self.blocks.unit).max(1);
         let most = self.chunk_bytes / self.blocks.unit;
@@ -59,7 +59,8 @@ impl Pager {
         group
     }
 
-    /// Returns the blocks that a touch of one opens: a chunk where no process shares them any more.
+    /// Returns the blocks that a touch of `unit` opens: its group, or its chunk if no process
+    /// shares the blocks any more.
     pub(crate) fn group_of(&self, unit: usize) -> Range<usize> {
         let (group, chunk) = (self.group.load(Relaxed), self.units_of_chunk(unit));
         if !self.limit.is_sharing() {
@@ -69,7 +70,7 @@ impl Pager {
         start..chunk.end.min(start + group)
     }
 
-    /// Opens those of some blocks that are shared: from then on they are this process's own.
+    /// Opens the shared blocks among `units`. They are this process's own from then on.
     pub(crate) fn unshare(&self, units: Range<usize>) {
         let takes = |unit: usize| {
             let seen = self.words[unit].load();
@@ -85,8 +86,8 @@ impl Pager {
         });
     }
 
-    /// Opens a run with all that is shared before and behind it, where the process may have no more
-    /// mappings: so none is split. Returns what it opened.
+    /// Opens a run with all shared blocks before and behind it, because the process may have no
+    /// more mappings. Then no mapping is split. Returns the blocks that it opened.
     fn open_all_around(&self, run: Range<usize>, takes: impl Fn(usize) -> bool) -> Range<usize> {
         let start = run.start - (0..run.start).rev().take_while(|unit| takes(*unit)).count();
         let end = run.end + (run.end..self.units()).take_while(|unit| takes(*unit)).count();

@@ -1,8 +1,8 @@
 //! Signal masks and signal actions.
 //!
 //! # Safety
-//! Structures of the C library are zeros at first, which is a valid value of each, and filled by
-//! it.
+//! Structures of the C library begin as zeros, which is a valid value of each, and the library
+//! fills them.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
@@ -30,8 +30,8 @@ impl SignalMask {
         SignalMask(unsafe { std::mem::transmute::<SetBytes, libc::sigset_t>(ALL) })
     }
 
-    /// Returns the mask of all signals but those that the C library uses itself: other threads may
-    /// wait for these, so a thread must not block them for long.
+    /// Returns the mask of all signals except those that the C library uses itself: other threads
+    /// may wait for these, so a thread must not block them for long.
     fn all_of_programs() -> Self {
         // SAFETY: `sigfillset` writes only to the set that it is given.
         unsafe {
@@ -41,7 +41,7 @@ impl SignalMask {
         }
     }
 
-    /// Makes a mask of a set of the C library.
+    /// Makes a mask from a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
         SignalMask(set)
     }
@@ -72,7 +72,7 @@ impl SignalMask {
     }
 }
 
-/// Sets the mask of this thread, and returns the one before. The C library's own function for that
+/// Sets the mask of this thread, and returns the one before. The C library's function for this
 /// never blocks the signals that the library uses itself.
 fn set(mask: &SignalMask) -> SignalMask {
     let mut before = SignalMask::all();
@@ -111,7 +111,7 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`, which starts a thread, with all signals blocked that the new thread may block for
-/// ever.
+/// as long as it runs.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     let _restore = Restore(set(&SignalMask::all_of_programs()));
     work()

@@ -1,12 +1,12 @@
-//! The word of a block: its state, and what else is kept of it.
+//! The word of a block: its state and other facts about it.
 //!
 //! ```text
 //!   31 .. 16   15 .. 12   11 .. 6   5      4            3 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
 //! A step to `Busy` is one compare-and-swap. The thread that takes it is the block's owner until it
-//! publishes another state (zm-S1). While a block is `Busy`, other threads change only *waited
-//! for*.
+//! publishes another state (zm-S1). While a block is `Busy`, other threads change only *waited for*
+//! and remove pins.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -20,13 +20,13 @@ const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
 
-/// A block's word for code of other crates: the state (the low 4 bits) of a resident block, that of
-/// a block that is not managed, and one pin. A pinned block is not evicted.
+/// The parts of a block's word that code of other crates uses: the state (the low 4 bits) of a
+/// resident block, that of a block that is not managed, and one pin. A pinned block is not evicted.
 pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
 
-/// The most rounds that the hand of the clock can be made to pass a block.
+/// The maximum number of rounds for which the clock's hand passes over a block.
 pub(crate) const HEAT_MAX: u32 = 15;
-/// The most pins of a block.
+/// The maximum number of pins of a block.
 pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
 
 /// The state of a block.
@@ -38,18 +38,19 @@ pub(crate) enum State {
     Resident,
     /// Cold, with its data still in memory; a touch (with some backends a write) makes it resident.
     Probation,
-    /// As `Probation`, while it is being stored.
+    /// Like `Probation`, while it is being stored.
     Evicting,
     /// Stored on the device, without a page; a touch faults.
     Evicted,
     /// Owned by one thread, which changes it.
     Busy,
-    /// Of an arena: the program has nothing there; a touch faults, and is the program's.
+    /// A block of an arena that the program has not mapped. A touch faults, and is the program's
+    /// fault.
     Free,
-    /// Of an arena: the program's own mapping, which nothing here touches.
+    /// A block of an arena that is the program's own mapping: this crate does not touch it.
     Plain,
-    /// Closed at a fork, with its data still in memory, which a child has as well (zm-L16); a touch
-    /// makes it resident.
+    /// Closed at a fork, with its data in memory that a child has as well (zm-L16). A touch makes
+    /// it resident.
     Shared,
 }
 
@@ -79,7 +80,7 @@ impl Seen {
         self.0 / PIN
     }
 
-    /// Returns whether the device holds data of the block that nobody reads.
+    /// Returns whether the device holds data of the block that are not needed.
     pub(crate) fn has_copy(self) -> bool {
         self.0 & COPY != 0
     }
@@ -113,8 +114,8 @@ impl BlockWord {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
     }
 
-    /// Makes a block of an arena free, as its chunk is being opened. Who owns it gives it up at
-    /// once, as the chunk is not open.
+    /// Makes a block of an arena free while its chunk is being opened. A thread that owns the block
+    /// releases it at once, because the chunk is not open.
     pub(crate) fn begin_free(&self) {
         self.change(|seen| seen.with_state(State::Free));
     }
@@ -131,7 +132,7 @@ impl BlockWord {
         }
     }
 
-    /// Makes the block resident for good, in a child that has one thread yet.
+    /// Makes the block resident and pins it for good, in a child that still has only one thread.
     #[cfg(not(loom))]
     pub(crate) fn keep(&self) {
         let kept = self.load().with_state(State::Resident);
@@ -147,13 +148,13 @@ impl BlockWord {
         self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes the caller the owner of the block, if its word is still `seen`, which is not `Busy`.
+    /// Makes the caller the owner of the block if its word is still `seen`, which is not `Busy`.
     pub(crate) fn try_own(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() != State::Busy);
         self.step(seen, seen.with_state(State::Busy))
     }
 
-    /// Marks a block in probation as being stored. It has no owner in the meantime.
+    /// Marks a block in probation as being stored. It has no owner until that ends.
     pub(crate) fn try_begin_evicting(&self, seen: Seen) -> bool {
         debug_assert!(seen.state() == State::Probation);
         self.step(seen, seen.with_state(State::Evicting))
@@ -171,11 +172,11 @@ impl BlockWord {
         false
     }
 
-    /// Ends the caller's ownership: sets the state, and what else `change` changes, and wakes
+    /// Ends the caller's ownership: sets the state, applies `change` to the other bits, and wakes
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(Seen) -> Seen) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Pins of calls that end are removed beside the owner.
+        // Calls that end may remove pins at the same time.
         let next = |word: u32| Some(change(Seen(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
@@ -192,7 +193,7 @@ impl BlockWord {
         }
     }
 
-    /// Does the same, for `time` at most.
+    /// Waits like [`wait`](Self::wait), for `time` at most.
     #[cfg(not(loom))]
     pub(crate) fn wait_for(&self, seen: Seen, time: std::time::Duration) {
         let waited = Seen(seen.0 | WAITED);
@@ -213,12 +214,12 @@ impl BlockWord {
         debug_assert!(before.pins() > 0);
     }
 
-    /// Changes what is kept beside the state, if the word is still `seen` and not `Busy`.
+    /// Changes the bits beside the state, if the word is still `seen` and not `Busy`.
     pub(crate) fn try_change(&self, seen: Seen, change: impl FnOnce(Seen) -> Seen) -> bool {
         seen.state() != State::Busy && self.step(seen, change(seen))
     }
 
-    /// Records whether the device holds data of the block that nobody reads.
+    /// Records whether the device holds data of the block that are not needed.
     pub(crate) fn set_copy(&self, has_copy: bool) {
         self.change(|seen| seen.with_copy(has_copy));
     }

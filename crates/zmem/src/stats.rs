@@ -1,12 +1,12 @@
-//! Statistics of a region: what it has done, and what it holds.
+//! Statistics of a region: its actions, and the memory that it holds.
 
 use crate::times::{Histogram, Times};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A block's word has the round of its eviction in 4 bits.
+/// The number of rounds that a block's word can hold: the round of its eviction has 4 bits.
 pub(crate) const DISTANCES: usize = 16;
 
-/// The counters of a region; [`Stats`] says what each counts.
+/// The counters of a region. [`Stats`] describes each.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) first_touches: AtomicU64,
@@ -28,8 +28,8 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// What the device stored when it was most: KiB after compression in the upper half, so that the
-/// greatest word is of that moment, and KiB before it in the lower one.
+/// The most that the device stored: KiB after compression in the upper half, so that the greatest
+/// word is of that moment, and KiB before compression in the lower half.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(AtomicU64);
 
@@ -39,20 +39,20 @@ impl StoredMost {
         raise(&self.0, kib(compressed) << 32 | kib(bytes));
     }
 
-    /// Returns bytes before and after compression.
+    /// Returns the bytes before and after compression.
     pub(crate) fn get(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
     }
 
-    /// Begins anew.
+    /// Sets it to 0.
     pub(crate) fn begin(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
 impl Counters {
-    /// Counts from zero on, in a child: what its parent has done is its parent's.
+    /// Sets all counters to zero in a child: the parent's past counts for the parent.
     pub(crate) fn begin_child(&self) {
         let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
         let Counters {
@@ -65,7 +65,7 @@ impl Counters {
     }
 }
 
-/// Raises a maximum, if it is one. Most are not, so no line of the cache moves for them.
+/// Raises a maximum to `value` if that is larger. Mostly it is not, and then no cache line moves.
 pub(crate) fn raise(most: &AtomicU64, value: u64) {
     if value > most.load(Relaxed) {
         most.fetch_max(value, Relaxed);
@@ -77,7 +77,7 @@ pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
 
-/// What a region holds and has done. Counts, and what was held at most, are since the region was
+/// The memory that a region holds, and what it has done. Counts and maxima are since the region was
 /// made, or in a child since the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,66 +85,67 @@ pub struct Stats {
     /// The backend that answers touches of absent blocks: `signal`, `signal-mappings`,
     /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
-    /// How it does so, and why it was chosen, in words that may change.
+    /// How the backend answers touches, and why it was chosen, as a text that may change.
     pub backend_reason: &'static str,
-    /// Bytes that go and come as one: a block of the order that was asked for, or several of them
-    /// where each could be a mapping of its own and there would be too many.
+    /// The bytes of a block, the unit of eviction: a block of the requested order, or several of
+    /// them if each could be a mapping and there would be too many.
     pub block: usize,
-    /// Most bytes that may be held, if there is a limit.
+    /// The maximum of the bytes held, if there is a limit.
     pub limit: Option<u64>,
     /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
     pub held: u64,
     /// The most bytes that were held at a time.
     pub held_max: u64,
-    /// Whether the limit is kept together with the other processes of a [`Tree`](crate::Tree).
+    /// Whether the region shares its limit with the other processes of a [`Tree`](crate::Tree).
     pub is_in_tree: bool,
     /// Bytes of resident blocks.
     pub resident: u64,
     /// The most bytes of resident blocks at a time.
     pub resident_max: u64,
-    /// Bytes of the device, with all its tables and streams.
+    /// Bytes that the device takes, with all its tables and streams.
     pub device: u64,
-    /// Bytes of the device's pool, which are its pages of compressed blocks.
+    /// Bytes of the device's pool: its pages of compressed blocks.
     pub pool: u64,
     /// Bytes that the device stores, before compression.
     pub stored: u64,
     /// Bytes that the device stores, after compression.
     pub compressed: u64,
-    /// The same when it was most, as far as that was seen, in whole KiB: before compression,
+    /// Bytes before compression that the device stored at its maximum, as far as that was seen, in
+    /// whole KiB.
     pub stored_max: u64,
-    /// and after.
+    /// Bytes after compression that the device stored at its maximum, as far as that was seen, in
+    /// whole KiB.
     pub compressed_max: u64,
-    /// The times that faults took, without what the system takes to deliver them.
+    /// The times that faults took, without the time of the kernel for delivering them.
     pub faults: Histogram,
     /// Blocks that were touched for the first time, or the first time since they became zeros.
     pub first_touches: u64,
     /// Blocks that were touched in probation. They needed no codec.
     pub kept: u64,
-    /// Blocks that were brought back from the device.
+    /// Blocks that were filled from the device.
     pub filled: u64,
-    /// Of the filled blocks, those that were brought ahead, with a block that was needed.
+    /// Filled blocks that were not needed yet, and were filled together with a needed block.
     pub ahead: u64,
-    /// Of the filled blocks, those that were decompressed in place, as no other thread ran.
+    /// Filled blocks that were decompressed in place, because no other thread ran.
     pub in_place: u64,
-    /// Of the filled blocks, those that had been evicted only a short time before.
+    /// Filled blocks that had been evicted only a short time before.
     pub refaults: u64,
-    /// How often a thread waited for a block that another thread was changing.
+    /// The number of waits of a thread for a block that another thread was changing.
     pub waits: u64,
     /// Blocks that were put in probation.
     pub marked: u64,
     /// Blocks that were evicted.
     pub evicted: u64,
-    /// Of the evicted blocks, those that a thread of their own stored, while the one that evicted
-    /// them went on.
+    /// Evicted blocks that the compressor thread stored, while the evicting thread went on.
     pub aside: u64,
-    /// Of the evicted blocks, those that were zeros. Nothing is stored of them.
+    /// Evicted blocks that were zeros, of which nothing is stored.
     pub zeros: u64,
     /// Blocks that were touched while they were being stored.
     pub stolen: u64,
-    /// Blocks that stayed resident because the device refused them, or the system kept their pages.
+    /// Blocks that stayed resident because the device refused them, or the kernel kept their pages.
     pub refused: u64,
     /// Blocks that stayed resident because compression did not make them smaller.
     pub incompressible: u64,
-    /// What the device did with blocks of each order.
+    /// The statistics of the device for blocks of each order.
     pub orders: Vec<zram::OrderStat>,
 }

@@ -6,8 +6,8 @@ use crate::{Error, Options};
 use std::sync::Arc;
 use zram::{Compaction, Config, Device, Supply};
 
-/// Refuses heap memory to a thread that answers a fault (zm-H3): the fault may have interrupted the
-/// allocator.
+/// Refuses heap memory to a thread that answers a fault (zm-H3), because the fault may have
+/// interrupted the allocator.
 #[derive(Debug)]
 struct HandlerSupply;
 
@@ -18,7 +18,7 @@ impl Supply for HandlerSupply {
 }
 
 /// Makes a device of `bytes` bytes, which `seats` threads with seats, and the pager, use at once.
-/// `is_heap_own` says that no fault interrupts the allocator.
+/// If `is_heap_own`, no fault interrupts the allocator.
 pub(crate) fn device(
     options: &Options,
     bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) fn device(
         streams: Some(seats + 1),
         // The device starts no threads of its own, which a child would lack.
         compaction: Compaction::Manual,
-        // Other devices may be amid a request whose bytes lie in a region.
+        // A request of another device may be in progress, and its bytes may lie in a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, blocks))?
@@ -48,7 +48,7 @@ pub(crate) fn device(
     Device::new(config).map_err(|error| refused(error, bytes, blocks))
 }
 
-/// Of the region's size the device's error would say that it is a device's.
+/// Converts the device's error: one about its size names the region's size instead.
 fn refused(error: zram::Error, bytes: usize, blocks: Blocks) -> Error {
     match error {
         zram::Error::Disksize { .. } => Error::Size { bytes, block: blocks.unit },

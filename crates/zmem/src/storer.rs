@@ -1,4 +1,5 @@
-//! The thread that stores what others have evicted, and what they hand over to it: see `aside`.
+//! The compressor thread, which stores blocks that other threads have evicted and put aside: see
+//! `aside`.
 
 use crate::aside::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::fatal::fatal;
@@ -18,16 +19,15 @@ use std::time::Duration;
 
 /// Copies that wait take this share of a limit at most.
 const WAITING_SHARE: u64 = 64;
-/// So long is waited for a thread that was started to run: the system counts it before it counts
-/// itself.
+/// The longest wait for a started thread to run: the kernel counts it before it counts itself.
 const START_TIME: Duration = Duration::from_micros(200);
-/// After a start that the system refused, so many are not tried.
+/// The number of starts that are skipped after the system refused one.
 const REFUSED_STARTS: u32 = 1000;
-/// What the device takes is looked at after so many blocks.
+/// The number of stored blocks after which the device's memory is measured.
 const WEIGHED: usize = 16;
 
 impl Pager {
-    /// Has a thread that `system` starts store what this pager evicts.
+    /// Makes a thread, which `system` starts, store the blocks that this pager evicts.
     pub(crate) fn store_aside(self: &Arc<Self>, system: &'static dyn StartThread) {
         let pager = Arc::downgrade(self);
         self.storer.set_starter(system, move || {
@@ -42,7 +42,7 @@ impl Pager {
         });
     }
 
-    /// Returns the copies that wait, if blocks of this pager may.
+    /// Returns the copies that wait, if blocks of this pager may be put aside.
     fn copies(&self) -> Option<&Copies> {
         let copies = match self.storer.copies.get() {
             Some(copies) => copies,
@@ -58,15 +58,16 @@ impl Pager {
         let limit = self.limit.get()?;
         let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
         let count = bytes / self.blocks.unit;
-        // What is stored as one, and has several states, would be waited for in parts.
+        // If blocks that are stored as one have several states, a thread would wait for parts of
+        // one.
         let may_wait =
             self.blocks.stored <= self.blocks.unit && self.units() <= UNITS_MAX && count >= 2;
         if may_wait { Copies::new(1 << count.ilog2(), self.blocks.unit) } else { None }
     }
 
-    /// Returns how many blocks may be handed over to be stored, up to `most`. Returns 0 if no
-    /// thread would store them, or if most would come back because they do not compress. The caller
-    /// has the store's lock.
+    /// Returns how many blocks may be put aside to be stored, up to `most`. Returns 0 if no thread
+    /// would store them, or if most would come back because they do not compress. The caller holds
+    /// the store's lock.
     pub(crate) fn waiting_room(&self, most: usize) -> usize {
         match self.copies() {
             Some(copies) if !self.limit.stuck.is_braked() && self.has_storer() => {
@@ -76,13 +77,13 @@ impl Pager {
         }
     }
 
-    /// Returns whether there is a thread that stores, and starts one if not.
+    /// Returns whether there is a compressor thread. Starts one if not.
     fn has_storer(&self) -> bool {
         let state = &self.storer.state;
         match state.load(SeqCst) {
             RUNS => true,
-            // A thread of a process that shares this memory would be gone once that executes a
-            // program, with what it has locked.
+            // A process that shares this memory may execute a program: its thread would disappear
+            // with its locks held.
             NONE if !shares_memory() && self.may_start() => {
                 state.compare_exchange(NONE, STARTING, SeqCst, SeqCst).is_ok() && self.start()
             }
@@ -90,7 +91,7 @@ impl Pager {
         }
     }
 
-    /// Returns whether a start is worth a try.
+    /// Returns whether the next start is to be tried.
     fn may_start(&self) -> bool {
         let passed = self.storer.passed.load(SeqCst);
         self.storer.passed.store(passed.saturating_sub(1), SeqCst);
@@ -99,7 +100,7 @@ impl Pager {
 
     fn start(&self) -> bool {
         let start = || self.storer.starter.get().is_some_and(|starter| starter.start());
-        // A thread begins with the mask of its maker.
+        // A thread inherits the mask of the thread that starts it.
         let is_started = signals::without_signals(start);
         let state = &self.storer.state;
         if !is_started {
@@ -107,19 +108,19 @@ impl Pager {
             state.store(NONE, SeqCst);
             return false;
         }
-        // It says that it runs as soon as it does, and takes no lock before.
+        // The thread sets `RUNS` as soon as it runs, and takes no lock before.
         wait_for(state, STARTING, START_TIME);
         state.load(SeqCst) == RUNS
     }
 
-    /// Has a block be stored by the thread, which owns it from now on. There is room for it, and
-    /// its pages are gone. The caller has the store's lock.
+    /// Puts a block aside for the compressor thread, which owns it from now on. There is room for
+    /// it, and its pages are dropped. The caller holds the store's lock.
     pub(crate) fn hand_over(&self, unit: usize, data: &[u8]) {
         let Some(copies) = self.storer.made() else { unreachable!("there was room") };
         copies.queue.offer(unit, |slot| copies.data[slot].lock().copy_from_slice(data));
     }
 
-    /// The thread.
+    /// The code of the compressor thread.
     fn run_storer(&self) {
         let storer = &self.storer;
         if storer.state.compare_exchange(STARTING, RUNS, SeqCst, SeqCst).is_err() {
@@ -140,7 +141,8 @@ impl Pager {
             if is_stopped || storer.sleep(&copies.queue) {
                 self.weigh_inside();
                 storer.state.store(NONE, SeqCst);
-                // Who handed something over before it saw that counts on this thread.
+                // A thread that put a block aside before it could read `NONE` relies on this
+                // thread.
                 fence(SeqCst);
                 let goes_on = !is_stopped && !copies.queue.is_done();
                 if !goes_on || storer.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -174,13 +176,13 @@ impl Pager {
         self.put_back(&taken, &data);
         count(&self.storer.returned, 1);
         drop((data, taken));
-        // Some of it may have been written, even where that failed.
+        // The device may hold some of it, even if storing failed.
         self.publish_put_back(unit, HEAT_MAX, true);
         true
     }
 
-    /// Puts a block back that waits to be stored. Returns whether it did; if not, nobody owns it,
-    /// or another thread does. The caller is inside the gate.
+    /// Takes back a block that waits to be stored. Returns whether it did; if not, the block has no
+    /// owner, or another thread owns it. The caller is inside the gate.
     pub(crate) fn take_back(&self, unit: usize) -> bool {
         let Some(copies) = self.storer.made() else { return false };
         let Some(taken) = copies.queue.take_back(unit) else { return false };
@@ -203,7 +205,7 @@ impl Pager {
         }
     }
 
-    /// Makes a block resident that was put back. What the device has of it by now is a copy.
+    /// Makes a block that was taken back resident. Whatever the device holds of it is a copy.
     fn publish_put_back(&self, unit: usize, heat: u32, is_stored: bool) {
         let has_copy = |word: Seen| word.has_copy() || is_stored;
         if has_copy(self.words[unit].load()) {
@@ -227,7 +229,7 @@ mod tests {
     use std::thread;
     use testkit::wait::until;
 
-    /// A system that starts no threads.
+    /// A system that refuses to start threads.
     #[derive(Debug)]
     struct Refuses;
 
@@ -245,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Nobody else comes for it: the thread that stores may have ended.
+    /// Only the waiting thread itself can take the block back: the compressor thread may have
+    /// ended.
     #[test]
     fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! All synchronisation of this crate comes from here, so that loom can stand in.
+//! The synchronisation of this crate, all of which is here so that loom can replace it.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -11,7 +11,7 @@ use rustix::thread::futex;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Waits for a [`wake`] of `word`, if that still has the value `seen`. May return early.
+/// Waits for a [`wake`] of `word`, if it still has the value `seen`. May return early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     let mut patience = page::Patience::new("a word of another thread's");
@@ -21,13 +21,13 @@ pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     }
 }
 
-/// Waits for as long as nothing is to be done.
+/// Waits for a [`wake`] of `word`, for any time: the thread has no work.
 #[cfg(not(loom))]
 pub(crate) fn idle(word: &AtomicU32, seen: u32) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
-/// Does the same, for `time` at most.
+/// Waits for a [`wake`] of `word`, for `time` at most.
 #[cfg(not(loom))]
 pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
     let time = rustix::time::Timespec {

@@ -1,7 +1,7 @@
-//! Tables in mappings of their own, as the heap can't be used in handlers.
+//! Tables in mappings of their own, because handlers can't use the heap.
 //!
 //! # Safety
-//! A [`Table`] alone uses its mapping, until it is dropped.
+//! Only a [`Table`] uses its mapping, until it is dropped.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -24,7 +24,7 @@ unsafe impl Zeros for crate::state::BlockWord {}
 // SAFETY: as above.
 unsafe impl Zeros for crate::chunk_word::ChunkWord {}
 
-/// A table of zeros at first. Its pages take no memory until they are touched.
+/// A table that begins as zeros. Its pages take no memory until they are touched.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     start: NonNull<T>,

@@ -1,11 +1,11 @@
-//! Whether a thread is the only one that may look at managed memory.
+//! Whether a thread is the only one that may access managed memory.
 //!
-//! Threads of this crate's own touch none, and are counted here: as soon as they run, and until
-//! they are about to end. The system counts all threads, from before they run until they can touch
-//! nothing any more. So where it counts one more than there are here, it is the thread that asks;
-//! and as it alone could make another, that stays so until it returns to its program.
+//! Threads of this crate never do. They are counted here from when they run until they are about to
+//! end. The kernel counts every thread from before it runs until it can touch nothing any more. So
+//! if the kernel counts one thread more than this module, that thread is the caller. As only the
+//! caller could create another, this holds until it returns to its program.
 //!
-//! Where the program's threads tell when they wait, those that do are none that may look.
+//! If the program's threads report when they wait, a thread that waits does not access memory.
 
 use crate::kept_file::TASKS;
 use crate::process::shares_memory;
@@ -16,31 +16,33 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
-/// A directory has so many links besides those of the directories in it: here one for each thread.
+/// The links of a directory beyond those of the directories in it, one for each thread.
 const LINKS: usize = 2;
-/// How often `OWN` has changed is kept above how many there are.
+/// The upper half of `OWN` counts its changes, the lower half the threads.
 const CHANGE: u64 = 1 << 32;
 
-/// Threads of ours that run, and how often that has changed.
+/// The number of this crate's threads that run, and how often it has changed.
 static OWN: AtomicU64 = AtomicU64::new(0);
 
-/// A thread that was not alone does not ask so many times: where there are others it is one more
-/// system call, or a wait.
+/// The number of faults at which a thread that was not alone does not check again: if there are
+/// other threads, a check is a system call or a wait in vain.
 const ASKED_LATER: u32 = 16;
-/// So many at most, where others were waited for: it doubles each time.
+/// The maximum of that number, which doubles after each stop in vain.
 const ASKED_LATER_MAX: u32 = 64;
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// How often this thread will not ask, and how often after the next time in vain.
+    /// The number of checks that this thread will skip, and the number after the next check in
+    /// vain.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 
-/// Which threads of the program run. Whoever makes, ends or suspends them tells it.
+/// The count of the program's threads that run. The code that creates, ends or suspends threads
+/// maintains it.
 pub static SAFEPOINT: Safepoint = Safepoint { word: AtomicU32::new(0) };
 
-/// That no other thread may look at managed memory: where threads are stopped for that, until this
-/// is dropped; else until this thread is back in its program.
+/// Proof that no other thread may access managed memory. If other threads are stopped, it holds
+/// until this is dropped; else until this thread is back in its program.
 #[derive(Debug)]
 pub(crate) struct Alone(PhantomData<*const ()>);
 
@@ -52,7 +54,7 @@ impl Drop for Alone {
     }
 }
 
-/// That this thread is ours.
+/// Marks this thread as one of this crate's.
 #[derive(Debug)]
 pub(crate) struct OwnThread(PhantomData<*const ()>);
 
@@ -72,28 +74,29 @@ impl Drop for OwnThread {
     }
 }
 
-/// Takes note that this is a child, with one thread.
+/// Sets the counts for a child of fork, which has one thread.
 pub(crate) fn begin_child() {
     OWN.store(0, SeqCst);
     SAFEPOINT.begin_child();
 }
 
-/// Threads of the process whose memory this is.
+/// Returns the number of threads of the process that owns this memory.
 fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
     match TASKS.current() {
         Some(stat) => count(&stat),
-        // It would count its own thread alone.
+        // The file would count this process's own thread only.
         None if shares_memory() => None,
         None => count(&TASKS.stat().ok()?),
     }
 }
 
-/// Whether this thread is the only one that may look at managed memory, if it is known. All signals
-/// are blocked.
+/// Returns a proof that this thread is the only one that may access managed memory, or `None` if it
+/// is not, or can't determine it. All signals are blocked.
 pub(crate) fn alone() -> Option<Alone> {
     let is_told = SAFEPOINT.is_told();
-    // Who has stopped others must not be killed: only whole processes are.
+    // A thread that has stopped the others must not be killed alone, as a process that shares
+    // memory may be.
     let is_never = IS_OWN.get() || is_told && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {
@@ -114,7 +117,8 @@ fn is_alone() -> bool {
     let own = OWN.load(SeqCst);
     fence(SeqCst);
     let count = count();
-    // A thread of ours that ended before it could be counted has changed the word by now.
+    // A thread of this crate that ended before the kernel's count has changed the word before this
+    // load.
     fence(SeqCst);
     count == Some(own as u32 as usize + 1) && OWN.load(SeqCst) == own
 }

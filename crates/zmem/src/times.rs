@@ -4,15 +4,15 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
+/// The number of buckets of a [`Histogram`]. The last one has all times from 2^34 ns (17 s) on.
 pub(crate) const BUCKETS: usize = 36;
 
-/// Counts times by their size: bucket n has those below 2^n ns that are in no earlier bucket. The
-/// last word is their sum, in ns.
+/// Counts times by their length: bucket n counts those below 2^n ns that are in no earlier bucket.
+/// The last word is their sum, in ns.
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
-/// Returns the milliseconds of a clock that only goes forward, exact to a tick of the kernel.
+/// Returns the milliseconds of a monotonic clock, exact to a tick of the kernel.
 pub(crate) fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
@@ -32,7 +32,7 @@ impl Times {
         self.0[BUCKETS].fetch_add(nanoseconds, Relaxed);
     }
 
-    /// Its words, which are all counts.
+    /// Returns its words, which are all counts.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         &self.0
     }
@@ -42,7 +42,7 @@ impl Times {
     }
 }
 
-/// How many times of each size were measured.
+/// The number of measured times of each length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -56,7 +56,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Returns the histogram of counts and a sum, which may be any numbers.
+    /// Returns the histogram of counts and their sum, which may be any numbers.
     pub(crate) fn of_words(words: &[u64; BUCKETS + 1]) -> Self {
         let mut histogram = Histogram { total: words[BUCKETS], ..Histogram::default() };
         histogram.counts.copy_from_slice(&words[..BUCKETS]);
@@ -83,15 +83,15 @@ impl Histogram {
         Duration::from_nanos(self.total)
     }
 
-    /// Returns the buckets: for each its upper bound, which is twice that of the bucket before, and
-    /// the number of times below it that are in no earlier bucket. The last has all longer times
-    /// too.
+    /// Returns the buckets. Each is its upper bound, which is twice that of the bucket before, and
+    /// the number of times below it that are in no earlier bucket. The last also counts all longer
+    /// times.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         (0..).zip(self.counts).map(|(bucket, count)| (Duration::from_nanos(1 << bucket), count))
     }
 
-    /// Returns a bound that `share` of a thousand times are below: the upper bound of a bucket, so
-    /// up to twice the exact time.
+    /// Returns an upper bound of `share` of a thousand times: that of a bucket, so up to twice the
+    /// exact time.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
         let mut below = 0;

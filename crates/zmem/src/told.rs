@@ -1,4 +1,4 @@
-//! What a pager tells of itself.
+//! The statistics that a pager reports.
 
 use crate::pager::Pager;
 use crate::stats::Stats;
@@ -49,7 +49,8 @@ impl Pager {
         }
     }
 
-    /// Returns the bytes that a limit lacks, as `working_set` says. `None` within a window.
+    /// Returns the bytes by which the limit is too small: see `working_set`. Returns `None` while a
+    /// window lasts.
     pub(crate) fn lacks(&self) -> Option<u64> {
         let (mut window, now) = (self.watched.try_lock()?, milliseconds());
         if !window.is_over(now) {

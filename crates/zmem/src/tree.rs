@@ -1,13 +1,13 @@
-//! What several processes hold together: shared memory in which each says what it holds and what it
+//! The shared memory in which each process of a tree publishes the memory that it holds and what it
 //! has done; see `layout`.
 //!
 //! ```text
 //!   slot:  | process | held | may go | parent | pool, blocks: see `inherited` | waits | ... |
-//!   process: 0 free, `CLEARED` while it becomes so
-//!   waits: the thread that waits, and may be poked; 0: none; with `POKING` while one is
+//!   process: 0 free, `CLEARED` while it becomes free
+//!   waits: the waiting thread that may be poked, or 0; with `POKING` while it is being poked
 //! ```
-//! The truth is the slots (zm-L4). Each has one writer, the process that it names; there is no sum
-//! that a killed process could leave wrong. Who looks adds them up, as far as they were ever used.
+//! The slots hold the truth (zm-L4). Each has one writer, the process that it names; there is no
+//! sum that a killed process could leave wrong. Readers add up all slots that were ever used.
 
 mod inherited;
 mod layout;
@@ -34,12 +34,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 pub(crate) use unevictable::Unevictable;
 
-/// Between two looks for processes that are gone lies so much time, in milliseconds.
+/// The time between two searches for processes that have ended, in milliseconds.
 const LOOK_TIME: u64 = 20;
 const NONE: usize = usize::MAX;
 
 /// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
-/// regions or arenas with it (one, as a rule); a child of `fork` has a place of its own.
+/// regions or arenas with it (usually one). A child of `fork` has its own slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     head: &'static [AtomicU64; HEAD],
@@ -50,20 +50,20 @@ pub struct Tree {
 type Head<'a> = layout::Head<'a, AtomicU64>;
 type Slot<'a> = layout::Slot<'a, AtomicU64>;
 
-/// What processes hold.
+/// The memory that processes hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) held: u64,
-    /// What of it could be evicted.
+    /// The part of it that could be evicted.
     pub(crate) may_go: u64,
-    /// Processes that hold much.
+    /// The number of processes that hold much.
     pub(crate) large: u64,
 }
 
 impl Tree {
     /// Returns the tree of shared memory, which was zeros before the first process called this.
-    /// `space` names the space of numbers that this process's is of. `None`: the memory is too
-    /// small, or not a tree's, or that of processes in another space.
+    /// `space` identifies the PID namespace of this process. Returns `None` if the memory is too
+    /// small, is not a tree's, or belongs to processes of another namespace.
     pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
         let is = |word: &AtomicU64, value: u64| {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
@@ -75,12 +75,12 @@ impl Tree {
         (is(magic, MAGIC) && is(own_space, space)).then_some(tree)
     }
 
-    /// Returns the most that was seen to be held at a time, by all processes together.
+    /// Returns the maximum of the memory held by all processes together, as far as it was seen.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
 
-    /// Returns whether more is held than the limit has room for, as some process has found.
+    /// Returns whether the processes hold more than the limit allows, as one of them has found.
     pub fn is_short(&self) -> bool {
         self.head().is_short.load(Relaxed) != 0
     }
@@ -98,7 +98,7 @@ impl Tree {
         Slot::of(&self.slots[nth])
     }
 
-    /// Has others see what the process of a slot has done.
+    /// Publishes what the process of a slot has done.
     fn show(&self, nth: usize, figures: &Figures) {
         let row = &self.rows[nth];
         let words = row.iter().zip(figures.words()).skip(1);
@@ -106,13 +106,13 @@ impl Tree {
         row[0].store(figures.process, Release);
     }
 
-    /// Sets the name of the process of a slot: its bytes, and zeros behind them.
+    /// Sets the name of the process of a slot: its bytes, padded with zeros.
     fn set_name(&self, nth: usize, name: [u8; 8 * NAME]) {
         let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
         self.slot(nth).name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
-    /// Returns what the process of a slot has done, as it, or nobody, has said.
+    /// Returns what the process of a slot has done, as last published, or zeros.
     fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
@@ -137,7 +137,7 @@ impl Tree {
         self.in_use().any(|nth| self.slot(nth).process.load(Relaxed) == process)
     }
 
-    /// Returns what all processes hold but that of one slot. `much` is what a large one holds.
+    /// Returns the sum of all slots except `own`. A process is large if it holds at least `much`.
     fn sum_but(&self, own: usize, much: u64) -> Sum {
         let mut sum = Sum::default();
         for nth in self.in_use().filter(|nth| *nth != own) {
@@ -152,8 +152,8 @@ impl Tree {
         sum
     }
 
-    /// Finds a slot for a process: its own, if it has executed a program, else a free one, if
-    /// possible without figures of a process that ended.
+    /// Finds a slot for a process: its own if it has executed a program, else a free one,
+    /// preferably without figures of a process that ended.
     fn take(&self, process: u64) -> Option<usize> {
         let own = |nth: &usize| self.slot(*nth).process.load(Acquire) == process;
         let free = |nth: &usize| {
@@ -171,15 +171,15 @@ impl Tree {
         Some(nth)
     }
 
-    /// Frees the slot of a process that reports what it has done.
+    /// Frees the slot of a process that reports its end.
     fn clear(&self, nth: usize, process: u64) {
         self.free(nth, process, || self.rows[nth][0].store(0, Relaxed));
     }
 
-    /// Frees a slot that names a process, after `clear`.
+    /// Frees a slot that names `process`, after calling `clear`.
     fn free(&self, nth: usize, process: u64, clear: impl FnOnce()) {
         let slot = self.slot(nth);
-        // Not at once: a late caller must not clear what the next process has written.
+        // Not in one step: a late caller must not clear what the next process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
             slot.shared.store(0, Relaxed);
@@ -188,7 +188,7 @@ impl Tree {
         }
     }
 
-    /// Says that the process of a slot holds nothing, and does not wait.
+    /// Publishes that the process of a slot holds nothing and does not wait.
     fn hush(&self, nth: usize) {
         let Slot { held, may_go, waits, wanted, peers, .. } = self.slot(nth);
         [held, may_go, waits, wanted, peers].iter().for_each(|word| word.store(0, Relaxed));
@@ -204,7 +204,7 @@ impl Tree {
         }
     }
 
-    /// Frees the slots of processes that are gone, unless it was done a moment ago. `now` is in
+    /// Frees the slots of processes that have ended, unless that was done a moment ago. `now` is in
     /// milliseconds. Returns whether it did.
     fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);

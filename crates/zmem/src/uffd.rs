@@ -1,9 +1,9 @@
-//! userfaultfd(2): what the kernel is asked by its descriptor.
+//! userfaultfd(2): the requests to the kernel by its descriptor.
 //!
 //! # Safety
 //! Numbers and structures are the kernel's interface, which is the same on all processors that this
-//! crate is for. Each range lies within [`Managed`] memory, and who asks owns its blocks, or has
-//! them to itself, as [`memory`](crate::memory) wants it of all who change pages.
+//! crate supports. Each range lies within [`Managed`] memory. The caller owns its blocks, or has
+//! exclusive access to them, as [`memory`](crate::memory) requires of all code that changes pages.
 #![allow(unsafe_code)]
 
 mod abi;
@@ -21,22 +21,22 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-/// So often in a row the kernel may ask to try again.
+/// The maximum number of EAGAIN in a row.
 const TRIES_MAX: u32 = 10_000;
 
 /// A fault that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) address: usize,
-    /// The thread that waits.
+    /// The thread that waits for it.
     pub(crate) thread: u32,
 }
 
-/// A descriptor, packed, which a child may change for one of its own.
+/// A packed descriptor, which a child may replace by its own.
 #[derive(Debug)]
 pub(crate) struct Uffd(AtomicU64);
 
-/// What of a range was done, and why no more.
+/// The bytes of a range that were processed, and why the rest was not.
 #[derive(Debug)]
 pub(crate) struct Short {
     pub(crate) done: usize,
@@ -49,8 +49,9 @@ fn place(memory: &Managed, range: &Range<usize>) -> Place {
     Place { start: start as u64, bytes: range.len() as u64 }
 }
 
-/// Goes on with a range for as long as the kernel does some of it, or asks to try again. What lies
-/// in several mappings it refuses, so that is done page by page.
+/// Calls `step` until the whole range is processed, as long as the kernel processes a part or
+/// returns EAGAIN. The kernel refuses ranges in several mappings, so these are processed page by
+/// page.
 fn go_on(
     range: Range<usize>,
     mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
@@ -80,13 +81,13 @@ fn raised(file: File) -> Descriptor {
 }
 
 impl Uffd {
-    /// Opens one, if that is permitted, and says whether it moves pages.
+    /// Opens a userfaultfd, if that is permitted. Also returns whether it moves pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
         Ok((Uffd(AtomicU64::new(raised(file).packed())), can_move))
     }
 
-    /// Opens another one in a child, in place of its parent's.
+    /// Opens a userfaultfd in a child, in place of its parent's.
     pub(crate) fn open_again(&self, wants_move: CanMove) -> Result<(), Errno> {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
@@ -97,30 +98,31 @@ impl Uffd {
         Ok(())
     }
 
-    /// Closes it, unless the program did.
+    /// Closes the descriptor, unless the program did.
     pub(crate) fn close(&self) {
         Descriptor::unpack(self.0.swap(Descriptor::NONE.packed(), AcqRel)).close();
     }
 
-    /// The descriptor, which is open until [`close`](Self::close). If the program closed it, what
-    /// is asked of it fails.
+    /// Returns the descriptor, which is open until [`close`](Self::close). If the program closed
+    /// it, requests fail.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Descriptor::unpack(self.0.load(Acquire)).file().ok_or(Errno::BADF)
     }
 
     fn ask<T>(&self, request: u64, mut of: T) -> (Result<(), Errno>, T) {
-        // SAFETY: callers give the structure that the number means, about ranges as the head of
-        // this file says.
+        // SAFETY: callers pass the structure that belongs to the number, about ranges as the
+        // module's documentation requires.
         let asked = self.file().and_then(|file| unsafe { ask(file, request, &mut of) });
         (asked, of)
     }
 
-    /// Has touches of absent pages be told, and writes to protected ones.
+    /// Makes touches of absent pages, and writes to protected ones, faults of this descriptor.
     pub(crate) fn register(&self, memory: &Managed) -> Result<(), Errno> {
         self.register_as(memory, MODE_MISSING | MODE_WRITEPROTECT)
     }
 
-    /// Has pages be moved to there, of which no touch is told.
+    /// Registers memory so that pages may be moved there, but touches of absent pages cause no
+    /// faults of this descriptor.
     pub(crate) fn register_quiet(&self, memory: &Managed) -> Result<(), Errno> {
         self.register_as(memory, MODE_WRITEPROTECT)
     }
@@ -130,22 +132,22 @@ impl Uffd {
         self.ask(REGISTER, Register { place, mode, calls: 0 }).0
     }
 
-    /// Has no touch be told any more.
+    /// Ends the faults of this descriptor.
     pub(crate) fn unregister(&self, memory: &Managed) -> Result<(), Errno> {
         self.ask(UNREGISTER, place(memory, &(0..memory.bytes()))).0
     }
 
-    /// Has who waits for a page look again.
+    /// Wakes threads that wait for a page of `range`, which then access it again.
     pub(crate) fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         self.ask(WAKE, place(memory, &range)).0
     }
 
-    /// Gives absent pages these data, each at once for all who look.
+    /// Fills absent pages with `data`. Each page appears at once to all threads.
     pub(crate) fn copy(&self, memory: &Managed, start: usize, data: &[u8]) -> Result<(), Errno> {
         self.copy_from(memory, start..start + data.len(), data.as_ptr().addr() as u64)
     }
 
-    /// Gives absent pages the data that lie at the same place of other memory.
+    /// Fills absent pages with the data at the same offset of other memory.
     pub(crate) fn copy_across(
         &self,
         from: &Managed,
@@ -166,7 +168,7 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Has absent pages be zeros.
+    /// Fills absent pages with zeros.
     pub(crate) fn zero(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         go_on(range, |part| {
             let place = place(memory, &part);
@@ -176,12 +178,13 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Has those pages be zeros that are absent.
+    /// Fills with zeros those pages of `range` that are absent.
     pub(crate) fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                // Registered no more, as the region has ended, they are zeros without that.
+                // If the region has ended, the memory is not registered any more, and its absent
+                // pages are zeros anyway.
                 Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }
@@ -189,7 +192,7 @@ impl Uffd {
         Ok(())
     }
 
-    /// Moves pages to the same place of other memory.
+    /// Moves pages to the same offset of other memory.
     pub(crate) fn transfer(
         &self,
         from: &Managed,
@@ -204,7 +207,7 @@ impl Uffd {
         })
     }
 
-    /// Has a write to pages that are there fault, or no longer.
+    /// Makes writes to present pages fault, or no longer fault.
     pub(crate) fn protect(
         &self,
         memory: &Managed,
@@ -219,7 +222,7 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// The next fault that waits, if one does.
+    /// Returns the next fault that waits, if there is one.
     pub(crate) fn next_fault(&self) -> Result<Option<Fault>, Errno> {
         let mut bytes = [0; size_of::<Message>()];
         match rustix::io::read(self.file()?, &mut bytes) {

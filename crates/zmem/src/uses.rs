@@ -1,26 +1,26 @@
-//! What blocks of an arena are for: some are managed, others the program's own.
+//! The uses of an arena's blocks: some are managed, others are the program's own memory.
 //!
 //! ```text
 //!   Free -------> Managed: Untouched      Plain -> Managed: Resident
 //!    ^ '-> Plain     |                      ^        |
-//!    '------+--------'  contents go         '--------'  brought back
+//!    '---------------'  contents dropped    '--------'  brought back
 //! ```
-//! Whoever changes a block's use has sole charge of it, as the program has of a range that it maps
-//! and unmaps; touches and evictions go on meanwhile (zm-R2).
+//! Only the caller changes a block's use, as a program does with a range that it maps and unmaps.
+//! Touches and evictions may happen at the same time (zm-R2).
 
 use crate::Error;
 use crate::pager::Pager;
 use crate::state::State;
 use std::ops::Range;
 
-/// What blocks of an arena are for.
+/// The use of an arena's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// For nothing: a touch faults, and the fault is the program's.
+    /// No use: a touch faults, and the fault is the program's.
     Free,
-    /// They are readable and writable, and go and come as a region's.
+    /// The blocks are readable and writable, and are evicted and filled like those of a region.
     Managed,
-    /// The program maps there what it likes.
+    /// The program's own mappings.
     Plain,
 }
 
@@ -42,8 +42,8 @@ impl Pager {
         Use::of(state) == Use::Managed && !(state == State::Untouched && self.is_vacant(unit))
     }
 
-    /// Changes what blocks of one chunk are for. What becomes free loses its contents; what was
-    /// free is zeros; all else keeps them.
+    /// Changes the use of blocks of one chunk. Blocks that become free lose their contents, blocks
+    /// that were free become zeros, and all others keep their contents.
     ///
     /// # Errors
     /// [`Error::Locked`]: a block that is to be plain has too many pins. Blocks before it have
@@ -64,7 +64,7 @@ impl Pager {
         self.set_use_in_chunk(units, to, buf)
     }
 
-    /// Does so in a chunk that is open.
+    /// Changes the use of blocks of one chunk that is open: see [`set_use`](Self::set_use).
     fn set_use_in_chunk(&self, units: Range<usize>, to: Use, buf: &mut [u8]) -> Result<(), Error> {
         let mut next = units.start;
         while next < units.end {
@@ -87,15 +87,15 @@ impl Pager {
         Ok(())
     }
 
-    /// Turns the first blocks of some that are in one state to another, of which one is not
-    /// managed. Returns the block behind them.
+    /// Changes the first of `units` that are in the state `from` to `to`; one of the two is not
+    /// managed. Returns the block after them.
     fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
         let own = units.start..units.start + self.own_alike(units, from, |_| true);
         if own.is_empty() {
             return own.end;
         }
         if to == State::Plain && !self.is_open_around(own.start) {
-            // All absent as its blocks were, the chunk was closed.
+            // The chunk was closed, because all of its blocks were absent.
             own.clone().for_each(|unit| self.words[unit].publish(from, |word| word));
             self.open_any_chunk(own.start);
             return own.start;
@@ -121,24 +121,24 @@ impl Pager {
         own.end
     }
 
-    /// Frees the first blocks of some that are managed, and in one state. Returns the block behind
+    /// Frees the first of `units`, which are managed and in one state. Returns the block after
     /// them.
     fn free_managed(&self, units: Range<usize>, state: State) -> usize {
-        // The store's lock: the evictor may be reading these blocks (zm-S3).
+        // The store's lock, because the evicting thread may be reading these blocks (zm-S3).
         let _evictor = self.evictor.lock();
         let own = units.start..units.start + self.own_alike(units, state, |_| true);
         self.drop_owned(own.clone(), state, State::Free);
         own.end
     }
 
-    /// Brings the first blocks of some back, and makes them plain. Returns the block behind them.
+    /// Brings back the first of `units`, and makes them plain. Returns the block after them.
     fn make_plain(&self, units: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
         let is_managed = |unit: &usize| Use::of(self.words[*unit].load().state()) == Use::Managed;
         let own = units.clone().take(self.batch()).take_while(is_managed).count();
         let own = units.start..units.start + own;
-        // They stay resident meanwhile.
+        // The pins keep them resident until they are plain.
         self.pin(own.clone(), buf)?;
-        // Who stores may be reading them in their place, up to here (zm-R5).
+        // A thread that stores may have been reading them in place until here (zm-R5).
         drop(self.evictor.lock());
         for unit in own.clone() {
             let word = &self.words[unit];
@@ -158,7 +158,7 @@ impl Pager {
         Ok(own.end)
     }
 
-    /// Makes managed blocks zeros, pinned ones too: those stay resident.
+    /// Makes managed blocks zeros. Pinned blocks stay resident.
     pub(crate) fn zero_all(&self, units: Range<usize>) {
         let mut from = units.start;
         while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
@@ -184,7 +184,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Where the system permits nothing else, who stores reads blocks in their place.
+    /// If the system permits no other way, the thread that stores reads blocks in place.
     #[test]
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

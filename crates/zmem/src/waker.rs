@@ -1,4 +1,4 @@
-//! How other threads wake the pager thread, and learn of its steps.
+//! How other threads wake the pager thread, and wait for its steps.
 
 use crate::process::generation;
 use crate::sync::{wait_for, wake};
@@ -12,12 +12,12 @@ pub(crate) const STOPPED: u32 = 2;
 /// A bit of `word`: the pager thread sleeps until it tries again by itself.
 pub(crate) const NAPS: u32 = 4;
 
-/// What the pager thread and other threads tell each other.
+/// The words by which the pager thread and other threads communicate.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
-    /// What the thread is to do.
+    /// Requests to the thread.
     pub(crate) word: AtomicU32,
-    /// How many steps of eviction the thread has done.
+    /// The number of steps of eviction that the thread has done.
     pub(crate) steps: AtomicU32,
     /// The generation of the process that has the thread, plus 1; 0 if there is no thread.
     pub(crate) process: AtomicU32,
@@ -40,14 +40,15 @@ impl Waker {
         true
     }
 
-    /// Sees to it that the pager thread will try again, if there is one, where an eviction was in
-    /// vain: it may sleep for good, as nothing was wanted then. Returns whether there is one.
+    /// Makes sure that the pager thread, if there is one, tries again after an eviction in vain: it
+    /// may be in a sleep without an end, because nothing was wanted when it began. Returns whether
+    /// there is such a thread.
     pub(crate) fn watch(&self) -> bool {
         let naps = self.word.load(Acquire) & NAPS != 0;
         self.has_thread() && (naps || self.wake())
     }
 
-    /// Has the pager thread, which calls this, sleep so long, or until it is woken.
+    /// Makes the pager thread, which calls this, sleep for `time`, or until it is woken.
     pub(crate) fn nap(&self, time: Duration) {
         if self.word.fetch_or(NAPS, AcqRel) == 0 {
             wait_for(&self.word, NAPS, time);

@@ -1,7 +1,7 @@
-//! The thread that evicts ahead of need.
+//! The pager thread, which evicts ahead of need.
 //!
 //! # Safety
-//! The thread has a share of its pager until it is stopped; a [`Worker`] stands for both.
+//! The thread has a reference to its pager until it is stopped; a [`Worker`] owns both.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -25,29 +25,31 @@ use std::time::{Duration, Instant};
 
 /// Objects are moved together if that frees this share of the device's pages.
 const FREEABLE_SHARE: u64 = 8;
-/// The bytes of a device's pages that are gone over in one step: some 50 ms.
+/// The largest pool of a device that is compacted as a whole, in bytes: some 50 ms.
 const WHOLE_MAX: u64 = 64 << 20;
-/// Between two looks at that so many steps are made.
+/// The number of steps of eviction between two checks of `FREEABLE_SHARE`.
 const COMPACTED_STEPS: usize = 16;
-/// Where the device has many pages, this share of them is freed in one step.
+/// If the device has many pages, this share of them is freed in one step.
 const STEP_SHARE: u64 = 256;
-/// Bytes that go before a fork that waits is let in, and others may make room.
+/// Bytes that are evicted in a step. After each, a waiting fork may begin, and other threads may
+/// make room.
 const STEP_BYTES: usize = 1 << 20;
-/// So long the thread looks for something that can go by now, each time that it tries again.
+/// The time for which a new try after evictions in vain searches for blocks that can now be
+/// evicted.
 const AGAIN_TIME: Duration = Duration::from_millis(10);
 
-/// The thread, where it was started.
+/// The thread, once it was started.
 #[derive(Debug)]
 struct Worker {
     thread: JoinHandle<()>,
     generation: u32,
 }
 
-/// The thread of this process, if there is one.
+/// The pager thread of this process, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     worker: Mutex<Option<Worker>>,
-    /// Whether there is never one: faults make room themselves.
+    /// Whether no pager thread is ever started; faults then make room themselves.
     are_none: bool,
 }
 
@@ -56,8 +58,8 @@ impl Workers {
         Workers { worker: Mutex::new(None), are_none: true }
     }
 
-    /// Has this process have a thread that evicts, if there is a limit. Where there is none to be
-    /// had, faults make room themselves.
+    /// Makes sure that this process has a pager thread, if there is a limit. If none can be
+    /// started, faults make room themselves.
     pub(crate) fn ensure(&self, pager: &Arc<Pager>) {
         if self.are_none || pager.limit.get().is_none() {
             return;
@@ -66,7 +68,7 @@ impl Workers {
         if !worker.as_ref().is_some_and(Worker::is_here) {
             worker.take().into_iter().for_each(|lost| lost.stop(pager));
             *worker = Worker::start(pager).ok();
-            // A child may begin above its limit, and nobody has woken this thread for that.
+            // A child may begin above its limit, and no fault has woken this thread for that.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_stuck(false);
                 pager.waker.wake();
@@ -86,7 +88,8 @@ impl Worker {
         let own = pager.clone();
         let (waker, generation) = (&pager.waker, generation());
         waker.word.store(0, Relaxed);
-        // It begins with all signals blocked but the C library's, which others may wait for.
+        // The thread blocks all signals except those of the C library, for which other threads may
+        // wait.
         let spawned = signals::without_programs_signals(|| {
             Builder::new().name("zmem".into()).spawn(move || {
                 let _counted = OwnThread::begin();
@@ -100,7 +103,7 @@ impl Worker {
         Ok(Worker { thread, generation })
     }
 
-    /// Whether it is a thread of this process, and not of the parent.
+    /// Returns whether it is a thread of this process, and not of the parent.
     fn is_here(&self) -> bool {
         self.generation == generation()
     }
@@ -113,10 +116,11 @@ impl Worker {
             let _panicked = self.thread.join();
             pager.waker.process.store(0, Relaxed);
         } else {
-            // The child has no such thread to wait for, which had a share of the pager.
+            // The child lacks this thread, which had a reference to the pager.
             std::mem::forget(self.thread);
-            // SAFETY: `start` gave the thread this share, which it drops when it has been stopped:
-            // that was not before the fork, as this has not been called; and it is not here.
+            // SAFETY: `start` gave the thread this reference, which the thread drops after it was
+            // stopped. It was not stopped before the fork, because this was not called, and it does
+            // not run in the child.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
         }
     }
@@ -124,7 +128,7 @@ impl Worker {
 
 impl Pager {
     fn run(&self) {
-        // Not a seat's: those may all be taken by faults that wait for this thread.
+        // Not a seat's buffer: faults that wait for this thread may have all seats.
         let mut buf = vec![0; self.bytes_of(0..self.batch()).len()];
         let mut evicted = 0;
         loop {
@@ -133,7 +137,8 @@ impl Pager {
                 0 if !self.limit.may_try() => self.waker.nap(self.limit.stuck.left()),
                 seen if seen & STOPPED != 0 => return,
                 _ => {
-                    // Before the limit is looked at: who sets it then wakes anew.
+                    // Cleared before the limit is read: a thread that sets the limit later wakes
+                    // this one again.
                     self.waker.word.fetch_and(!WANTED, AcqRel);
                     evicted += self.run_steps(&mut buf);
                     if self.limit.is_lost() {
@@ -148,7 +153,7 @@ impl Pager {
         }
     }
 
-    /// Evicts until enough is free, or nothing can go. Returns how many steps that took.
+    /// Evicts until enough is free, or nothing can be evicted. Returns the number of steps.
     fn run_steps(&self, buf: &mut [u8]) -> usize {
         let (is_again, began) = (self.limit.is_stuck(), Instant::now());
         let mut goes_on = self.limit.is_wanted(self.batch()) && self.limit.may_try();
@@ -158,7 +163,8 @@ impl Pager {
             let gone = self.run_step(buf);
             self.compact_by(|| self.pack_where_tight());
             steps += 1;
-            // A round for each that the hottest blocks are passed over, and one in which they go.
+            // One round for each time that the hottest blocks are passed over, and one that evicts
+            // them.
             let rounds = self.round.load(Relaxed).wrapping_sub(first_round);
             let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
             if gone == 0 && !looks_on {
@@ -183,26 +189,27 @@ impl Pager {
         gone
     }
 
-    /// Blocks that a step is of.
+    /// Returns the number of blocks of a step.
     pub(crate) fn step_units(&self) -> usize {
         STEP_BYTES.div_ceil(self.blocks.unit)
     }
 
-    /// Moves some objects of the device together, if that frees this share of its pages; whether
+    /// Moves objects of the device together, if that frees 1/`share` of its pages. Returns whether
     /// some were freed.
     pub(crate) fn compact(&self, share: u64) -> bool {
         self.compact_by(|| self.pack(share))
     }
 
-    /// Does so where the caller is within the gate, and no signal comes.
+    /// Does the same as [`compact`](Self::compact), for a caller inside the gate with signals
+    /// blocked.
     pub(crate) fn pack(&self, share: u64) -> bool {
         let used = self.device.mm_stat().mem_used_total;
         let is_due = self.device.freeable() as u64 > used / share;
         is_due && self.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
     }
 
-    /// Moves all objects of a device together that is small, for which what its last pages lack is
-    /// much, and that has stored as much as it has since the last time.
+    /// Moves all objects of a small device together, because its partly filled pages matter. Does
+    /// so once it has stored as many bytes as it has since the last time.
     pub(crate) fn compact_whole(&self) {
         self.compact_by(|| {
             let used = self.device.mm_stat().mem_used_total;

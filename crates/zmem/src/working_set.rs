@@ -1,9 +1,9 @@
-//! The memory that a working set lacks, by the distances of refaults: a block that comes back after
+//! The memory that a working set lacks, by the distances of refaults. A block that comes back after
 //! `n` blocks were evicted would have stayed resident in a limit larger by `n` blocks. The clock's
-//! rounds count `n` (zm-S3), so it is exact to a round.
+//! rounds count `n` (zm-S3), so the result is exact to a round.
 //!
 //! ```text
-//!   a window: | evicted, rounds, time in faults, distances of what was filled |
+//!   a window: | evicted, rounds, time in faults, distances of the filled blocks |
 //!   lacks     = blocks evicted in a round * the rounds of nine refaults in ten, uncompressed
 //!               less compressed
 //! ```
@@ -11,11 +11,11 @@
 use crate::stats::DISTANCES;
 use std::time::Duration;
 
-/// Milliseconds of a window.
+/// The length of a window, in milliseconds.
 const WINDOW: u64 = 5000;
 /// After this number of slow windows in a row, the working set is above the limit for good.
 const WINDOWS: u32 = 2;
-/// Faults take this share of a window's time, or more.
+/// A window is slow if faults take more than this share of its time.
 const SLOW_SHARE: u32 = 2;
 /// Nine refaults in ten.
 const MOST: (u64, u64) = (9, 10);
@@ -23,17 +23,17 @@ const MOST: (u64, u64) = (9, 10);
 /// Counts at the start of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// Milliseconds; 0 before the first window.
+    /// The time in milliseconds; 0 before the first window.
     pub(crate) began: u64,
     pub(crate) in_faults: Duration,
     pub(crate) evicted: u64,
     pub(crate) round: u32,
     pub(crate) distances: [u64; DISTANCES],
-    /// Slow windows in a row before this one.
+    /// The number of slow windows in a row before this one.
     pub(crate) slow: u32,
 }
 
-/// Returns the rounds within which most refaults come, 0 if there are none.
+/// Returns the number of rounds within which most refaults happen, or 0 if there are none.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
     let wanted = distances.iter().sum::<u64>() * MOST.0 / MOST.1;
     let mut below = 0;
@@ -45,14 +45,14 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 }
 
 impl Window {
-    /// Returns whether the window has ended at a time in milliseconds, or none has begun.
+    /// Returns whether the window has ended at `now`, in milliseconds, or none has begun.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.began == 0 || now.saturating_sub(self.began) >= WINDOW
     }
 
-    /// Ends this window, and begins the next one. Returns the bytes of blocks of `unit` bytes that
-    /// a larger limit would keep resident, if faults took much of the time for some windows in a
-    /// row.
+    /// Ends this window, and begins the next one. Returns the bytes that a larger limit would keep
+    /// resident, in blocks of `unit` bytes. Returns `None` unless faults took much of the time for
+    /// some windows in a row.
     pub(crate) fn end(&mut self, next: Window, unit: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);

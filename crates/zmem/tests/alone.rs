@@ -1,5 +1,5 @@
-//! A thread that runs alone has blocks decompressed where they belong; as soon as there are others,
-//! they see all of a block or fault.
+//! For a thread that runs alone, blocks are decompressed in place. If other threads run, they see
+//! all of a block or fault.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -20,12 +20,12 @@ fn region(bytes: usize, backend: BackendKind, limit: Option<u64>) -> Region {
     region
 }
 
-/// All words of a page say its number and the round.
+/// Writes the page's number and `round` to all words of each page.
 fn write(region: &mut Region, round: u64) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         let word = (nth as u64) << 32 | round;
         page.chunks_mut(8).for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
-        // No word alone fills it.
+        // So that no single word fills the page.
         page[2000..2008].fill(7);
     }
 }
@@ -44,8 +44,8 @@ fn verify_page(region: &Region, nth: usize, round: u64) {
     }
 }
 
-/// Has all go and come back: blocks that were filled, those of them in place, and blocks that were
-/// marked before they went.
+/// Evicts all blocks and brings them back. Returns how many were filled, how many of these in
+/// place, and how many were marked before their eviction.
 fn filled(region: &Region) -> (u64, u64, u64) {
     let before = region.stats();
     region.reclaim(region.len());
@@ -55,7 +55,7 @@ fn filled(region: &Region) -> (u64, u64, u64) {
 }
 
 fn assert_alone(region: &Region) {
-    // A thread that was not alone asks again some time later.
+    // A thread that was not alone checks again only after some faults.
     filled(region);
     let (all, in_place, marked) = filled(region);
     assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
@@ -68,7 +68,7 @@ fn assert_not_alone(region: &Region) {
     assert!(marked >= all, "{marked} of {all} marked");
 }
 
-/// Does `work` while there is another thread.
+/// Calls `work` while there is another thread.
 fn beside_another(work: impl FnOnce()) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn beside_another(work: impl FnOnce()) {
     });
 }
 
-/// Until threads that were joined are gone for the system, too.
+/// Waits until joined threads have also ended for the kernel.
 fn wait_until_alone() {
     testkit::wait::until("other threads are gone", || {
         std::fs::read_dir("/proc/self/task").unwrap().count() == 1
@@ -91,7 +91,7 @@ fn wait_until_alone() {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: nobody here needs one of them any more.
+    // SAFETY: no code here needs one of them any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
@@ -105,7 +105,7 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
                 assert_not_alone(&region);
                 close_all_descriptors();
                 assert_not_alone(&region);
-                // A child has none of the parent's other threads.
+                // A child has no other thread of the parent.
                 in_child(|| assert_alone(&region));
                 assert_not_alone(&region);
             });
@@ -126,14 +126,15 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
     });
 }
 
-/// The threads that evict look at nothing, so they do not count; whether a region has one or many.
+/// The pager threads access no managed memory, so they do not count, whether there is one region or
+/// many.
 #[test]
 fn threads_that_evict_are_none_who_look() {
     in_child(|| {
         let limit = Some(64 * MIB as u64);
         let first = region(4 * MIB, BackendKind::Best, limit);
         let regions: Vec<_> = (0..3).map(|_| region(4 * MIB, BackendKind::Best, limit)).collect();
-        // Such a thread is counted a bit after it was started.
+        // Such a thread counts itself only some time after it was started.
         let is_alone = || filled(&first).1 > 0;
         testkit::wait::until("only threads that evict are left", is_alone);
         assert_alone(&first);
@@ -145,7 +146,7 @@ fn threads_that_evict_are_none_who_look() {
     });
 }
 
-/// Threads come and go at any moment, while whoever is there has blocks go and come back.
+/// Threads begin and end at any moment, while all of them make blocks be evicted and filled.
 #[test]
 fn no_thread_that_comes_or_goes_sees_half_a_block() {
     in_child(|| {
@@ -178,7 +179,7 @@ fn no_thread_that_comes_or_goes_sees_half_a_block() {
     });
 }
 
-/// Blocks of several pages, and those that are brought ahead, hold what they held.
+/// Blocks of several pages, and those that are filled ahead, keep their contents.
 #[test]
 fn blocks_of_all_sizes_come_back_in_place() {
     in_child(|| {
@@ -210,16 +211,16 @@ fn blocks_of_all_sizes_come_back_in_place() {
     });
 }
 
-/// What a child that shares memory is told, and finds.
+/// The inputs and the result of a child that shares memory.
 struct Shared<'r> {
     region: &'r Region,
     closes: bool,
     sum: AtomicU64,
 }
 
-/// Looks at all pages, in a process that has this one's memory.
+/// Reads all pages, in a process that shares this one's memory.
 extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
-    // SAFETY: who calls waits for the end of this.
+    // SAFETY: the caller waits until the child has ended.
     let shared = unsafe { &*shared.cast::<Shared<'_>>() };
     if shared.closes {
         close_all_descriptors();
@@ -229,7 +230,8 @@ extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
     0
 }
 
-/// Does it in a process as `vfork` makes it, which this thread waits for; what it found.
+/// Runs `look_as_child` in a process like that of `vfork`, for which this thread waits. Returns the
+/// sum that it found.
 fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     let shared = Shared { region, closes, sum: AtomicU64::new(0) };
     let mut stack = vec![0u128; 16 << 10];
@@ -247,8 +249,8 @@ fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     shared.sum.into_inner()
 }
 
-/// A child of `vfork` is alone if the thread that waits for it was: other threads of its parent go
-/// on, and it does not count them by what it opens itself.
+/// A child of `vfork` is alone if the thread that waits for it was. Other threads of its parent
+/// continue, and a file that the child opens itself does not count them.
 #[test]
 fn a_child_of_vfork_counts_its_parents_threads() {
     in_child(|| {

@@ -1,5 +1,5 @@
-//! Descriptors of /proc that are closed, inherited or refused: whoever touches a region finds what
-//! is its own, and nobody else's file or memory is written.
+//! Descriptors of /proc that are closed, inherited or refused: a thread that touches a region reads
+//! its own data, and no other file or memory is written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 const NOBODY: u32 = 65_534;
 const BACKENDS: [BackendKind; 2] = [BackendKind::Signal, BackendKind::SignalMappings];
 
-/// A region of which all has gone.
+/// Returns a region whose blocks are all evicted.
 fn evicted(backend: BackendKind) -> Region {
     let options = Options { backend, ..Options::default() };
     let mut region = Region::new(4 * MIB, options).unwrap();
@@ -33,7 +33,7 @@ fn reclaim_all(region: &Region) {
     assert!(region.stats().evicted > before, "nothing has gone");
 }
 
-/// Each page says its number and whose it is.
+/// Writes to each page its number and `whose`.
 fn write(region: &mut Region, whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -48,7 +48,7 @@ fn verify(region: &Region, whose: u8) {
     }
 }
 
-/// Has all come back, change, go, and come back.
+/// Fills all blocks, changes them, evicts them, and fills them again.
 fn use_all(region: &mut Region) {
     verify(region, 1);
     write(region, 9);
@@ -58,11 +58,12 @@ fn use_all(region: &mut Region) {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: nobody here needs one of them any more.
+    // SAFETY: no code here needs one of them any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
-/// Where the descriptors of this process lead that name memory or threads of one.
+/// Returns the targets of this process's descriptors that name the memory or the threads of a
+/// process.
 fn links() -> Vec<PathBuf> {
     let files = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -72,7 +73,7 @@ fn links() -> Vec<PathBuf> {
     links.filter(is_kept).collect()
 }
 
-/// A copy has none of the threads that answered its parent's faults, and waits for none.
+/// A copy has none of the threads that answered its parent's faults, and does not wait for them.
 #[test]
 fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     in_child(|| {
@@ -87,7 +88,7 @@ fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     });
 }
 
-/// A child that `fork` did not make has its memory, and writes none of its parent's.
+/// A child that `fork` did not make has its own memory, and does not write to its parent's.
 #[test]
 fn children_that_no_handler_is_told_of_have_copies() {
     in_child(|| {
@@ -120,7 +121,7 @@ fn children_that_no_handler_is_told_of_have_copies() {
     });
 }
 
-/// A child that lost its rights can't be made to write to a parent that has some.
+/// A child that gave up privileges can't be made to write to a parent that has them.
 #[test]
 fn no_child_has_its_parents_descriptors() {
     in_child(|| {
@@ -139,7 +140,7 @@ fn no_child_has_its_parents_descriptors() {
 }
 
 fn give_up_user() {
-    // SAFETY: they change this process alone.
+    // SAFETY: they change this process only.
     unsafe {
         if libc::getuid() == 0 {
             assert_eq!(libc::setgid(NOBODY), 0);
@@ -150,16 +151,16 @@ fn give_up_user() {
     assert!(std::fs::File::open("/proc/self/mem").is_err());
 }
 
-/// Has this process see no /proc, but an empty directory; whether it may.
+/// Hides /proc from this process by an empty root directory. Returns whether that is permitted.
 fn leave_proc(empty: &Path) -> bool {
     let path = CString::new(empty.to_str().unwrap()).unwrap();
-    // SAFETY: it changes this process alone.
+    // SAFETY: it changes this process only.
     let may = unsafe { libc::chroot(path.as_ptr()) == 0 && libc::chdir(c"/".as_ptr()) == 0 };
     assert!(!may || std::fs::File::open("/proc/self/mem").is_err());
     may
 }
 
-/// A path that no one has.
+/// Returns a path that no file has.
 fn tempfile() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let nth = COUNT.fetch_add(1, Relaxed);
@@ -175,7 +176,7 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // The same process, and one that has closed what it had.
+            // The same process, and one that has closed its descriptors.
             give_up_user();
             in_child(|| {
                 close_all_descriptors();
@@ -211,7 +212,8 @@ fn a_process_that_sees_no_proc_reads_its_memory() {
     }
 }
 
-/// Has this process have nothing by which it reads memory below its protection.
+/// Closes every descriptor by which this process reads memory below its protection, and prevents
+/// new ones.
 fn refuse_memory() {
     let is_memory = |name: &String| {
         std::fs::read_link(format!("/proc/self/fd/{name}")).is_ok_and(|link| link.ends_with("mem"))
@@ -220,11 +222,12 @@ fn refuse_memory() {
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let kept: Vec<_> = names.filter(is_memory).map(|name| name.parse().unwrap()).collect();
     give_up_user();
-    // SAFETY: those who look for what they name find that it is closed.
+    // SAFETY: code that uses one of these numbers checks it, and finds that it is closed.
     kept.into_iter().for_each(|file| unsafe { assert_eq!(libc::close(file), 0) });
 }
 
-/// What goes is readable meanwhile there; who touches it finds its data all the same.
+/// Here blocks are readable while they are evicted; a thread that touches them finds its data all
+/// the same.
 #[test]
 fn touches_find_data_where_memory_is_read_by_its_protection() {
     let backends = [BACKENDS[0], BACKENDS[1], BackendKind::UserfaultfdProtected];
@@ -244,7 +247,7 @@ fn touches_find_data_where_memory_is_read_by_its_protection() {
     }
 }
 
-/// Two threads look at all pages, and count in pages of their own, while all goes.
+/// Two threads read all pages, and count in pages of their own, while all blocks are evicted.
 fn touch_while_reclaimed(region: &Region, rounds: usize) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -260,7 +263,7 @@ fn touch_while_reclaimed(region: &Region, rounds: usize) {
                     assert_eq!(page[..4], (nth as u32).to_le_bytes());
                     assert!(page[100..200].iter().all(|&byte| byte == 1));
                     if nth % 2 == own {
-                        // SAFETY: this thread alone reads and writes these bytes.
+                        // SAFETY: only this thread reads and writes these bytes.
                         let count = unsafe { page.as_ptr().add(8).cast_mut().cast::<u32>() };
                         // SAFETY: as above.
                         assert_eq!(unsafe { count.read_volatile() }, counts[nth]);
@@ -277,13 +280,13 @@ fn touch_while_reclaimed(region: &Region, rounds: usize) {
     });
 }
 
-/// The descriptor that the parent left is closed first, so there is one.
+/// The descriptor that the parent left is closed first, so a number is free.
 #[test]
 fn a_child_without_free_descriptors_reads_its_memory() {
     for backend in BACKENDS {
         in_child(|| {
             let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-            // SAFETY: it changes this process alone.
+            // SAFETY: it changes this process only.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
             let mut region = evicted(backend);
             let _files: Vec<_> =
@@ -295,7 +298,7 @@ fn a_child_without_free_descriptors_reads_its_memory() {
     }
 }
 
-/// Once the first thread has ended, /proc/self has no memory.
+/// Once the first thread has ended, /proc/self has no memory file.
 #[test]
 fn a_process_whose_first_thread_has_ended_reads_its_memory() {
     in_child(|| {
@@ -315,7 +318,7 @@ fn a_process_whose_first_thread_has_ended_reads_its_memory() {
     });
 }
 
-/// A program closes descriptors that it does not know, and gets files under their numbers.
+/// A program closes descriptors that it does not know, and opens files under their numbers.
 #[test]
 fn descriptors_that_others_close_at_any_moment_do_no_harm() {
     for backend in BACKENDS {
@@ -332,7 +335,7 @@ fn descriptors_that_others_close_at_any_moment_do_no_harm() {
                     while !stop.load(Relaxed) {
                         close_all_descriptors();
                         for _ in 0..3 {
-                            // SAFETY: the name is here; the next round closes what is opened.
+                            // SAFETY: the name lives long enough; the next round closes the file.
                             unsafe { libc::open(name.as_ptr(), libc::O_RDWR) };
                         }
                     }
@@ -360,16 +363,16 @@ fn descriptors_that_others_close_at_any_moment_do_no_harm() {
     }
 }
 
-/// Reads all in a process that has this one's memory.
+/// Reads all pages in a process that shares this one's memory.
 extern "C" fn look_as_child(region: *mut c_void) -> i32 {
     close_all_descriptors();
-    // SAFETY: who calls waits for the end of this.
+    // SAFETY: the caller waits until the child has ended.
     verify(unsafe { &*region.cast::<Region>() }, 1);
     0
 }
 
-/// Neither a child that shares memory but no descriptors nor threads that open them at once leave
-/// any behind.
+/// No descriptor is left behind by a child that shares memory but no descriptors, nor by threads
+/// that open them at once.
 #[test]
 fn no_descriptors_are_left_behind() {
     in_child(|| {
@@ -383,7 +386,7 @@ fn no_descriptors_are_left_behind() {
                 libc::clone(look_as_child, top, flags, (&raw const region).cast_mut().cast())
             };
             let mut status = 0;
-            // SAFETY: the status is here.
+            // SAFETY: the status is local.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
             reclaim_all(&region);

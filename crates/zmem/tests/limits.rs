@@ -1,4 +1,4 @@
-//! A limit that is set, or that more can go under, is kept though nothing faults.
+//! A limit is kept without a fault, after it was set or when more blocks become evictable.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -58,7 +58,8 @@ fn a_limit_of_memory_that_is_in_use_is_kept_though_nothing_faults() {
     fill(&mut memory);
     let start = NonNull::from(&mut memory[..]).cast();
     let options = Options { limit: Some(LIMIT), ..Options::default() };
-    // SAFETY: the C library maps so much by itself, and nobody else has it until `region` is gone.
+    // SAFETY: the C library maps an allocation of this size by itself, and no other code uses it
+    // until `region` is dropped.
     let region = unsafe { Region::manage(start, 16 * MIB, options).unwrap() };
     until("no more is held than the limit allows", || region.stats().held <= LIMIT);
     region.check();
@@ -78,16 +79,17 @@ fn what_is_locked_no_more_goes_though_nothing_faults() {
     until_it_is_kept(&region);
 }
 
-/// What a process has spent on a processor, by all its threads.
+/// Returns the processor time of this process, in all its threads.
 fn processor_time() -> Duration {
     // SAFETY: all zeros is a time, which the call replaces.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: it writes to `time` alone.
+    // SAFETY: it writes only to `time`.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Fills a region with what does not get smaller, and has it look in vain for what does.
+/// Fills a region with data that do not compress, and calls `looks`, which tries to evict them in
+/// vain.
 fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     let options = Options { limit: Some(LIMIT), block, ..Options::default() };
     let mut region = Region::new(32 * MIB, options).unwrap();
@@ -98,7 +100,7 @@ fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     region
 }
 
-/// A write to resident memory is no fault, so nothing tells that there is more to evict.
+/// A write to resident memory causes no fault, so the pager does not see that more can be evicted.
 #[test]
 fn what_gets_smaller_later_goes_though_nothing_faults() {
     let looks: [fn(&Region); 3] = [
@@ -128,8 +130,8 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// Threads that go over memory in order have up to 64 blocks brought at a time, and while a fork is
-/// under way nobody else makes room.
+/// Threads that touch memory in order get up to 64 blocks by one fault, and during a fork no other
+/// thread makes room.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {
     in_child(|| {
@@ -138,7 +140,7 @@ fn faults_at_once_do_not_pass_the_limit_together() {
         let Err(Error::Limit { needed, .. }) = refused else { panic!("{refused:?}") };
         let limit = needed + (MIB / 2) as u64;
         let region = Region::new(16 * MIB, of(limit)).unwrap();
-        // SAFETY: on a page, and nobody uses the region but by these words.
+        // SAFETY: it begins at a page, and the region is used only through these words.
         let words: &[AtomicU64] =
             unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), 16 * MIB / 8) };
         let pages: Vec<_> = words.chunks(512).collect();
@@ -152,7 +154,7 @@ fn faults_at_once_do_not_pass_the_limit_together() {
                     while !stop.load(Relaxed) {
                         let first = rng.usize(..pages.len());
                         let some = pages.iter().skip(first).take(rng.usize(1..1000));
-                        // Few words: what is stored must fit within the limit (zm-L9).
+                        // Few words, because the stored data must fit within the limit (zm-L9).
                         some.for_each(|page| page[own as usize].store(own, Relaxed));
                     }
                 });
@@ -189,7 +191,7 @@ fn no_more_is_reclaimed_than_asked_for() {
             let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
             let mut region = Region::new(8 * MIB, options).unwrap();
             fill(&mut region);
-            // As long as there is no other thread a block goes without having been in probation.
+            // While there is no other thread, a block is evicted without probation.
             for is_alone in [true, false] {
                 let _other = (!is_alone).then(|| thread::spawn(thread::park));
                 for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {
@@ -220,7 +222,7 @@ fn a_lock_of_nothing_locks_nothing() {
 #[test]
 fn dont_need_changes_nothing_where_a_block_is_locked() {
     let region = Region::new(MIB, Options::default()).unwrap();
-    // SAFETY: so long, and nobody has a reference to its bytes.
+    // SAFETY: it has this length, and there is no reference to its bytes.
     unsafe { region.as_ptr().write_bytes(1, MIB) };
     let locked = region.lock(4 * 4096..5 * 4096).unwrap();
     // SAFETY: as above.
@@ -229,7 +231,7 @@ fn dont_need_changes_nothing_where_a_block_is_locked() {
     let message = "the block of bytes 16384 to 20480 is locked; end that lock first";
     assert_eq!(refused.unwrap_err().to_string(), message);
     assert!(region.iter().all(|&byte| byte == 1));
-    // Blocks that are in the range in part are written, and may be locked.
+    // Blocks that are only partly in the range are written, and may be locked.
     // SAFETY: as above.
     unsafe { region.dont_need_shared(4 * 4096 + 1..8 * 4096).unwrap() };
     drop(locked);

@@ -1,4 +1,4 @@
-//! What the public documents promise of regions, tried by who read nothing else.
+//! Tests of what the public documentation promises of regions, written from that alone.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ops::Range;
@@ -20,7 +20,8 @@ fn with(backend: BackendKind) -> Options {
     Options { backend, ..Options::default() }
 }
 
-/// A region with the least limit that will do, or none where the system has no such backend.
+/// Returns a region with the least sufficient limit, or `None` if the system does not permit its
+/// backend.
 fn tight(bytes: usize, options: &Options) -> Option<Region> {
     let mut limit = 1;
     loop {
@@ -37,7 +38,7 @@ fn word(at: usize) -> u8 {
     1 + (at >> 9) as u8 % 7
 }
 
-/// Blocks that come and go all the time are never zeros.
+/// Blocks that are evicted and filled all the time never become zeros.
 #[test]
 fn nothing_is_lost_at_the_least_limit() {
     for backend in BACKENDS.into_iter().chain([BackendKind::UserfaultfdSigbusProtected]) {
@@ -51,7 +52,7 @@ fn nothing_is_lost_at_the_least_limit() {
     }
 }
 
-/// The error of a limit names one that will do.
+/// The error about a limit names one that is sufficient.
 #[test]
 fn limit_needed_will_do() {
     let options = |limit| Options { limit: Some(limit), ..Options::default() };
@@ -74,7 +75,7 @@ fn hundred_small_regions() {
     });
 }
 
-/// An access that lies in two blocks ends in a child too, whose limit is passed as it is.
+/// An access to two blocks at once completes also in a child, which begins above its limit.
 #[test]
 fn child_reads_across_blocks() {
     let mut region = tight(8 * MIB, &Options::default()).unwrap();
@@ -82,7 +83,7 @@ fn child_reads_across_blocks() {
     region.chunks_mut(4096).for_each(|page| page[..2048].fill_with(|| rng.u8(..)));
     region.reclaim(usize::MAX);
     in_child(|| {
-        // SAFETY: a child that goes on for ever is ended.
+        // SAFETY: it ends a child that hangs.
         unsafe { libc::alarm(3) };
         for at in (4096..8 * MIB).step_by(4096) {
             // SAFETY: both parts are within the region.
@@ -109,7 +110,7 @@ fn locks_are_counted_and_undone() {
     region.check();
 }
 
-/// A region beside its copy.
+/// A region and a copy of its contents.
 struct Under {
     locks: Vec<Locked<'static>>,
     region: Box<Region>,
@@ -170,7 +171,7 @@ impl Under {
             0..=4 => {
                 let data = testkit::contents::data(rng, range.len());
                 self.copy[range.clone()].copy_from_slice(&data);
-                // SAFETY: the range is within the region, and no one else has it.
+                // SAFETY: the range is within the region, and no other code uses it.
                 let to = unsafe { self.region.as_ptr().add(range.start) };
                 // SAFETY: as above; the data are as long.
                 unsafe { to.copy_from(data.as_ptr(), data.len()) };
@@ -180,14 +181,14 @@ impl Under {
             9 => self.region.prefetch(range).unwrap(),
             10 => self.region.advise(range, Advice::Cold).unwrap(),
             11 => self.region.advise(range, Advice::Hot).unwrap(),
-            // SAFETY: no reference to the region lives, but those of its locks to itself.
+            // SAFETY: there is no reference to the region except those of its locks.
             12 => match unsafe { self.region.dont_need_shared(range.clone()) } {
                 Ok(()) => self.copy[range].fill(0),
                 Err(Error::Locked { .. }) => {}
                 Err(error) => panic!("{error}"),
             },
             13 if self.locks.len() < 4 => {
-                // SAFETY: the box stays where it is, and locks are dropped before it.
+                // SAFETY: the box is not moved, and locks are dropped before it.
                 let region: &'static Region = unsafe { &*std::ptr::from_ref(&*self.region) };
                 self.locks.push(region.lock(range).unwrap());
             }
@@ -210,7 +211,7 @@ impl Under {
     }
 }
 
-/// Regions are as their copies, in their children too, whatever comes in whatever order.
+/// Regions equal their copies, also in children, whatever the order of the events.
 #[test]
 fn regions_are_as_their_copies() {
     let mut rng = Rng::with_seed(testkit::seed(7));

@@ -1,4 +1,4 @@
-//! Memory that the program locks: its pages can't go, and nothing breaks.
+//! Memory that the program locks: its pages can't be evicted, and nothing fails.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -34,7 +34,7 @@ fn verify(bytes: &[u8], tag: u8) {
     }
 }
 
-/// Whether all memory could be locked: it takes a right, or a limit that allows it.
+/// Returns whether all memory could be locked, which takes a privilege, or a limit that allows it.
 fn lock_all(flags: i32) -> bool {
     // SAFETY: it changes no data.
     unsafe { libc::mlockall(flags) == 0 }
@@ -92,7 +92,7 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
         verify(&region, tag);
         let gone = region.reclaim(16 * MIB);
         assert!(gone >= 2 * MIB, "{gone}");
-        // A block that is moved to its place is locked no more.
+        // A block that is moved to its place is not locked any more.
         let is_moved = backend == BackendKind::SignalRemap;
         assert!(is_moved || gone <= 4 * MIB - 3 * 4096, "{gone}");
         region.check();
@@ -104,8 +104,8 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
     assert!(region.iter().all(|&byte| byte == 0));
 }
 
-/// The program may advise of a part of a region, which makes several mappings of it: what comes and
-/// goes at once may lie in two.
+/// A program may call `madvise` for a part of a region, which splits its mapping. Blocks that are
+/// evicted or filled together may then lie in two mappings.
 #[test]
 fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
     for_each_backend(|backend| {
@@ -119,7 +119,7 @@ fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
             }
             write(&mut region, 1);
             let mut rng = fastrand::Rng::with_seed(testkit::seed(70));
-            // Half of it does not get smaller, and so is put back.
+            // Half of it does not compress, and so is put back.
             for block in region.chunks_mut(64 << 10).step_by(2) {
                 block.fill_with(|| rng.u8(..));
             }
@@ -151,13 +151,13 @@ fn a_region_does_where_all_that_comes_is_locked() {
 #[test]
 fn memory_whose_pages_can_not_go_is_not_managed() {
     let map = |protection, flags| {
-        // SAFETY: where the system likes.
+        // SAFETY: the kernel chooses the address.
         let start = unsafe { libc::mmap(null_mut::<c_void>(), MIB, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         NonNull::new(start.cast::<u8>()).unwrap()
     };
     let manage = |start| {
-        // SAFETY: it is refused, or nobody uses it.
+        // SAFETY: it is refused, or no other code uses the memory.
         unsafe { Region::manage(start, MIB, Options::default()).map(drop) }
     };
     let what = |result| match result {

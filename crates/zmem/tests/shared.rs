@@ -1,10 +1,10 @@
-//! What a child has of its parent counts once, until one of the two touches it (zm-L16).
+//! Memory that a child inherits counts once, until the parent or the child touches it (zm-L16).
 //!
-//! One test: what the process has beside its arena counts, too.
+//! This file has one test, because the process's other memory counts, too.
 //!
 //! # Safety
-//! The only handler of SIGSEGV passes faults on, and ends the process for those that are no one's.
-//! The arena is used by one thread.
+//! The only handler of SIGSEGV passes faults on, and ends the process if the arena does not answer
+//! them. One thread uses the arena.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ffi::c_void;
@@ -16,13 +16,14 @@ use zmem::{Arena, BackendKind, BlockOrder, Options, Seen, Tree, Use, answer_faul
 
 const MIB: usize = 1 << 20;
 const LIMIT: usize = 32 * MIB;
-/// With blocks of 64 KiB it ends amid a piece.
+/// With blocks of 64 KiB the arena ends within a piece.
 const BYTES: usize = 26 * MIB;
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel's, of this handler, which has all signals blocked but this one.
+    // SAFETY: the arguments are the kernel's for this handler, which has all signals blocked except
+    // this one.
     if !unsafe { answer_fault(signal, info, context.cast()) } {
-        // SAFETY: it ends the process: the touch is no one's.
+        // SAFETY: it ends the process, because no arena has the address.
         unsafe { libc::_exit(77) };
     }
 }
@@ -39,12 +40,13 @@ fn install() {
     }
 }
 
-/// A tree of this process and its children.
+/// Returns a tree of this process and its children.
 fn tree() -> Option<Tree> {
     type Words = [AtomicU64; Seen::BYTES / 8];
     let (prot, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: where the system likes, for good. Zeros are a value of these.
+    // SAFETY: the kernel chooses the address, and the mapping stays for good. Zeros are a value of
+    // these.
     let words: &'static Words = unsafe {
         let at = libc::mmap(null_mut(), size_of::<Words>(), prot, flags, -1, 0);
         assert_ne!(at, libc::MAP_FAILED);
@@ -53,7 +55,7 @@ fn tree() -> Option<Tree> {
     Tree::of(words, 1)
 }
 
-/// An arena, all of which is in use.
+/// An arena that is managed as a whole.
 struct Scene(Arena);
 
 impl Scene {
@@ -63,7 +65,7 @@ impl Scene {
 
     fn write(&self, round: usize) {
         for at in self.0.addresses().step_by(64) {
-            // SAFETY: it is readable and writable, and this thread's.
+            // SAFETY: it is readable and writable, and only this thread uses it.
             unsafe { (at as *mut usize).write_volatile(Self::word_at(at, round)) };
         }
     }
@@ -80,7 +82,8 @@ impl Scene {
         self.0.figures().tree_held as usize
     }
 
-    /// Does what a child does that needs no memory that it does not have.
+    /// Checks that a child holds little of its own, then overwrites all its memory, within the
+    /// limit.
     fn overwrite(&self, child: usize) {
         assert!(self.held() < BYTES / 2, "{}", self.held());
         self.0.check();
@@ -94,7 +97,8 @@ impl Scene {
     }
 }
 
-/// Else its pages would become two of each, and no limit were kept: it asks the system for nothing.
+/// Otherwise each shared page could become two by a write that needs no fault, and no limit could
+/// be kept.
 #[test]
 fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
     install();
@@ -108,7 +112,7 @@ fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
         unsafe { scene.0.set_use(addresses.clone(), Use::Managed).unwrap() };
         scene.write(0);
         assert!((BYTES..LIMIT).contains(&scene.held()), "{backend:?}: {}", scene.held());
-        // What is pinned is not closed.
+        // Pinned blocks are not closed.
         let pinned = addresses.start..addresses.start + (4096 << order);
         scene.0.pin(pinned.clone()).unwrap();
         let children = [1, 2].map(|child| Child::fork(|| scene.overwrite(child)));

@@ -1,5 +1,5 @@
-//! Signals of the program's: its own handlers, stacks and masks, and what is none of ours. Regions
-//! are made in children alone, as a process installs its handlers once.
+//! Signals of the program: its own handlers, stacks and masks, and faults outside of regions.
+//! Regions are made only in children, because a process installs its handlers once.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -21,10 +21,9 @@ static IS_BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes note of how it was called, touches absent memory, and makes the page readable that
-/// faulted.
+/// Records how it was called, touches absent memory, and makes the page of the fault readable.
 extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's, of a fault; the page is this test's own.
+    // SAFETY: the structure is the kernel's, of a fault; the page is this test's own.
     unsafe {
         let address = (*info).si_addr().addr();
         let here = 0u8;
@@ -44,7 +43,7 @@ extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
 }
 
 fn action(flags: i32) -> libc::sigaction {
-    // SAFETY: zeros are an action, and the set is here.
+    // SAFETY: zeros are an action, and the set is local.
     unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = note as *const () as usize;
@@ -59,10 +58,10 @@ fn install(signal: i32, action: &libc::sigaction) {
     unsafe { assert_eq!(libc::sigaction(signal, action, null_mut()), 0) };
 }
 
-/// Memory that nobody can read.
+/// Returns memory that can't be read.
 fn closed_page() -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: where the system likes.
+    // SAFETY: the kernel chooses the address.
     let page = unsafe { libc::mmap(null_mut(), PAGE, libc::PROT_NONE, flags, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
     page.cast()
@@ -73,7 +72,7 @@ fn read(address: *const u8) -> u8 {
     unsafe { address.read_volatile() }
 }
 
-/// A region with its data on the device.
+/// Returns a region with its data on the device.
 fn evicted(backend: BackendKind, bytes: usize) -> Region {
     let options = Options { backend, ..Options::default() };
     let mut region = Region::new(bytes, options).unwrap();
@@ -82,19 +81,19 @@ fn evicted(backend: BackendKind, bytes: usize) -> Region {
     region
 }
 
-/// Gives this thread an alternate stack of so many bytes.
+/// Gives this thread an alternate stack of `bytes` bytes.
 fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     let stack = vec![0u8; bytes].leak();
     let given = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: bytes };
-    // SAFETY: it is never freed, and nobody else's.
+    // SAFETY: it is never freed, and no other code uses it.
     unsafe { assert_eq!(libc::sigaltstack(&given, null_mut()), 0) };
     let start = stack.as_ptr().addr();
     start..start + bytes
 }
 
-/// Memory behind the end of its file: a touch is a SIGBUS.
+/// Returns memory past the end of its file: a touch raises SIGBUS.
 fn page_without_file() -> *mut u8 {
-    // SAFETY: a file of this test's own, mapped where the system likes.
+    // SAFETY: a file of this test's own, mapped at an address that the kernel chooses.
     let page = unsafe {
         let file = libc::memfd_create(c"none".as_ptr(), 0);
         libc::mmap(null_mut(), PAGE, libc::PROT_READ, libc::MAP_SHARED, file, 0)
@@ -131,9 +130,9 @@ fn a_handler_from_before_is_called_as_it_asked() {
     });
 }
 
-/// Has a page be there that was not, and touches absent memory.
+/// Maps the page of the fault, and touches absent memory.
 extern "C" fn map(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's, of a fault; the page is this test's own.
+    // SAFETY: the structure is the kernel's, of a fault; the page is this test's own.
     unsafe {
         let start = (*info).si_addr().addr() & !(PAGE - 1);
         assert_eq!((TOUCHED.load(Relaxed) as *const u8).read_volatile(), 5);
@@ -171,7 +170,7 @@ fn a_program_may_protect_what_is_resident_itself() {
             let options = Options { backend, ..Options::default() };
             let mut region = Region::new(MIB, options).unwrap();
             region[0] = 3;
-            // SAFETY: nothing is evicted meanwhile, and `note` has it be readable again.
+            // SAFETY: nothing is evicted until `note` has made it readable again.
             unsafe { libc::mprotect(region.as_ptr().cast(), PAGE, libc::PROT_NONE) };
             assert_eq!(region[0], 3);
             let address = region.as_ptr().addr();
@@ -180,7 +179,8 @@ fn a_program_may_protect_what_is_resident_itself() {
     });
 }
 
-/// That other blocks are closed meanwhile does not make it the pager's doing.
+/// The pager does not take such a fault for its own, though other blocks are closed at the same
+/// time.
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {
@@ -208,7 +208,7 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     });
 }
 
-/// The C library has each thread change its user, by a signal that no thread may block for long.
+/// The C library makes each thread change its user, by a signal that no thread may block for long.
 #[test]
 fn a_program_may_change_its_group_while_a_thread_evicts() {
     for_each_backend(|backend| {
@@ -216,7 +216,7 @@ fn a_program_may_change_its_group_while_a_thread_evicts() {
             let options = Options { limit: Some(8 * MIB as u64), backend, ..Options::default() };
             let mut region = Region::new(MIB, options).unwrap();
             region.fill(5);
-            // SAFETY: it stays who it is.
+            // SAFETY: it sets the group that the process has.
             unsafe { assert_eq!(libc::setgid(libc::getgid()), 0) };
             assert!(region.iter().all(|&byte| byte == 5));
         });
@@ -236,7 +236,7 @@ fn what_is_no_regions_still_kills() {
         let null =
             with_region(&|_| _ = read(std::hint::black_box(std::ptr::without_provenance(16))));
         assert_eq!(null, libc::SIGSEGV);
-        // Outside of what is mapped.
+        // Outside of all mappings.
         let behind = with_region(&|region| _ = read(region.as_ptr().wrapping_add(64 * MIB)));
         assert_eq!(behind, libc::SIGSEGV);
         assert_eq!(with_region(&|_| _ = read(page_without_file())), libc::SIGBUS);
@@ -254,7 +254,7 @@ fn the_address_of_a_real_fault_is_what_was_touched() {
 }
 
 fn the_address_is_what_was_touched(backend: BackendKind) {
-    // SAFETY: the child is traced by this thread alone, and ended by it.
+    // SAFETY: only this thread traces the child, and ends it.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
@@ -285,7 +285,7 @@ fn a_small_alternate_stack_is_enough() {
             let region = evicted(backend, 4 * MIB);
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    // SAFETY: it asks for a number.
+                    // SAFETY: it only returns a number.
                     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
                     set_alternate_stack(least + 1024);
                     assert!(region.iter().all(|&byte| byte == 5));
@@ -313,7 +313,7 @@ fn a_handler_may_touch_what_is_absent() {
 fn touch_in_handlers(backend: BackendKind) {
     let region = evicted(backend, 4 * MIB);
     TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
-    // SAFETY: `tick` may be called anywhere: what it touches is the region's.
+    // SAFETY: `tick` may be called anywhere: it touches only the region.
     unsafe {
         libc::signal(libc::SIGALRM, tick as *const () as usize);
         let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
@@ -339,7 +339,7 @@ fn touch_in_handlers(backend: BackendKind) {
             }
         }
         is_done.store(true, Relaxed);
-        // A scope ends before its threads have: one would take a signal during the check.
+        // A scope may end before its threads have: one could then take a signal during the check.
         reclaiming.join().unwrap();
     });
     // SAFETY: it stops the timer.

@@ -1,4 +1,4 @@
-//! Copies that no handler of forks is told of, made while other threads move blocks.
+//! Copies of the process of which no fork handler knows, made while other threads move blocks.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -17,7 +17,7 @@ const GO: u32 = 0;
 /// The next call of that kind waits.
 const COMPRESS: u32 = 1;
 const DECOMPRESS: u32 = 2;
-/// One does.
+/// A call waits.
 const WAITING: u32 = 3;
 
 static STEP: AtomicU32 = AtomicU32::new(GO);
@@ -68,12 +68,12 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 Child::clone_unnoticed(|| verify_all_but(5)).wait();
                 let ended = Child::clone_unnoticed(|| verify(&region, 5)).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
-                // SAFETY: nobody has the bytes.
+                // SAFETY: there is no reference to the bytes.
                 let zero = || unsafe { region.dont_need_shared(0..region.len()).unwrap() };
                 let ended = Child::clone_unnoticed(zero).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
             });
-            // So many that all seats are taken.
+            // Enough threads to take all seats.
             region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
             let seats = thread::available_parallelism().unwrap().get() as u64 + 2;
             let before = region.stats().waits;

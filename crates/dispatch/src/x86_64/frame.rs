@@ -1,26 +1,26 @@
-//! A signal's frame as the kernel lays it out, and registers by what they mean.
+//! A signal's frame as the kernel lays it out, and access to registers by their meaning.
 //!
 //! ```text
-//!   high | what was interrupted | 128: red zone | fpstate, aligned to 64: xsave, its second magic
+//!   high | the interrupted stack | 128: red zone | fpstate, aligned to 64: xsave, its second magic
 //!        | Frame: restorer | flags, link, stack | registers, fpstate -> above | mask | info | low
 //! ```
 //! A frame begins at an address that is 8 above a multiple of 16, as after a call.
 
-/// What of `fpstate` says how long it is: a word that says so, and the bytes.
+/// The offset in `fpstate` of a magic number and of its length.
 pub(crate) const FP_SIZE_AT: usize = 464;
 const FP_MAGIC: u32 = 0x4650_5853;
 const FP_LEGACY_BYTES: usize = 512;
-/// Below the stack's end a function may have used this much.
+/// The bytes below the stack pointer that a function may use.
 pub(crate) const RED_ZONE: usize = 128;
-/// Flags that a handler begins without: direction, single step, resume.
+/// Flags that are cleared when a handler begins: direction, single step, resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
-/// The flags that `lahf` stores, zero among them, and that of overflow.
+/// The flags that `lahf` stores, the zero flag among them, and the overflow flag.
 const LOW: usize = 0xd5;
 const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
-/// Of an instruction that calls the system.
+/// The bytes of an instruction that makes a system call.
 pub(crate) const CALL_BYTES: usize = 2;
-/// What the kernel says of calls by other instructions.
+/// The architecture that the kernel reports for calls by `syscall`.
 const ARCH: u32 = 0xc000_003e;
 
 /// A signal stack.
@@ -33,7 +33,7 @@ pub(crate) struct Stack {
     pub(crate) bytes: usize,
 }
 
-/// What of a stack's flags puts it off while a handler runs on it.
+/// The flag of a stack that disables it while a handler runs on it.
 pub(crate) const AUTODISARM: i32 = i32::MIN;
 pub(crate) const NO_STACK: Stack =
     Stack { start: 0, flags: libc::SS_DISABLE, padding: 0, bytes: 0 };
@@ -43,7 +43,7 @@ impl Stack {
         self.bytes != 0
     }
 
-    /// Whether a signal that begins at `pointer` is on it already.
+    /// Returns whether a signal that begins at `pointer` is already on the stack.
     pub(crate) fn holds(&self, pointer: usize) -> bool {
         self.flags & AUTODISARM == 0
             && pointer.wrapping_sub(self.start).wrapping_sub(1) < self.bytes
@@ -94,7 +94,7 @@ pub(crate) struct Context {
     pub(crate) mask: u64,
 }
 
-/// What a signal says of itself.
+/// The information of a signal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
@@ -102,7 +102,7 @@ pub(crate) struct Info {
     pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    /// Of SIGSYS: the address behind the instruction.
+    /// For SIGSYS, the address behind the instruction.
     pub(crate) call_address: usize,
     number: i32,
     arch: u32,
@@ -121,14 +121,14 @@ impl Info {
         rest: [0; 12],
     };
 
-    /// Of a signal that the system sends by itself.
+    /// Returns the information of a signal that the kernel sends by itself.
     pub(crate) fn of_system(signal: i32) -> Self {
-        /// What it says of that.
+        /// The code of such a signal.
         const SI_KERNEL: i32 = 0x80;
         Info { signal, code: SI_KERNEL, ..Info::NONE }
     }
 
-    /// Whether the call was made by the instruction whose numbers we know.
+    /// Returns whether the call was made by `syscall`, whose numbers this crate uses.
     pub(crate) fn is_of_this_arch(&self) -> bool {
         self.arch == ARCH
     }
@@ -145,12 +145,12 @@ pub(crate) struct Frame {
 const _: () = assert!(size_of::<Registers>() == 256 && size_of::<Context>() == 304);
 const _: () = assert!(size_of::<Info>() == 128 && size_of::<Frame>() == 440);
 
-/// The bytes of an fpstate that has these two words at [`FP_SIZE_AT`].
+/// Returns the bytes of an fpstate that has these two words at [`FP_SIZE_AT`].
 pub(crate) fn fp_bytes([magic, bytes]: [u32; 2]) -> usize {
     if magic == FP_MAGIC { bytes as usize } else { FP_LEGACY_BYTES }
 }
 
-/// Where a frame goes, and its fpstate of so many bytes, below `top`.
+/// Returns the addresses of a frame and of its fpstate of `fp_bytes` bytes, below `top`.
 pub(crate) fn places(top: usize, fp_bytes: usize) -> (usize, usize) {
     let fp = top.wrapping_sub(fp_bytes) & !63;
     ((fp.wrapping_sub(size_of::<Frame>()) & !15).wrapping_sub(8), fp)
@@ -174,19 +174,19 @@ impl Context {
         self.registers.rax as isize
     }
 
-    /// Has the call be made once more, as it stood.
+    /// Makes the program repeat the call, with `number`.
     pub(crate) fn rewind(&mut self, number: usize) {
         self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
         self.registers.rax = number;
     }
 
-    /// Puts the context behind a call, with the registers that a call changes.
+    /// Moves the context behind a call, with the registers that a call changes.
     pub(crate) fn return_to(&mut self, address: usize) {
         self.set_return(address);
         self.registers.r11 = self.registers.flags;
     }
 
-    /// Puts the context behind a call that has left the flags in r11.
+    /// Moves the context behind a call that has left the flags in r11.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }
@@ -201,7 +201,7 @@ impl Context {
         self.registers.flags & ZERO != 0
     }
 
-    /// Sets the flags that `lahf` stores, and that of overflow.
+    /// Sets the flags that `lahf` stores, and the overflow flag.
     pub(crate) fn restore_flags(&mut self, low: u8, is_overflow: bool) {
         let overflow = if is_overflow { OVERFLOW } else { 0 };
         let others = self.registers.flags & !(LOW | OVERFLOW);
@@ -224,17 +224,17 @@ impl Context {
         self.registers.rsp = address;
     }
 
-    /// The register in which [`super::instructions::issue`] has its call.
+    /// Returns the register that holds the call in [`super::instructions::issue`].
     pub(crate) fn issue(&self) -> usize {
         self.registers.rbx
     }
 
-    /// Where the frame lies that a return from a signal takes.
+    /// Returns the address of the frame from which `rt_sigreturn` returns.
     pub(crate) fn returned_frame(&self) -> usize {
         self.registers.rsp.wrapping_sub(size_of::<usize>())
     }
 
-    /// Has a handler begin with the frame at `frame`.
+    /// Makes the context begin a handler with the frame at `frame`.
     pub(crate) fn enter(&mut self, handler: usize, signal: i32, frame: usize) {
         let it = &mut self.registers;
         (it.rip, it.rsp, it.rax) = (handler, frame, 0);
@@ -242,7 +242,7 @@ impl Context {
         it.rsi = frame + std::mem::offset_of!(Frame, info);
         it.rdx = frame + std::mem::offset_of!(Frame, context);
         it.flags &= !FLAGS_CLEARED;
-        // Registers of floating point are as at the start of a program.
+        // Floating-point registers are as at the start of a program.
         it.fpstate = 0;
     }
 }

@@ -1,5 +1,5 @@
-//! The range of code whose system calls are not dispatched, and what copies from and to memory of
-//! the program's.
+//! The range of code whose system calls are not dispatched, and the instructions that copy from and
+//! to the program's memory.
 //!
 //! ```text
 //!   start | restorer | entry: our thread pointer, the handler, the program's pointer | syscall
@@ -8,7 +8,7 @@
 //! ```
 //! # Safety
 //! All of it keeps the C convention, or never returns. The stack is this thread's own; that of a
-//! child is the block that it was made for.
+//! child is the block that was made for it.
 #![allow(unsafe_code)]
 
 use std::arch::global_asm;
@@ -36,7 +36,7 @@ unsafe extern "C" {
     fn uzram_dispatch_copy(to: usize, from: usize, bytes: usize) -> usize;
 }
 
-/// What a child calls first, with its frame.
+/// The function that a child calls first, with its frame.
 pub(crate) type Begins = extern "C" fn(usize);
 
 /// A call as the instructions above read it.
@@ -46,56 +46,56 @@ pub(crate) struct Issue {
     pub(crate) number: usize,
     pub(crate) args: [usize; 6],
     pub(crate) result: isize,
-    /// The mask while it lasts; null: none comes.
+    /// The mask during the call; null if no signal may arrive.
     pub(crate) mask: *const u64,
-    /// The mask that this thread has before, and has again.
+    /// The mask of this thread before and after the call.
     pub(crate) block: *const u64,
 }
 
-/// Where a thread was interrupted in [`issue`].
+/// The position in [`issue`] at which a thread was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The system is to be asked yet, or once more.
+    /// The call is not issued yet, or is to be issued again.
     Before,
-    /// It has answered, and the result is in the register.
+    /// The kernel has returned, and the result is in the register.
     Answered,
     /// The result is in [`Issue`].
     Kept,
 }
 
-/// The symbol's address.
+/// The address of the symbol.
 macro_rules! address {
     ($symbol:ident) => {
         (&raw const $symbol).addr()
     };
 }
 
-/// Start and bytes of the range.
+/// Returns the start and the bytes of the range.
 pub(crate) fn range() -> (usize, usize) {
     let start = address!(uzram_dispatch_start);
     (start, address!(uzram_dispatch_end) - start)
 }
 
-/// What handlers return to.
+/// Returns the address to which handlers return.
 pub(crate) fn restorer() -> usize {
     address!(uzram_dispatch_restorer)
 }
 
-/// The handler of all signals, which calls `on_signal`.
+/// Returns the handler of all signals, which calls `on_signal`.
 pub(crate) fn entry() -> usize {
     address!(uzram_dispatch_entry)
 }
 
-/// Says whether the processor's instructions may read and write the thread pointer.
+/// Sets whether instructions read and write the thread pointer.
 ///
 /// # Safety
-/// No thread is armed yet. The system lets programs use the instructions, if so.
+/// No thread is armed yet. If `is_fast`, the kernel lets programs use the instructions.
 pub(crate) unsafe fn set_fast(is_fast: bool) {
     // SAFETY: the caller vouches for it; handlers read the byte once threads are armed.
     unsafe { uzram_dispatch_is_fast = is_fast };
 }
 
-/// Where in [`issue`] `instruction` is, if signals may come there.
+/// Returns the position of `instruction` in [`issue`], if signals may arrive there.
 pub(crate) fn stage(instruction: usize) -> Option<Stage> {
     let (start, issued) = (address!(uzram_dispatch_region), address!(uzram_dispatch_issued));
     if !(start..address!(uzram_dispatch_region_end)).contains(&instruction) {
@@ -108,15 +108,16 @@ pub(crate) fn stage(instruction: usize) -> Option<Stage> {
     })
 }
 
-/// Where a copy goes on that failed at `instruction`, if it is one.
+/// Returns where a copy continues that failed at `instruction`, if it is the instruction that
+/// copies.
 pub(crate) fn after_copy(instruction: usize) -> Option<usize> {
     (instruction == address!(uzram_dispatch_copying)).then(|| address!(uzram_dispatch_copied))
 }
 
-/// Makes a system call that is not dispatched; the result, or an error's number below 0.
+/// Makes a system call that is not dispatched. Returns the result, or an error's number below 0.
 ///
 /// # Safety
-/// As the call itself; it does not return twice.
+/// As for the call itself; it does not return twice.
 pub unsafe fn raw_syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
     // SAFETY: the caller vouches for the call.
@@ -131,18 +132,19 @@ pub fn raw_syscall_address() -> usize {
 /// Issues a call.
 ///
 /// # Safety
-/// `issue` lies in memory of this thread's own. With a mask what is on this stack may be left, and
-/// never come back.
+/// `issue` lies in memory of this thread's own. With a mask, execution may leave this stack and
+/// never return to it.
 pub(crate) unsafe fn issue(issue: *mut Issue) {
     // SAFETY: the caller vouches for it.
     unsafe { uzram_dispatch_issue(issue) }
 }
 
-/// Makes a child whose program goes on with the frame at `frame`; its number, or an error.
+/// Creates a child whose program continues with the frame at `frame`. Returns its number, or an
+/// error.
 ///
 /// # Safety
-/// The arguments name the place below `frame` as the child's stack, and the frame is one that the
-/// system can return from.
+/// The arguments name the place below `frame` as the child's stack, and the frame is one from which
+/// the kernel can return.
 pub(crate) unsafe fn clone(
     number: usize,
     args: &[usize; 5],
@@ -153,19 +155,19 @@ pub(crate) unsafe fn clone(
     unsafe { uzram_dispatch_clone(number, args.as_ptr(), frame, begins) }
 }
 
-/// Gives the block back that this runs on, and ends by the call `number`.
+/// Unmaps the block on which this runs, and ends by the call `number`.
 ///
 /// # Safety
-/// Nobody looks at the block any more, and no signal can come.
+/// No other code accesses the block any more, and no signal can arrive.
 pub(crate) unsafe fn leave(start: usize, bytes: usize, number: usize, code: usize) -> ! {
     // SAFETY: the caller vouches for it.
     unsafe { uzram_dispatch_leave(start, bytes, number, code) }
 }
 
-/// Copies bytes; whether all were. One side may be memory that is not there.
+/// Copies bytes. Returns whether all were copied. One side may be memory that is not mapped.
 ///
 /// # Safety
-/// What is written to is nobody's, or the program's to give; handlers of this crate are installed.
+/// The target is unused, or memory that the program gives; handlers of this crate are installed.
 pub(crate) unsafe fn copy(to: usize, from: usize, bytes: usize) -> bool {
     // SAFETY: the caller vouches for it.
     unsafe { uzram_dispatch_copy(to, from, bytes) == 0 }

@@ -1,13 +1,14 @@
-//! Protection keys: the rights of a thread, which are a register (PKRU) that a frame has with those
-//! of floating point.
+//! Protection keys: the rights of a thread, in a register (PKRU) that a frame stores with the
+//! floating-point registers.
 //!
-//! di-10: a handler begins with rights of the system's choice. While code of ours runs the thread
-//! has the program's, so the kernel and we may touch what the program may; but key 0, which memory
-//! of ours has, is always allowed. If a call has changed the rights, the frame gets them.
+//! di-10: a handler begins with rights that the kernel chooses. While this crate's code runs, the
+//! thread has the program's rights, so the kernel and this crate may touch the memory that the
+//! program may touch. Key 0, which memory of this crate has, is always allowed. If a call has
+//! changed the rights, the frame gets them.
 //!
 //! # Safety
-//! The instructions exist where the system lets programs use keys. A frame's fpstate is as long as
-//! it says, and lies on this thread's block.
+//! The instructions exist if the kernel lets programs use keys. A frame's fpstate has the length
+//! that it states, and lies on this thread's block.
 #![allow(unsafe_code)]
 
 use super::frame::{Context, FP_SIZE_AT, fp_bytes};
@@ -15,13 +16,13 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The component's number in an xsave area, and where that says which components it has.
+/// The component's number in an xsave area, and the offset of the area's component bits.
 const COMPONENT: u32 = 9;
 const HEADER_AT: usize = 512;
 /// The two bits of key 0.
 const OWN: u32 = 3;
 
-/// Where an xsave area has the rights; 0 until the program has allocated a key.
+/// The offset of the rights in an xsave area; 0 until the program has allocated a key.
 static RIGHTS_AT: AtomicUsize = AtomicUsize::new(0);
 
 fn rights() -> u32 {
@@ -38,7 +39,7 @@ fn set_rights(rights: u32) {
     unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
 }
 
-/// Returns where the frame has the words of which components there are, and of the rights.
+/// Returns the addresses of the frame's component bits and of its rights.
 fn places(context: &Context, at: usize) -> Option<(*mut u64, *mut u32)> {
     let start = context.registers.fpstate;
     if start == 0 {
@@ -57,12 +58,12 @@ pub(crate) fn enter(context: &Context) {
         return;
     }
     let Some((components, rights)) = places(context, at) else { return };
-    // SAFETY: both lie in the frame. Without the component the rights are 0: all.
+    // SAFETY: both lie in the frame. Without the component, the rights are 0, which allows all.
     let (components, rights) = unsafe { (components.read(), rights.read()) };
     set_rights(if components >> COMPONENT & 1 == 0 { 0 } else { rights & !OWN });
 }
 
-/// Gives the program the thread's rights for a key, which a call has just allocated.
+/// Gives the program the thread's rights for a key that a call has just allocated.
 pub(crate) fn keep(context: &Context, key: u32) {
     let mut at = RIGHTS_AT.load(Relaxed);
     if at == 0 {
@@ -71,7 +72,7 @@ pub(crate) fn keep(context: &Context, key: u32) {
     }
     let Some((components, kept)) = places(context, at) else { return };
     let of_key = 3 << (2 * key);
-    // SAFETY: both lie in the frame, which this thread alone reaches.
+    // SAFETY: both lie in the frame, which only this thread accesses.
     unsafe {
         let has_rights = components.read() >> COMPONENT & 1 == 1;
         let others = if has_rights { kept.read() & !of_key } else { 0 };

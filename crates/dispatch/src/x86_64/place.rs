@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// The red zone, and the slots below it.
+/// The bytes of the red zone, and the slots below it.
 pub(crate) const TAKEN: usize = 192;
 
 /// The bytes of a block's word.
@@ -46,29 +46,29 @@ macro_rules! at {
     };
 }
 
-/// Returns where stubs jump to.
+/// Returns the address to which stubs jump.
 pub(crate) fn entry() -> usize {
     at!(uzram_dispatch_simple)
 }
 
-/// Blocks that a thread has pinned which was interrupted in `simple`.
+/// The blocks that are pinned by a thread that was interrupted in `simple`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     Nothing,
-    /// From the slot `FIRST` to the slot `LAST`.
+    /// Those from the slot `FIRST` to the slot `LAST`.
     All,
-    /// From the slot `FIRST` to the word before r11, and this number of bytes more.
+    /// Those from the slot `FIRST` to the word before r11, and this number of bytes more.
     Before(usize),
-    /// From rcx and this number of bytes to the slot `LAST`.
+    /// Those from rcx plus this number of bytes to the slot `LAST`.
     From(usize),
 }
 
-/// Where the result of a call is that `simple` has issued.
+/// The place of the result of a call that `simple` has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Result {
-    /// There is none.
+    /// The call has no result yet.
     None,
-    /// In rax, and EFAULT has the call dispatched.
+    /// In rax; if it is EFAULT, the call is dispatched.
     Tried,
     /// In rax.
     Register,
@@ -76,10 +76,10 @@ pub(crate) enum Result {
     Slot,
 }
 
-/// What a thread has done that was interrupted in `simple` or `slow`.
+/// The progress of a thread that was interrupted in `simple` or `slow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The bytes by which its stack is longer than the program's.
+    /// The bytes by which the stack pointer is below the program's.
     pub(crate) taken: usize,
     /// Whether the slot `RETURN` has the return address; else rcx has it.
     pub(crate) has_return: bool,

@@ -1,11 +1,11 @@
-//! Simple calls: the instructions that issue them, and what these know of the process.
+//! Simple calls: the instructions that issue them, and the state of the process that these use.
 //!
 //! ```text
 //!   site: jmp -> stub: rcx = the address behind it -> `simple`: syscall -> site
 //!                                                         '- not simple: `slow` -> SIGSYS
 //! ```
-//! di-12: `simple` issues a call with a buffer only if no byte of that can be evicted during the
-//! call. Others are dispatched if they fail with EFAULT.
+//! di-12: `simple` issues a call with a buffer only if no byte of it can be evicted during the
+//! call. Other calls are dispatched if they fail with EFAULT.
 //!
 //! # Safety
 //! The words of blocks outlive all threads.
@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 const CLASSES_MAX: usize = 512;
-/// The state of a block's word that permits calls: the block is resident. It is in the low 4 bits.
+/// The state of a resident block, which permits calls. It is in the low 4 bits of the block's word.
 pub const RESIDENT: u32 = 1;
-/// The same: the block is not managed.
+/// The state of a block that is not managed, which permits calls too.
 pub const PLAIN: u32 = 7;
 /// One pin in a block's word. Pins are the upper 16 bits.
 pub const PIN: u32 = 1 << 16;
@@ -28,19 +28,19 @@ pub const PIN: u32 = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// The kernel dispatches it.
+    /// The kernel dispatches the call.
     Dispatched = 0,
-    /// It is issued. If it fails with EFAULT it has done nothing.
+    /// The call is issued. If it fails with EFAULT, it has done nothing.
     Direct = 1,
-    /// The same, with a buffer at its second argument of as many bytes as its third says.
+    /// Like `Direct`, with a buffer at the second argument, whose bytes are the third.
     Buffer = 2,
-    /// The same, if the last two arguments are null and the fourth has no MSG_ZEROCOPY.
+    /// Like `Buffer`, if the last two arguments are null and the fourth has no MSG_ZEROCOPY.
     Receive = 3,
-    /// It is issued unless its first argument is the hook's own descriptor.
+    /// The call is issued unless its first argument is the hook's own descriptor.
     Close = 4,
-    /// It is issued unless the path at its first argument begins with `/p`.
+    /// The call is issued unless the path at its first argument begins with `/p`.
     Path = 5,
-    /// It is issued unless the path at its second argument begins with `/p`.
+    /// The call is issued unless the path at its second argument begins with `/p`.
     PathAt = 6,
 }
 
@@ -49,11 +49,11 @@ pub enum Class {
 pub struct Simple {
     /// Calls are dispatched while it is not 0.
     pub gate: &'static AtomicU64,
-    /// Threads of the process.
+    /// The number of threads of the process.
     pub threads: &'static AtomicUsize,
-    /// Managed addresses; a multiple of the block's bytes.
+    /// The managed addresses, of which the start is a multiple of the block's bytes.
     pub memory: Range<usize>,
-    /// The word of each block, from the first on.
+    /// The words of all blocks.
     pub words: &'static [AtomicU32],
     /// The bytes of a block, a power of two.
     pub block: usize,
@@ -84,23 +84,23 @@ const _: () = assert!(offset_of!(State, descriptor) == 44 && offset_of!(State, c
 const _: () = assert!(CLASSES_MAX == 512 && offset_of!(State, windows_start) == 560);
 const _: () = assert!(offset_of!(State, windows_end) == 568 && size_of::<State>() == 576);
 
-// SAFETY: the symbol is of simple.s.
+// SAFETY: the symbol is defined in simple.s.
 unsafe extern "C" {
     #[link_name = "uzram_dispatch_state"]
     static STATE: State;
 }
 
 fn state() -> &'static State {
-    // SAFETY: the symbol is as long as the type, aligned, and changed by atomics alone.
+    // SAFETY: the symbol is as long as the type, aligned, and changed only by atomics.
     unsafe { &STATE }
 }
 
-/// Returns the class of a call; all are dispatched until [`set`].
+/// Returns whether a call's class is not `Dispatched`. All are dispatched until [`set`].
 pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
 
-/// Begins to issue simple calls as `simple` says.
+/// Begins to issue simple calls, as `simple` describes.
 pub fn set(simple: &Simple) {
     let it = state();
     it.gate.store((&raw const *simple.gate).cast_mut(), Relaxed);
@@ -115,10 +115,10 @@ pub fn set(simple: &Simple) {
     }
 }
 
-/// Has calls with a buffer in these addresses be dispatched: memory is managed there, of which the
-/// words say nothing.
+/// Makes calls with a buffer in these addresses dispatched, because this memory is managed but has
+/// no words.
 pub fn set_windows(windows: &Range<usize>) {
-    // At no time are they too few.
+    // In this order, the addresses are never too few.
     state().windows_start.store(windows.start, Relaxed);
     state().windows_end.store(windows.end, Release);
 }

@@ -1,4 +1,4 @@
-//! Stubs: the code that the jump of a site leads to.
+//! Stubs: the code to which the jump of a site leads.
 
 use crate::x86_64::place;
 

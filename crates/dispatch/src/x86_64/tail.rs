@@ -1,4 +1,4 @@
-//! Tails: the instructions that a call from a site returns to (di-17).
+//! Tails: the instructions to which a call from a site returns (di-17).
 //!
 //! ```text
 //!    0: mov rcx, site + 2                        as after a call
@@ -6,8 +6,8 @@
 //!       jmp [rip + ...]
 //!   24: site + 2 + n
 //! ```
-//! The instruction is one that means the same at each address and can't fault, so a thread is
-//! interrupted before it or behind it.
+//! The instruction has the same effect at each address and can't fault, so a thread is interrupted
+//! before it or behind it.
 //!
 //! # Safety
 //! Only the address of the symbol is taken.
@@ -21,7 +21,7 @@ const BYTES: usize = 32;
 const TAILS: usize = 256;
 /// The offset of the moved instruction.
 const MOVED: usize = 10;
-/// The offset of the address that the jump leads to.
+/// The offset of the jump's target address.
 const TARGET: usize = 24;
 /// The bytes of `jmp [rip + imm32]`.
 const JUMP_BYTES: usize = 6;
@@ -31,7 +31,7 @@ pub(crate) const MOVED_MAX: usize = 6;
 const _: () = assert!(MOVED + MOVED_MAX + JUMP_BYTES <= TARGET);
 const _: () = assert!(TARGET + size_of::<usize>() == BYTES);
 
-// SAFETY: the symbol is of outside.s.
+// SAFETY: the symbol is defined in outside.s.
 unsafe extern "C" {
     static uzram_dispatch_tails: u8;
 }
@@ -60,7 +60,7 @@ pub(crate) enum Progress {
     Behind(usize),
 }
 
-/// Returns the address of the tail that `at` lies in, with the progress of a thread there.
+/// Returns the address of the tail that has `at`, and the progress of a thread there.
 pub(crate) fn progress(at: usize) -> Option<(usize, Progress)> {
     let within = all().contains(&at).then(|| (at - start()) % BYTES)?;
     let progress = match within.checked_sub(MOVED) {
@@ -70,7 +70,7 @@ pub(crate) fn progress(at: usize) -> Option<(usize, Progress)> {
     Some((at - within, progress))
 }
 
-/// Returns the length of the instruction that `code` begins with, if it can be moved.
+/// Returns the length of the first instruction of `code`, if it can be moved.
 fn moved_bytes(code: &[u8]) -> Option<usize> {
     match *code {
         // cmp rax, imm32
@@ -84,7 +84,7 @@ fn moved_bytes(code: &[u8]) -> Option<usize> {
 }
 
 /// Returns the code of the tail of a site, with `moved` following the site at `behind`. Returns
-/// `None` if the instruction there is none of those that are moved.
+/// `None` if the instruction there can't be moved.
 pub(crate) fn code(behind: usize, moved: &[u8; MOVED_MAX]) -> Option<[u8; BYTES]> {
     let bytes = moved_bytes(moved)?;
     let mut code = [0xcc; BYTES];
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(code[MOVED..19], [0x48, 0x89, 0xc7, 0xff, 0x25, 5, 0, 0, 0]);
         let code = code_of([0xc3, 0x90, 0x90, 0x90, 0x90, 0x90]).unwrap();
         assert_eq!(code[MOVED], 0xc3);
-        // A move to memory, a conditional jump, a move that names its address.
+        // A move to memory, a conditional jump, and a move relative to its own address.
         assert_eq!(code_of([0x48, 0x89, 0x07, 0x90, 0x90, 0x90]), None);
         assert_eq!(code_of([0x77, 0x05, 0x90, 0x90, 0x90, 0x90]), None);
         assert_eq!(code_of([0x48, 0x8b, 0x05, 0, 0, 0]), None);

@@ -1,4 +1,5 @@
-//! Programs in C that look closely: they show the same with every call dispatched as without.
+//! Programs in C that check details: their output is the same with every call dispatched as
+//! without.
 
 use crate::support::{Counts, Place};
 use std::fs;
@@ -91,7 +92,8 @@ fn rights_of_protection_keys_are_the_programs() {
 #[test]
 fn every_kind_of_clone_goes_on_armed() {
     let counts = children("raw");
-    // Each of the four children makes a hundred calls, and more than one can be counted by us.
+    // Each of the four children makes a hundred calls, but those of the child with its own memory
+    // are not counted.
     assert!(counts.begun >= 3 && counts.calls > 300, "{counts:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Programs with every system call dispatched, by a library that is preloaded and counts.
+//! Programs whose system calls are all dispatched, by a preloaded library that counts them.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
 

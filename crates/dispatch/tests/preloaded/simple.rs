@@ -1,8 +1,8 @@
-//! Calls that take no signal: they show what dispatched calls and native ones show.
+//! Calls that take no signal: the output is that of dispatched calls and of native ones.
 
 use crate::support::{Counts, Place};
 
-/// The instruction behind the call: one that no tail has, and those that tails begin with.
+/// The instruction behind the call: one that no tail has, and those with which tails begin.
 const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
 
 /// Runs a test of simple.c for each shape of its call.
@@ -80,8 +80,8 @@ fn a_stack_without_room_is_enough() {
 #[test]
 fn a_signal_may_come_behind_each_instruction() {
     run_shapes("steps", &["other"]);
-    // This takes seconds. Dispatched calls are the same for all shapes, and those that are not here
-    // have one instruction more or less.
+    // This takes seconds. Dispatched calls are the same for all shapes, and the shapes left out
+    // here differ by one instruction.
     let place = Place::new();
     let program = place.compile("simple");
     let simple = place.same_line(&format!("DISPATCH_SIMPLE=1 {} steps cmp", program.display()));

@@ -1,4 +1,4 @@
-//! Programs that run with the counting library preloaded, and without.
+//! Programs that run with the counting library preloaded, and without it.
 
 use std::fs;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::programs::{self, Shown, built};
 
-/// Sums of what the processes of a program wrote: see the example.
+/// The sums of the numbers that the processes of a program wrote: see the example.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub calls: u64,
@@ -17,7 +17,7 @@ pub struct Counts {
     pub pins: u64,
 }
 
-/// A place with the counting library.
+/// A directory with the counting library.
 pub struct Place {
     place: programs::Place,
     library: PathBuf,
@@ -39,7 +39,7 @@ impl Place {
         self.place.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"), name)
     }
 
-    /// Runs a program with the library; what it showed, and the counts.
+    /// Runs a program with the library. Returns its output, and the counts.
     pub fn preloaded(&self, command: &[&str]) -> (Shown, Counts) {
         let path = self.empty_file("counts");
         let mut it = Command::new(command[0]);
@@ -59,7 +59,8 @@ impl Place {
         (shown, sums)
     }
 
-    /// Runs a program both ways, which have to show the same; the counts.
+    /// Runs a program with and without the library, and checks that the output is the same. Returns
+    /// the counts.
     pub fn same(&self, command: &[&str]) -> Counts {
         let (expected, (shown, counts)) = (self.run(command), self.preloaded(command));
         assert_eq!(shown, expected, "{command:?}, preloaded and not");
@@ -67,7 +68,7 @@ impl Place {
         counts
     }
 
-    /// The same of a line for the shell, whose processes are more than one.
+    /// Runs a line of the shell like [`same`](Self::same), with one or more processes.
     pub fn same_line(&self, line: &str) -> Counts {
         self.same(&["sh", "-c", line])
     }

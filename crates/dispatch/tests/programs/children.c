@@ -21,7 +21,7 @@ static void wait_for(pid_t child, const char *what) {
 }
 
 static int raw_child(void *argument) {
-    // It has the parent's thread-local storage: no function of the C library.
+    // The child has its parent's thread-local storage, so it calls only `syscall` of the C library.
     for (int i = 0; i < 100; i++) begun += syscall(SYS_getpid) > 0;
     syscall(SYS_exit, 5);
     return 0;
@@ -55,7 +55,7 @@ static void counts(int signal, siginfo_t *info, void *context) { count++; }
 #define CLONE_CLEAR_SIGHAND 0x100000000ull
 #endif
 
-// A child that has no handlers.
+// Creates a child without handlers.
 static __attribute__((noinline)) void cleared(unsigned long flags) {
     unsigned long three[11] = {flags, 0, 0, 0, SIGCHLD};
     long child = SYS_clone3;
@@ -76,7 +76,7 @@ static void vforks(void) {
         fflush(stdout);
         pid_t child = vfork();
         if (child == 0) {
-            signal(SIGUSR1, SIG_IGN); // Of the child's own.
+            signal(SIGUSR1, SIG_IGN); // The child's own action.
             execve("/nowhere", words, environ);
             execve("/bin/sh", words, environ);
             _exit(99);
@@ -94,7 +94,7 @@ static void vforks(void) {
         CHECK(posix_spawn(&child, "/bin/sh", NULL, &attributes, words, environ) == 0);
         wait_for(child, "spawn");
     }
-    // As what is for a child that shares memory is given back.
+    // Checks that the memory of a child that shares memory is unmapped.
     int before = mappings();
     for (int i = 0; i < 40; i++) {
         pid_t child = vfork();
@@ -110,7 +110,8 @@ static void vforks(void) {
     printf("own action %d, came %d\n", seen.sa_sigaction == counts, count);
 }
 
-// load(in, out): every register but rax, rcx, r11 and rsp from `in`, a call, and to `out`.
+// load(in, out): loads every register except rax, rcx, r11 and rsp from `in`, makes a call, and
+// stores the registers to `out`.
 void load(const uint64_t *in, uint64_t *out);
 __asm__(".globl load\nload:\n"
     "push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15; push %rsi\n"
@@ -158,7 +159,7 @@ static void registers(void) {
         CHECK(out[28] == (uint64_t)getpid() && out[29] == UINT64_MAX);
     }
     every(0);
-    // Of a stack no more is written than the program writes.
+    // Checks that only the program writes to a stack of the program.
     memset(small, 0xa5, sizeof small);
     CHECK(getcontext(&there) == 0);
     there.uc_stack = (stack_t){.ss_sp = small, .ss_size = sizeof small};
@@ -195,7 +196,7 @@ static void threads(void) {
         CHECK(pthread_join(thread, NULL) == 0);
         if (i == 20) before = mappings();
     }
-    // What ended may be seen a moment after its join.
+    // A thread's memory may be unmapped a moment after its join.
     for (int i = 0; i < 1000 && mappings() > before + 6; i++) usleep(1000);
     printf("given back %d\n", mappings() <= before + 6);
     void *result;
@@ -268,7 +269,7 @@ static void dispatch(void) {
     printf("%d %d\n", result, errno);
 }
 
-// What the hook is to answer, and a page that it is to bring: see the test.
+// Calls that the hook answers, and a page that it maps: see the test.
 static void meddled(void) {
     char *page = (char *)0x555500000000;
     int ends[2];
@@ -279,7 +280,7 @@ static void meddled(void) {
     CHECK(munmap(page, 4096) == 0);
     page[1] = 5;
     CHECK(page[1] == 5 && munmap(page, 4096) == 0);
-    // The structure is read by code of ours.
+    // Code of dispatch reads the structure.
     CHECK(sigprocmask(SIG_BLOCK, (sigset_t *)page, NULL) == 0);
     print_mask("mask");
 }

@@ -5,7 +5,7 @@ static char *page;
 static int key;
 static sigjmp_buf back;
 
-// Returns false if the system has no keys.
+// Returns false if the system has no protection keys.
 static int begin(unsigned rights) {
     page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     strcpy(page, "text\n");

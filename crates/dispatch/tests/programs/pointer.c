@@ -1,4 +1,4 @@
-// Thread pointers of the program's own: no function of the C library runs while one is set.
+// Thread pointers that the program sets: no function of the C library runs while one is set.
 #include "common.h"
 #include <asm/prctl.h>
 #include <sys/auxv.h>
@@ -50,7 +50,7 @@ static void own_pointer(void) {
     printf("%ld %ld %ld, %ld %ld, %ld, healed %ld\n", seen[0], seen[1], seen[2], seen[3], seen[4], seen[5], seen[7]);
 }
 
-// Set without a call.
+// Sets the pointer without a call.
 __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     if (!(getauxval(AT_HWCAP2) & 2)) return;
     long before = get();
@@ -63,7 +63,7 @@ __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     printf("%ld %ld\n", seen[0], seen[1]);
 }
 
-// A child on a stack of its own that exits with 40 if its pointer is the one that is given.
+// Creates a child on a stack of its own, which exits with 40 if its pointer is `expected`.
 static long child_of(long flags, long tls, long expected) {
     static char stack[65536] __attribute__((aligned(16)));
     long *top = (long *)(stack + sizeof stack) - 2;

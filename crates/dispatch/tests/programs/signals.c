@@ -81,7 +81,7 @@ static void inner(int signal, siginfo_t *info, void *context) { print_mask("inne
 static void outer(int signal, siginfo_t *info, void *context) {
     print_mask("outer");
     raise(SIGUSR2);
-    if (count++ < 2) { // Blocked: it comes when this returns, and once.
+    if (count++ < 2) { // Blocked: it arrives once, when this returns.
         raise(SIGUSR1);
         raise(SIGUSR1);
     }
@@ -202,8 +202,8 @@ static void *storms(void *unused) {
     return NULL;
 }
 
-// Signals of ours that come as we return: no call is let through after them. However many come, the
-// stack has room for their frames.
+// Owned signals that arrive as the entry returns: no call is let through after them. The stack has
+// room for their frames, however many arrive.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);

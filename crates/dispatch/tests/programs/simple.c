@@ -21,8 +21,8 @@ struct registers {
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes behind it place its stub: some 57 MB below, but 20 MB above
-// for that of `cmp`, and 1 GB below for that of `mov`.
+// The call of each shape. The bytes behind it determine the place of its stub: some 57 MB below,
+// but 20 MB above for `cmp`, and 1 GB below for `mov`.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -81,7 +81,7 @@ static long call(long number, long a, long b, long c, long d) {
     for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
     set.general[R8] = set.general[R9] = 0;
     struct registers before = set;
-    // Each flag that a computation may change, set and not.
+    // Each flag that a computation may change, both set and clear.
     static __thread unsigned nth;
     static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
     before.flags = set.flags = flags[nth++ % 4];
@@ -103,7 +103,7 @@ static void warm(void) {
 }
 
 static int pipe_ends[2];
-// The code of the library that is preloaded, if any.
+// The code of the preloaded library, if there is one.
 static char *hook, *hook_end;
 
 static int is_of_hook(char *at) { return at >= hook && at < hook_end; }
@@ -163,8 +163,8 @@ static volatile sig_atomic_t signals;
 static void on_time(int signal, siginfo_t *info, void *context) {
     mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
     char *rip = (char *)it->gregs[REG_RIP];
-    // Code of this program, or of a library's: never of a stub, nor of a tail, which lies behind
-    // the instruction that calls of the hook are dispatched by.
+    // Code of this program or of a library, but never of a stub or a tail. Tails lie behind the
+    // instruction by which calls of the hook are dispatched.
     int distance;
     memcpy(&distance, site + 1, 4);
     char *stub = site + 5 + distance;
@@ -265,7 +265,7 @@ static void threads(void) {
     every(300);
     pthread_t made[4];
     for (int i = 0; i < 4; i++)
-        // Neighbours share a block, and no bytes.
+        // Neighbours share a block, but no bytes.
         CHECK(pthread_create(&made[i], NULL, passes, MEMORY + i * 7300) == 0);
     for (int i = 0; i < 4; i++) CHECK(pthread_join(made[i], NULL) == 0);
     every(0);
@@ -291,7 +291,7 @@ static void forks(void) {
 static void changes(void) {
     begin();
     char *page = (char *)((long)site & -PAGE);
-    // What a program sees that changes its code is its code.
+    // A program that changes its code sees its own code.
     CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
     CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
     warm();
@@ -301,7 +301,7 @@ static void changes(void) {
 
 static void stubs(void) {
     begin();
-    // As the code that follows says.
+    // The bytes behind the call determine the distance.
     int distance;
     memcpy(&distance, site + 1, 4);
     char *page = (char *)((long)(site + 5 + distance) & -PAGE);
@@ -336,7 +336,7 @@ static void filter(void) {
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     CHECK(call(SYS_getppid, 0, 0, 0, 0) == 4711);
-    // No call of another's is made for these, which the filter would not allow.
+    // The hook makes no call of its own for these, which the filter would not allow.
     for (int i = 0; i < WARM; i++) CHECK(lseek(pipe_ends[0], 0, SEEK_CUR) == -1);
     warm();
 }
@@ -369,7 +369,7 @@ static void *sleeps(void *ignored) {
     return ignored;
 }
 
-// Each round makes two calls, which trap right before.
+// Each round makes two calls, which trap right before the call.
 static void stepped(int threads) {
     begin();
     on(SIGALRM, on_time, SA_RESTART);

@@ -1,4 +1,4 @@
-//! Loom models of threads that wait, and one that finds itself alone: `make loom`.
+//! Loom models of threads that wait at safepoints, and one that finds itself alone: `make loom`.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The word, and memory that threads touch which are not at a safepoint.
+/// The word, and memory that threads touch while they are not at a safepoint.
 struct Scene {
     safepoint: Safepoint,
     memory: UnsafeCell<u32>,
@@ -25,7 +25,7 @@ impl Scene {
         self.change_if(self.safepoint.try_stop())
     }
 
-    /// The same, and waits a moment for others.
+    /// Changes all memory like `change`, but waits a moment for others.
     fn wait_and_change(&self) -> bool {
         self.change_if(self.safepoint.stop())
     }
@@ -54,8 +54,8 @@ impl Scene {
     }
 }
 
-/// Has a thread do `this` while another, which ends then, does `other`: in the end one is counted,
-/// and is alone.
+/// Runs `this` in one thread and `other` in another, which then ends. At the end one thread is
+/// counted, and is alone.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -71,7 +71,7 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// Nobody touches memory while a thread is alone, and who waits for that goes on.
+/// No thread touches memory while another is alone, and a thread that waits for that continues.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {
@@ -86,7 +86,7 @@ fn loom_a_wait_against_changes() {
     });
 }
 
-/// Each of two may find itself alone, and wakes the other.
+/// Each of two threads may find itself alone, and wakes the other.
 #[test]
 fn loom_both_wait_and_change() {
     let this = |scene: &Scene| {
@@ -101,7 +101,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Each stops the other, or has its turn when that goes on; or neither is alone.
+/// Each thread stops the other, or has its turn after the other; or neither is alone.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {
@@ -116,7 +116,7 @@ fn loom_both_stop() {
     });
 }
 
-/// One that gives up lets those go on who came back from a call meanwhile.
+/// A thread that gives up lets those continue that returned from a call during its stop.
 #[test]
 fn loom_a_stop_in_vain() {
     let this = |scene: &Scene| {
@@ -131,7 +131,7 @@ fn loom_a_stop_in_vain() {
     });
 }
 
-/// A thread that is made is counted before it touches anything.
+/// A new thread is counted before it touches anything.
 #[test]
 fn loom_a_thread_begins() {
     loom::model(|| {

@@ -7,19 +7,19 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// What a touch of the block finds.
+/// The effect of a touch of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     /// Readable and writable, with the data.
     Open,
-    /// A touch faults, and the data are there.
+    /// A touch faults, and the data are in memory.
     Closed,
-    /// A touch faults, and nothing is there.
+    /// A touch faults, and there is no page.
     Absent,
 }
 
 /// A block, its page, and whether it is stored. Only the block's owner uses the page; only the
-/// owner or the evictor uses what is stored.
+/// owner or the evicting thread uses `stored`.
 struct Scene {
     word: BlockWord,
     page: UnsafeCell<Page>,
@@ -53,7 +53,7 @@ impl Scene {
         self.stored.with(|stored| unsafe { *stored })
     }
 
-    /// Does what a fault does, until the block is resident.
+    /// Models a fault, until the block is resident.
     fn touch(&self) {
         loop {
             let seen = self.word.load();
@@ -80,8 +80,8 @@ impl Scene {
         }
     }
 
-    /// Does what eviction does: opens the block if it is shared, puts it in probation, and stores
-    /// it unless it is touched.
+    /// Models eviction: opens the block if it is shared, puts it in probation, and stores it unless
+    /// it is touched.
     fn evict(&self) {
         let seen = self.word.load();
         if seen.state() == State::Shared && self.word.try_own(seen) {
@@ -105,7 +105,7 @@ impl Scene {
         }
     }
 
-    /// Does what `dont_need` does.
+    /// Models `dont_need`.
     fn zero(&self) {
         loop {
             let seen = self.word.load();
@@ -137,7 +137,8 @@ impl Scene {
     }
 }
 
-/// Preemptions at most: three, or two in `make test` for three threads, which take longest.
+/// Returns the maximum number of preemptions: three, or two in `make test` for three threads, which
+/// take longest.
 fn depth(threads: usize) -> usize {
     if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
 }
@@ -195,14 +196,15 @@ fn loom_pin_against_eviction() {
                 _ => scene.touch(),
             }
         }
-        // SAFETY: the pointer is loom's, which checks that no owner changes the page meanwhile.
+        // SAFETY: the pointer is loom's, which checks that no owner changes the page during the
+        // access.
         assert_eq!(scene.page.with(|page| unsafe { *page }), Page::Open);
         scene.word.unpin();
     }
     model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, pin]);
 }
 
-/// Who finds that a block's chunk is not open gives the block up, before it is free.
+/// A thread that finds that a block's chunk is not open releases the block before it becomes free.
 #[test]
 fn loom_blocks_that_become_free_are_nobodys() {
     loom::model(|| {

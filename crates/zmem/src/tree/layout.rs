@@ -8,22 +8,22 @@
 //!         | waits | wanted | peers | shared | name: 2 words | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
-//! A process writes its own slot and row. A sum of what is held reads slots alone, which are
-//! adjacent; a row takes memory once it was written. The name and the row of a process that ended
-//! without a report remain, until another process takes the slot.
+//! A process writes its own slot and row. A sum of the memory held reads only slots, which are
+//! adjacent. A row takes memory once it was written. The name and the row of a process that ended
+//! without a report remain until another process takes the slot.
 
 use crate::figures;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(super) const HEAD: usize = 16;
-/// Two lines of a processor's cache: what others add up, and what they are asked.
+/// Two cache lines: the numbers that other processes add up, and requests to the process.
 pub(super) const SLOT: usize = 16;
 pub(super) const ROW: usize = figures::WORDS;
-/// With them the head and the slots are less than 64 KiB.
+/// With this number, the head and the slots are less than 64 KiB.
 pub(super) const SLOTS: usize = 510;
-/// Words of a name, which has as many bytes as the system keeps of it.
+/// The words of a name, which has as many bytes as the kernel keeps of it.
 pub(super) const NAME: usize = 2;
-/// The process number of a slot that becomes free.
+/// The process number of a slot that is being freed.
 pub(super) const CLEARED: u64 = u64::MAX;
 
 /// The parts of shared memory, or of a copy of it.
@@ -34,56 +34,56 @@ pub(super) struct Parts<'a, T> {
     pub(super) rows: &'a [[T; ROW]],
 }
 
-/// The first words.
+/// The words of the head.
 pub(super) struct Head<'a, T> {
     pub(super) magic: &'a T,
     pub(super) peak: &'a T,
-    /// How many slots were ever used, from the first on.
+    /// The number of slots, from the first one, that were ever used.
     pub(super) used: &'a T,
     pub(super) is_short: &'a T,
-    /// When processes that are gone were last looked for.
+    /// The time of the last search for processes that have ended.
     pub(super) looked: &'a T,
     pub(super) space: &'a T,
-    /// What a process of the tree has said: a bit for each message.
+    /// The messages that a process of the tree has reported: a bit for each.
     pub(super) told: &'a T,
-    /// How much can't go, if it was found that the limit can't be kept.
+    /// The bytes that can't be evicted, if a process found that the limit can't be kept.
     pub(super) lost: &'a T,
-    /// The process that holds the most of it, and its bytes.
+    /// The process that holds the most of these bytes, and its part.
     pub(super) lost_most: [&'a T; 2],
-    /// When shared memory is weighed next, in milliseconds: see `shared_memory`.
+    /// The time of the next measurement of shared memory, in milliseconds: see `shared_memory`.
     pub(super) shared_next: &'a T,
 }
 
 /// The words of a slot.
 pub(super) struct Slot<'a, T> {
-    /// 0: it is free.
+    /// 0 if the slot is free.
     pub(super) process: &'a T,
     pub(super) held: &'a T,
     pub(super) may_go: &'a T,
-    /// The number of its parent's slot and 1, where it shares some of its pages.
+    /// 1 more than the number of its parent's slot if they share pages, else 0.
     pub(super) parent: &'a T,
     pub(super) pool: Part<'a, T>,
     pub(super) blocks: Part<'a, T>,
     pub(super) waits: &'a T,
-    /// When it last found no room, in milliseconds.
+    /// The time when it last found no room, in milliseconds.
     pub(super) wanted: &'a T,
-    /// Whether other processes read and write its memory: see `peers`.
+    /// Bits by which processes that access its memory and this one cooperate: see `peers`.
     pub(super) peers: &'a T,
-    /// Shared memory that counts for it: see `shared_memory`.
+    /// The bytes of shared memory that count for it: see `shared_memory`.
     pub(super) shared: &'a T,
-    /// The name of its program, ended by zeros.
+    /// The name of its program, padded with zeros.
     pub(super) name: [&'a T; NAME],
 }
 
-/// What is shared of one kind: see `inherited`.
+/// The numbers of one kind of shared pages: see `inherited`.
 pub(super) struct Part<'a, T> {
-    /// What is no more as it was in pages that its children share.
+    /// The bytes that have changed in pages that its children share.
     pub(super) changed: &'a T,
     pub(super) inherited: &'a T,
 }
 
 impl<'a, T> Parts<'a, T> {
-    /// Returns the parts of some words; `None`: there is no room for a slot and a row.
+    /// Returns the parts of `words`, or `None` if they have no room for a slot and a row.
     pub(super) fn of(words: &'a [T]) -> Option<Self> {
         let (head, rest) = words.split_first_chunk()?;
         let count = rest.len() / (SLOT + ROW);

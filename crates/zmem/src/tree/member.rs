@@ -1,4 +1,4 @@
-//! A process in its tree: what it says there, and what it sees.
+//! A process in its tree: the numbers that it publishes, and those that it reads of others.
 
 use super::inherited::{Shares, Sharing};
 use super::unevictable::UnevictableWords;
@@ -12,25 +12,26 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 /// Faults between two samples of the process's memory.
 const SAMPLE: usize = 256;
-/// The same if blocks are open that were not written.
+/// Faults between two samples if blocks are open that were not written.
 const SAMPLE_OPENED: usize = 4;
 /// A process in its tree.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(super) tree: Tree,
     pub(super) process: AtomicU64,
-    /// `NONE`: there was none left.
+    /// `NONE` if none was left.
     pub(super) slot: AtomicUsize,
-    /// What this process has beyond what its pager counts; below 0 where that counts too much.
+    /// The bytes that this process has beyond those that its pager counts. Negative if the pager
+    /// counts more than the process has.
     beside: AtomicI64,
     samples: AtomicUsize,
-    /// When it was last shown what this process has done, in milliseconds.
+    /// The time when the process last published its figures, in milliseconds.
     shown: AtomicU64,
     /// Whether it is about to execute a program.
     is_hushed: AtomicBool,
     /// What this process did before it executed its program.
     before: Figures,
-    /// Whether it is in another space of numbers than the tree.
+    /// Whether it is in another PID namespace than the tree.
     is_foreign: AtomicBool,
     pub(super) sharing: Sharing,
     /// Whether this process has mapped shared memory.
@@ -65,10 +66,10 @@ impl Member {
         }
     }
 
-    /// Takes a slot for a child, which has its parent's. A child in another space of numbers has
-    /// none, nor have its children: its number names another process there.
+    /// Takes a slot for a child, which begins with its parent's. A child in another PID namespace
+    /// takes none, nor do its children, because its number names another process there.
     pub(crate) fn begin_child(&self) {
-        // What another thread of the parent is about to execute is not for the child.
+        // The parent may have set this in another thread that is about to execute a program.
         self.is_hushed.store(false, Relaxed);
         let may_ask = self.is_in() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
@@ -83,7 +84,7 @@ impl Member {
         self.begin_shared();
     }
 
-    /// Takes a slot: for a process that begins.
+    /// Takes a slot for a process that begins.
     fn begin(&self) {
         let process = own_number();
         self.process.store(process, Relaxed);
@@ -95,18 +96,18 @@ impl Member {
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
-    /// Gives the slot back.
+    /// Frees the slot.
     pub(crate) fn end(&self) {
-        // Another thread may end it as well.
+        // Another thread may free it at the same time.
         let nth = self.own_slot().map_or(NONE, |_| self.slot.swap(NONE, Relaxed));
         if nth != NONE {
             self.tree.clear(nth, self.process.load(Relaxed));
         }
     }
 
-    /// Says that this process holds nothing, as it is about to execute a program of which nothing
-    /// is known yet, though other threads may go on until it does; what it did by then is told
-    /// that program. `None`: it does so no more.
+    /// Publishes that this process holds nothing, because it is about to execute a program, though
+    /// other threads may run until then. Also publishes `done`, its figures, for that program.
+    /// `None` ends this after the call failed.
     pub(crate) fn set_hushed(&self, done: Option<&Figures>) {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
@@ -119,7 +120,7 @@ impl Member {
         }
     }
 
-    /// Returns what this process did before it executed its program; a child did nothing.
+    /// Returns what this process did before it executed its program. A child has done nothing.
     pub(crate) fn before(&self) -> Option<&Figures> {
         let is_own = self.is_in() && self.before.process == self.process.load(Relaxed);
         is_own.then_some(&self.before)
@@ -130,13 +131,13 @@ impl Member {
         (nth != NONE).then(|| self.tree.slot(nth))
     }
 
-    /// Returns the slot, unless it is that of a process whose memory this one shares.
+    /// Returns the slot, unless it belongs to a process whose memory this one shares.
     pub(super) fn own_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
-    /// Returns the slot, unless others took this process to be gone, as one is seen whose first
-    /// thread has ended.
+    /// Returns the slot, unless other processes freed it because this process seemed to have ended.
+    /// A process whose first thread has ended looks like that.
     pub(super) fn kept_slot(&self) -> Option<Slot<'_>> {
         self.slot().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
@@ -146,23 +147,23 @@ impl Member {
         self.slot.load(Relaxed) != NONE
     }
 
-    /// Returns what this process has, where its pager counts `counted`.
+    /// Returns the bytes that this process has, if its pager counts `counted`.
     pub(crate) fn all(&self, counted: u64) -> u64 {
         counted.saturating_add_signed(self.beside.load(Relaxed))
     }
 
-    /// Returns what this process shares with its parent, for which that counts.
+    /// Returns the bytes that this process shares with its parent, which count for the parent.
     pub(super) fn shares(&self) -> Shares {
         let nth = self.slot.load(Relaxed);
         if nth == NONE { Shares::default() } else { self.tree.shares(nth) }
     }
 
-    /// Returns what it holds: what it shares with its parent counts there.
+    /// Returns the bytes that count for this process, without those that count for its parent.
     pub(crate) fn held(&self, counted: u64) -> u64 {
         self.shares().counted(self.all(counted), 0).0 + self.shared_bytes()
     }
 
-    /// Says what this process holds.
+    /// Publishes the bytes that this process holds, and how many could be evicted.
     pub(crate) fn publish(&self, counted: u64, may_go: u64) {
         let Some(slot) = self.kept_slot() else { return self.slot.store(NONE, Relaxed) };
         if !self.is_hushed.load(Relaxed) {
@@ -171,13 +172,13 @@ impl Member {
         }
     }
 
-    /// Returns whether the system's coarse clock has gone on since a thread last asked.
+    /// Returns whether the kernel's coarse clock has advanced since a thread last called this.
     pub(crate) fn is_show_due(&self) -> bool {
         let now = milliseconds();
         self.shown.load(Relaxed) != now && self.shown.swap(now, Relaxed) != now
     }
 
-    /// Has others see what this process has done.
+    /// Publishes what this process has done.
     pub(crate) fn show(&self, figures: &Figures) {
         let (nth, process) = (self.slot.load(Relaxed), self.process.load(Relaxed));
         if self.kept_slot().is_some() {
@@ -185,8 +186,8 @@ impl Member {
         }
     }
 
-    /// Returns what all hold, where this process's pager counts `counted`. A process is a large one
-    /// if it holds `much`, and this one is in any case.
+    /// Returns the sum of all processes, if this one's pager counts `counted`. A process is large
+    /// if it holds at least `much`; this one always counts as large.
     pub(crate) fn sum(&self, counted: u64, may_go: u64, much: u64) -> Sum {
         let mut sum = self.tree.sum_but(self.slot.load(Relaxed), much);
         let (held, may_go) = self.shares().counted(self.all(counted), may_go);
@@ -198,21 +199,21 @@ impl Member {
     }
 
     /// Returns whether it is time for a sample. Blocks that were opened ahead are written without a
-    /// fault, so what the system did not count when it was last asked it may count soon.
+    /// fault, so memory that the kernel did not count at the last sample may soon be counted.
     pub(crate) fn is_sample_due(&self) -> bool {
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every)
     }
 
-    /// Takes note of all anonymous memory that this process has, where its pager counts `counted`,
-    /// of which the system counts all but `tables`.
+    /// Records `all`, the anonymous memory of this process. Its pager counts `counted` bytes, of
+    /// which `all` includes all except `tables`.
     pub(crate) fn note_all(&self, all: u64, counted: u64, tables: u64) {
         self.beside.store((all + tables) as i64 - counted as i64, Relaxed);
     }
 
-    /// Says whether there is less than the limit has room for. Where there is, processes that are
-    /// gone are looked for, and one that waits with more than its share is poked; whether that was
-    /// done.
+    /// Publishes whether the processes hold more than the limit allows. If so, frees the slots of
+    /// processes that have ended, and pokes one that waits with more than its share. Returns
+    /// whether it did that.
     pub(crate) fn note_short(&self, is_short: bool, limit: u64) -> bool {
         let word = self.tree.head().is_short;
         if word.load(Relaxed) != u64::from(is_short) {

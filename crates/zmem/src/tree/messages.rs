@@ -16,9 +16,9 @@ pub(crate) const TRACED: u64 = 4;
 pub struct Lost {
     /// The bytes of all processes that can't be evicted.
     pub stays: u64,
-    /// The process that holds the most of them.
+    /// The process that holds the most of these bytes.
     pub process: u64,
-    /// Its bytes.
+    /// The bytes that it holds.
     pub most: u64,
     /// Whether it is this process.
     pub is_own: bool,
@@ -27,8 +27,8 @@ pub struct Lost {
 }
 
 impl Member {
-    /// Takes note that the limit can't be kept, because `stays` bytes can't be evicted, and that
-    /// this process has `kept` of them.
+    /// Records that the limit can't be kept, because `stays` bytes can't be evicted, and that this
+    /// process has `kept` of them.
     pub(crate) fn note_lost(&self, stays: u64, kept: &Unevictable) {
         let head = self.tree.head();
         if head.told.load(Relaxed) & LOST == 0 {
@@ -60,7 +60,7 @@ impl Member {
         self.takes(LOST, || may_say(&lost)).then_some(lost)
     }
 
-    /// Returns whether this process is the first one that says something, and may say it.
+    /// Returns whether this process is the first to report the message `said`, and may report it.
     pub(crate) fn takes(&self, said: u64, may_say: impl FnOnce() -> bool) -> bool {
         let told = self.tree.head().told;
         told.load(Relaxed) & said == 0 && may_say() && told.fetch_or(said, Relaxed) & said == 0

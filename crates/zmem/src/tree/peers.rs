@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   word of a slot: 0 --hears--> HEARS --asked--> HEARS | ASKED --agrees--> HEARS | ASKED | AGREED
-//!                   ^                     a signal is on its way: SENDING          |
+//!                   ^                     a signal is being sent: SENDING          |
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
-//! A process whose memory another one reads fills no block in place, because the other one would
-//! see half of it (zm-L17). The reader asks for that in the other process's slot, and waits until
-//! that has agreed. Each block that the other process was filling is whole then.
+//! A process whose memory another one reads fills no block in place, because the reader would see
+//! half of it (zm-L17). The reader asks for this in the other process's slot, and waits until the
+//! process has agreed. Each block that it was filling is then complete.
 //!
 //! A process that a debugger of the tree looks at keeps all of its memory resident (zm-L19):
 //!
@@ -17,8 +17,9 @@
 //!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
 //! ```
 //!
-//! A signal would end a program that has no handler for it yet. So a process that is about to
-//! execute one hears no more, and waits until a signal that is on its way has come.
+//! A signal would kill a program that has no handler for it yet. So a process that is about to
+//! execute a program stops accepting requests (clears HEARS), and waits until a signal that is
+//! being sent has arrived.
 
 use super::{Member, Tree};
 use crate::poke::{Asked, ask};
@@ -30,23 +31,23 @@ const AGREED: u64 = 4;
 const SENDING: u64 = 8;
 pub(super) const KEEPS: u64 = 16;
 const WHOLE: u64 = 32;
-/// A filter of system calls forbids what keeps memory resident.
+/// A filter of system calls forbids the calls that keep memory resident.
 const CONFINED: u64 = 64;
-/// After this number of looks in vain, the sender counts as killed.
+/// After this number of loads in vain, the sender counts as killed.
 const LOOKS: usize = 100_000;
 
-/// What a process that was asked to keep its memory resident has done.
+/// How far a process that was asked to keep its memory resident has done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// It may evict.
     Nothing,
-    /// It evicts nothing, and brings blocks back.
+    /// It evicts nothing, and is bringing blocks back.
     Partly,
     /// All of its memory is resident, and stays.
     All,
 }
 
-/// Sets bits of a word if the process hears. Returns the word before.
+/// Sets bits of a word if the process accepts requests. Returns the word before.
 fn set(word: &AtomicU64, bits: u64) -> Option<u64> {
     let heard = |seen: u64| (seen & HEARS != 0).then_some(seen | bits);
     word.fetch_update(AcqRel, Acquire, heard).ok()
@@ -58,14 +59,14 @@ impl Tree {
         Some(self.slot(nth).peers)
     }
 
-    /// Asks a process to fill no block in place. Returns whether it has agreed, or `None` if it is
-    /// none of the tree that hears.
+    /// Asks a process to fill no block in place. Returns whether it has agreed, or `None` if no
+    /// process of the tree with this number accepts requests.
     pub fn ask_peer(&self, process: u64) -> Option<bool> {
         set(self.peers_of(process)?, ASKED).map(|before| before & AGREED != 0)
     }
 
-    /// Returns what a process keeps resident, or `None` if it is none of the tree that hears, or is
-    /// confined.
+    /// Returns the memory that a process keeps resident, or `None` if it accepts no requests, is
+    /// not of the tree, or is confined.
     pub fn kept(&self, process: u64) -> Option<Kept> {
         let seen = self.peers_of(process)?.load(Acquire);
         (seen & (HEARS | CONFINED) == HEARS).then_some(match seen & (KEEPS | WHOLE) {
@@ -81,7 +82,8 @@ impl Tree {
         self.peers_of(process).inspect(|word| _ = word.fetch_and(!WHOLE, AcqRel));
     }
 
-    /// Asks a thread of a process by a signal, if the process hears and nobody else asks it.
+    /// Asks a thread of a process by a signal, if the process accepts requests and no other process
+    /// is asking it.
     pub fn ask(&self, process: u64, thread: u64, asked: Asked) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if let Some(word) = self.peers_of(process)
@@ -94,12 +96,13 @@ impl Tree {
 }
 
 impl Member {
-    /// Says that this process has a handler for signals of its tree.
+    /// Publishes that this process has a handler for signals of its tree.
     pub(crate) fn hear(&self) {
         self.own_slot().inspect(|slot| _ = slot.peers.fetch_or(HEARS, AcqRel));
     }
 
-    /// Says that this process hears no more. A signal that was sent has come when this returns.
+    /// Publishes that this process accepts no more requests. A signal that was sent has arrived
+    /// when this returns.
     pub(crate) fn deafen(&self) {
         let Some(slot) = self.own_slot() else { return };
         slot.peers.fetch_and(!HEARS, AcqRel);
@@ -109,31 +112,32 @@ impl Member {
             }
             std::thread::yield_now();
         }
-        // It comes at the end of a system call.
+        // The signal arrives at the end of a system call.
         std::thread::yield_now();
     }
 
-    /// Agrees, as no thread of this process fills a block.
+    /// Agrees to a request of [`ask_peer`](Tree::ask_peer). No thread of this process fills a
+    /// block.
     pub(crate) fn agree(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, AGREED));
     }
 
-    /// Says that this process evicts nothing, because a debugger looks at its memory.
+    /// Publishes that this process evicts nothing, because a debugger looks at its memory.
     pub(crate) fn keep_all(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, KEEPS));
     }
 
-    /// Says that all memory of this process is resident, and stays.
+    /// Publishes that all memory of this process is resident, and stays.
     pub(crate) fn note_whole(&self) {
         self.own_slot().inspect(|slot| _ = set(slot.peers, WHOLE));
     }
 
-    /// Says that this process may evict again.
+    /// Publishes that this process may evict again.
     pub(crate) fn keep_no_more(&self) {
         self.own_slot().inspect(|slot| _ = slot.peers.fetch_and(!(KEEPS | WHOLE), AcqRel));
     }
 
-    /// Sets whether debuggers ask this process for nothing, because it is confined.
+    /// Sets whether this process is confined. Debuggers ask a confined process for nothing.
     pub(crate) fn set_confined(&self, is_confined: bool) {
         self.own_slot().inspect(|slot| match is_confined {
             true => _ = slot.peers.fetch_or(CONFINED, AcqRel),

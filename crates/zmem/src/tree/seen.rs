@@ -1,4 +1,4 @@
-//! How the memory that processes share is read by who has no part in it.
+//! The shared memory of a tree as a process that does not belong to it reads it.
 
 use super::inherited::Shares;
 use super::layout::{CLEARED, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot};
@@ -10,21 +10,22 @@ use crate::figures::Figures;
 pub struct SeenProcess {
     /// The name of its program when it began, at most 15 bytes; empty if it is not known.
     pub name: String,
-    /// Whether other processes found that it had ended without a report, as if killed by a signal.
+    /// Whether other processes found that it had ended without a report, for example killed by a
+    /// signal.
     pub has_ended: bool,
-    /// What it last reported. A process that has just begun has no figures yet; after `execve`
-    /// those of the program before are included.
+    /// Its last report. A process that has just begun has no figures yet; after `execve` those of
+    /// the program before are included.
     pub figures: Figures,
 }
 
-/// What the processes of a tree have reported.
+/// The reports of the processes of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The space that numbers of its processes are of, as an inode in /proc; 0 before the first.
+    /// The PID namespace of its processes, as an inode in /proc; 0 before the first process.
     pub space: u64,
-    /// The most bytes that they held together.
+    /// The maximum of the bytes that they held together.
     pub held_max: u64,
-    /// Whether more is held than the limit has room for.
+    /// Whether the processes hold more than the limit allows.
     pub is_short: bool,
     /// Processes that have a slot, or ended without a report and had one.
     pub processes: Vec<SeenProcess>,
@@ -34,14 +35,14 @@ impl Seen {
     /// The bytes of a tree's memory, in which at most 510 processes have their slots.
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
-    /// Reads a copy of a tree's memory; `None`: it is none, or one of another version. It may have
-    /// been written by anyone: numbers are what they are.
+    /// Reads a copy of a tree's memory. Returns `None` if it is not a tree's, or of another
+    /// version. Any process may have written to it, so the numbers can have any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
         let words: Vec<u64> =
             copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let Parts { head, slots, rows } = Parts::of(&words)?;
         let head = Head::of(head);
-        // Before the first process it is zeros.
+        // The memory is zeros before the first process.
         if !matches!(*head.magic, 0 | MAGIC) {
             return None;
         }
@@ -55,7 +56,7 @@ impl Seen {
                 let ended = SeenProcess { name, has_ended: true, figures: row };
                 return (ended.figures.process != 0).then_some(ended);
             }
-            // A row may be left of one that had the slot before.
+            // The row may be of the process that had the slot before.
             let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();

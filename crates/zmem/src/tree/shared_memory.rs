@@ -2,8 +2,9 @@
 //! (zm-L18).
 //!
 //! Each process counts its proportional share of the pages, as the kernel computes it. The share of
-//! a process that waits changes too, as others map the pages. So one process weighs all of the tree
-//! that map shared memory. That takes a walk over their page tables, so it is seldom done.
+//! a process that waits changes too, when others map the pages. So one process measures the shares
+//! of all processes of the tree that map shared memory. That walks over their page tables, so it is
+//! done rarely.
 
 use super::{CLEARED, Member, Tree};
 use crate::alive;
@@ -11,16 +12,16 @@ use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A walk that takes longer, in milliseconds, counts as one of a killed process.
+/// The longest walk, in milliseconds. After that the walking process counts as killed.
 const LONGEST: u64 = 60_000;
 /// The least time between two walks, in milliseconds.
 const EVERY: u64 = 250;
-/// Walks take at most one part in this number of the time.
+/// Walks take at most 1/`TIME_SHARE` of the time.
 const TIME_SHARE: u64 = 100;
-/// The word of a process that maps shared memory which has not been weighed.
+/// The word of a process that maps shared memory whose share is not measured yet.
 const MAPS: u64 = 1;
 
-/// Returns the bytes that a slot's word says.
+/// Returns the bytes that a slot's word holds.
 pub(super) fn shared_bytes(word: u64) -> u64 {
     word & !MAPS
 }
@@ -39,7 +40,7 @@ impl Tree {
                 && !matches!(process, 0 | CLEARED)
                 && let Some(bytes) = alive::shared(process)
             {
-                // The slot may have become another process's.
+                // The slot may belong to another process after the measurement.
                 let _cleared = slot.shared.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
             }
         }
@@ -47,14 +48,14 @@ impl Tree {
 }
 
 impl Member {
-    /// Takes note that this process maps shared memory.
+    /// Records that this process maps shared memory.
     pub(crate) fn maps_shared(&self) {
         self.maps_shared.store(true, Relaxed);
         self.own_slot().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// Takes note of shared memory again: a child maps that of its parent, and a process that did
-    /// not execute a program has its own.
+    /// Publishes again that this process maps shared memory: a child maps that of its parent, and a
+    /// process whose `execve` failed still maps its own.
     pub(super) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();
@@ -67,8 +68,8 @@ impl Member {
         if nth == super::NONE { 0 } else { self.tree.shared(nth) }
     }
 
-    /// Weighs the shared memory of all processes of the tree, if this one maps some and no process
-    /// has done so for a while. It opens files.
+    /// Measures the shared memory of all processes of the tree, if this one maps some and no
+    /// process has measured it for a while. Opens files.
     pub(crate) fn weigh_shared(&self) {
         let is_mapped = self.slot().is_some_and(|slot| slot.shared.load(Relaxed) != 0);
         if !is_mapped {

@@ -1,26 +1,27 @@
-//! What a process says of what its children share with it, and asks of them: see `inherited`.
+//! The numbers that a process publishes about memory that its children share with it, and those
+//! that it reads about them: see `inherited`.
 
 use super::{Member, NONE};
 use crate::times::milliseconds;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Member {
-    /// Says what became of the pages of its pool.
+    /// Publishes the state of its pool's pages: see `note_pool` of `Sharing`.
     pub(crate) fn note_pool(&self, pages: u64, room: u64, gone: u64) {
         self.sharing.note_pool(self.kept_slot(), pages, room, gone);
     }
 
-    /// Says that a child will have so many bytes of resident blocks with it, or has.
+    /// Records `bytes` more of resident blocks that a child will share, or shares.
     pub(crate) fn add_blocks(&self, bytes: u64) {
         self.sharing.add_blocks(bytes);
     }
 
-    /// Says that it has so many fewer.
+    /// Records `bytes` fewer of them.
     pub(crate) fn leave_blocks(&self, bytes: u64) {
         self.sharing.leave_blocks(self.kept_slot(), bytes);
     }
 
-    /// Returns how many bytes of blocks it would have.
+    /// Returns the bytes of blocks that a child would share.
     pub(crate) fn blocks(&self) -> u64 {
         self.sharing.blocks.whole.load(Relaxed)
     }
@@ -30,8 +31,8 @@ impl Member {
         self.shares().blocks
     }
 
-    /// Returns the most bytes of blocks that a child still shares with this process, and whether
-    /// one has found no room a moment ago.
+    /// Returns the maximum of the bytes of blocks that a child still shares with this process, and
+    /// whether a child found no room a moment ago.
     pub(crate) fn lent(&self) -> (u64, bool) {
         let (own, now) = (self.slot.load(Relaxed), milliseconds());
         let is_child = |nth: &usize| own != NONE && self.tree.parent(*nth) == own as u64 + 1;

@@ -11,17 +11,17 @@ use crate::process::thread_name;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-/// Shared memory for so many slots.
+/// Returns shared memory for `slots` slots.
 fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
     let count = HEAD + slots * (SLOT + ROW);
     let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
-    // As it stays for good, a search for leaks has to find it.
+    // It is never freed, so a leak check has to find it.
     ALL.lock().unwrap().push(words);
     words
 }
 
-/// A copy of a tree's memory.
+/// Returns a copy of a tree's memory.
 fn copy(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
 }
@@ -30,7 +30,7 @@ fn tree(slots: usize) -> Tree {
     Tree::of(words(slots), 7).unwrap()
 }
 
-/// A process that waits until it is killed: at the latest when this goes.
+/// A process that waits until it is killed, at the latest when this is dropped.
 struct Waiting(Child);
 
 impl Waiting {
@@ -83,7 +83,7 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(own.sum(3000, 1000, 10), expected);
     assert_eq!(members[1].sum(200, 100, 10), expected);
     assert_eq!(tree.held_max(), 3210);
-    // What its pager does not count is added, or taken off.
+    // Memory that its pager does not count is added, or subtracted.
     own.note_all(5000, 3000, 100);
     assert_eq!(own.sum(3000, 0, 0).held, 5310);
     own.note_all(500, 3000, 100);
@@ -92,7 +92,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(members[0].sum(10, 5, 1), Sum { held: 210, may_go: 105, large: 2 });
 }
 
-/// Who holds little keeps that, unless it wants more: then it is one of those who divide the rest.
+/// A process that holds little keeps it, unless it wants more: then it divides the rest with the
+/// others.
 #[test]
 fn a_limit_is_divided_among_those_who_want_more() {
     let (tree, others) = (tree(8), [waiting(), waiting(), waiting()]);
@@ -105,12 +106,13 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(own.share(1600), share(1600 - 160 - 700, false));
     members[1].note_wanted();
     assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
-    // One that is in its place wants nothing yet; nor does one whose clock was another.
+    // A new process in its slot wants nothing yet; nor does a process whose time lies in the
+    // future.
     tree.clear(members[1].slot.load(Relaxed), others[1].number());
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
     tree.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
-    // What others hold may be more than there is.
+    // The others may hold more than the limit.
     assert_eq!(own.share(10), share(10 / 3, true));
     assert_eq!(own.share(0).bytes, 0);
 }
@@ -132,13 +134,14 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     let first = Member::new(tree);
     assert_eq!(first.before(), None);
     first.set_hushed(Some(&Figures { evicted: 5, held: 7, ..Figures::default() }));
-    // It was refused; then another thread did the same.
+    // The `execve` failed; then another thread called it too.
     first.set_hushed(None);
     first.set_hushed(Some(&Figures { evicted: 6, held: 9, ..Figures::default() }));
     let next = Member::new(tree);
     let expected = Figures { process: own_number(), evicted: 6, ..Figures::default() };
     assert_eq!(next.before(), Some(&expected));
-    // Another process did nothing of it, be it a child, or one of the same number.
+    // A process of another number, such as a child, did none of it; nor did a later process of the
+    // same number.
     next.process.fetch_add(1, Relaxed);
     assert_eq!(next.before(), None);
     next.process.fetch_sub(1, Relaxed);
@@ -157,21 +160,21 @@ fn what_the_dead_held_is_free() {
     tree.clear_gone();
     assert_eq!(own.sum(0, 0, 0).held, 1020);
     killed.kill();
-    // It is there until it is waited for, and holds nothing from its end on.
+    // It exists until its parent waits for it, but holds nothing after its end.
     let is_free = || {
         tree.clear_gone();
         own.sum(0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
     drop(killed);
-    // The next one has its place.
+    // The next process takes its slot.
     let next = waiting();
     member(tree, &next).publish(5, 0);
     assert_eq!((own.sum(0, 0, 0).held, tree.in_use()), (25, 0..3));
     drop(lives);
 }
 
-/// A child that shares its parent's pool, in a process's slot.
+/// Returns a child that shares its parent's pool, in the slot of `process`.
 fn child(parent: &Member, process: &Waiting) -> Member {
     let (tree, child) = (parent.tree, Member::without_slot(parent.tree));
     let parts = |of: &Sharing| {
@@ -197,7 +200,8 @@ fn child(parent: &Member, process: &Waiting) -> Member {
 fn a_pool_that_a_child_shares_counts_once() {
     let (tree, others) = (tree(8), [waiting(), waiting()]);
     let own = Member::new(tree);
-    // What was freed before is nothing to a child; room in pages is as if they had changed.
+    // Objects freed before the fork do not matter to a child; room in pages counts as changed
+    // pages.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
     own.publish(1500, 0);
@@ -206,26 +210,26 @@ fn a_pool_that_a_child_shares_counts_once() {
     two.publish(1500, 0);
     let held = || own.sum(1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees something: the pages may be gone, or written to.
+    // A child frees an object: its pages may be released, or written to.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
     two.publish(1600, 0);
     assert_eq!(held(), 1500 + 580 + 680);
-    // What changed in the parent is no more as it is in each child.
+    // Pages that changed in the parent are no longer shared with either child.
     own.note_pool(1000, 0, 810);
     assert_eq!(held(), 1500 + 620 + 720);
-    // A grandchild shares with its parent, which has what it has of its own.
+    // A grandchild shares with its parent, which holds memory of its own too.
     let third = waiting();
     let grandchild = child(&one, &third);
     grandchild.publish(1500, 0);
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
     tree.clear(one.slot.load(Relaxed), others[0].number());
     assert_eq!(held(), 1500 + 720 + 1500);
-    // What is left of the children, as their parent executes a program, is theirs.
+    // When the parent executes a program, the shared memory counts for the children.
     own.set_hushed(Some(&Figures::default()));
     assert_eq!(tree.sum_but(NONE, 0).held, 1600 + 1500);
-    // It was refused, and has its pool still.
+    // The `execve` failed, so the parent still has its pool.
     own.set_hushed(None);
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 5000 + 720 + 1500);
@@ -245,27 +249,28 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     let [one, two] = others.each_ref().map(|process| child(&own, process));
     [&one, &two].into_iter().for_each(|child| child.publish(5000, 3000));
     let sum = || own.sum(5000, 3000, 0);
-    // What each has beside its blocks and its pool can't go, nor can the pool.
+    // Neither the pool nor the other memory of a process can be evicted.
     assert_eq!((sum().held, sum().may_go), (5000 + 1000 + 1000, 3000));
     assert_eq!((one.borrowed(), own.borrowed()), (3000, 0));
     assert_eq!((own.lent(), one.lent()), ((3000, false), (0, false)));
-    // A child touches some: they are its own then, and still the parent's and the other one's.
+    // A child touches some blocks: it then has its own, and the parent and the other child still
+    // share them.
     one.leave_blocks(500);
     assert_eq!((sum().held, sum().may_go), (5000 + 1500 + 1000, 3500));
     assert_eq!((one.blocks(), one.borrowed()), (2500, 2500));
-    // The parent touches some, which may be others.
+    // The parent touches some, which may be different ones.
     own.leave_blocks(700);
     assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
-    // What changes of the pool is none of the blocks'.
+    // Changes of the pool do not affect the blocks.
     own.note_pool(1000, 0, 100_000);
     assert_eq!((sum().held, own.lent().0), (5000 + 3200 + 2700, 2300));
-    // What it closes again, for another child, is no more of those.
+    // Blocks that the parent closes again, for another child, are not shared with the first two.
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
     last.publish(5000, 3000);
     assert_eq!((sum().held, last.borrowed()), (5000 + 3200 + 2700 + 1000, 3000));
-    // Nothing can be shared that was never, however much is touched.
+    // Only blocks that were shared can be shared, no matter how many are touched.
     two.note_wanted();
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
@@ -285,7 +290,7 @@ fn who_has_never_shared_or_has_more_of_it_than_it_holds_counts_as_it_is() {
     let child = child(&own, &process);
     child.publish(100, 0);
     assert_eq!((child.held(100), own.sum(9000, 0, 0).held), (0, 9000));
-    // There is no parent's slot at such a place.
+    // No slot has this number.
     tree.slot(1).parent.store(u64::MAX, Relaxed);
     assert_eq!(child.held(100), 100);
 }
@@ -304,7 +309,7 @@ fn without_a_slot_a_process_is_by_itself() {
     let own = Member::new(tree);
     assert!(!own.is_in());
     own.publish(7, 7);
-    // A slot that is free now is no reason to take one later: another may need it to begin.
+    // A slot that became free is not taken later, because a process that begins may need it.
     drop(processes);
     let next = Member::new(tree);
     assert!(next.is_in());
@@ -335,7 +340,8 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(tree.sum_but(NONE, 0).held, 5000);
 }
 
-/// Such blocks count, and the kernel counts them once they are written, which no fault tells.
+/// Blocks opened ahead count for the pager, and the kernel counts them only once they are written,
+/// which no fault reports.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = Member::new(tree(2));
@@ -352,7 +358,7 @@ fn that_the_limit_is_lost_is_said_once() {
     let own = Member::new(tree);
     let take = |may_say| own.take_lost(|_| may_say).map(|lost| (lost.stays, lost.most));
     assert_eq!(take(true), None);
-    // By any that may.
+    // Any process may report it.
     own.publish(4000, 1000);
     let kept = Unevictable { compressed: 1000, resident: 500, shared: 0, unmanaged: 1500 };
     assert_eq!(own.unevictable(), None);
@@ -375,14 +381,14 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
     limit.share(Some(tree));
     limit.begin(0, 0).unwrap();
     limit.add(48 * 256);
-    // What can't go of the other's, and what may always be resident here: both are large.
+    // Both processes are large: one by memory that can't be evicted, this one by its floor.
     for (stays, floor) in [(0, 1), (62, 1), (64, 5), (65, 7), (200, 8), (63, 3), (62, 1)] {
         other.publish(stays * MIB, 0);
         assert_eq!(limit.is_full(0), stays > 0);
         assert_eq!((limit.is_lost(), limit.above_floor()), (floor > 1, (48 - floor) * MIB));
         assert_eq!(limit.is_tight(), stays >= 62);
     }
-    // What may go there is no reason.
+    // The other's memory that can be evicted does not make the limit lost.
     other.publish(200 * MIB, 200 * MIB);
     assert!(limit.is_full(0) && !limit.is_lost() && !limit.is_tight());
 }
@@ -404,7 +410,7 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     let waits = tree.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
-    // It holds less than its share, or has nothing that could go: it is left alone.
+    // It holds less than its share, or has nothing to evict, so it is not poked.
     own.publish(100, 50);
     tree.poke_idle(100);
     own.publish(100, 0);
@@ -443,7 +449,8 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
         processes: vec![expected_own.clone(), process(said), new(others[1].number())],
     };
     assert_eq!(seen(), expected);
-    // What one has said is not the next one's, nor is it said for one whose slot was taken away.
+    // The next process in the slot does not inherit the figures, and a process whose slot was taken
+    // away can't write there.
     tree.clear(1, others[0].number());
     expected.processes.remove(1);
     assert_eq!(seen(), expected);
@@ -452,7 +459,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let next = member(tree, &others[0]);
     expected.processes.insert(1, new(others[0].number()));
     assert_eq!(seen(), expected);
-    // What is left of it when the process executes a program is what it did.
+    // When the process executes a program, its counts remain.
     let figures = Figures { held: 7, ..figures };
     own.show(&figures);
     let said = seen().processes.remove(0).figures;
@@ -483,7 +490,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     };
     let seen = || Seen::of(&copy(words)).unwrap().processes;
     assert_eq!(seen(), std::slice::from_ref(&ended));
-    // Others take slots that are empty, and the one with these figures last.
+    // Other processes take empty slots first, and the one with these figures last.
     let others = [waiting(), waiting(), waiting()];
     let members = [member(tree, &others[0]), member(tree, &others[1])];
     assert!(seen().contains(&ended));

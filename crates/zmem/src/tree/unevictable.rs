@@ -14,8 +14,8 @@ pub(crate) struct Unevictable {
     pub(crate) unmanaged: u64,
 }
 
-/// The memory of this process when the limit could not be kept last. Words may be those of two
-/// times.
+/// The memory that this process could not evict when the limit was last found impossible to keep.
+/// The words may be of two moments.
 #[derive(Debug, Default)]
 pub(super) struct UnevictableWords([AtomicU64; 4]);
 

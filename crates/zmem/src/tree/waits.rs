@@ -1,4 +1,4 @@
-//! Threads that wait for a process, which others may poke so that they give up room (zm-L6).
+//! Waiting threads of processes, which other processes may poke so that they give up room (zm-L6).
 
 use super::peers::KEEPS;
 use super::{Member, Slot, Tree};
@@ -6,17 +6,17 @@ use crate::poke::{Asked, ask};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(super) const POKING: u64 = 1 << 32;
-/// Looks in vain after which who pokes counts as killed.
+/// After this number of loads in vain, the poking process counts as killed.
 const POKE_LOOKS: usize = 100_000;
 
 impl Tree {
-    /// Forgets what a process has said that had a slot before, and may have been killed.
+    /// Clears the words of the process that had the slot before, which may have been killed.
     pub(super) fn forget_waits(&self, nth: usize) {
         let Slot { waits, peers, .. } = self.slot(nth);
         [waits, peers].iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Pokes the process that waits for another one and holds most above `share`.
+    /// Pokes the waiting process that holds the most, if that is more than `share`.
     pub(super) fn poke_idle(&self, share: u64) {
         let held = |nth: usize| {
             let slot = self.slot(nth);
@@ -28,16 +28,16 @@ impl Tree {
         most.into_iter().for_each(|(_, nth)| self.poke(nth, Asked::Room));
     }
 
-    /// Asks a process that waits and keeps its memory resident for a debugger whether that has
-    /// left.
+    /// Asks a process that waits and keeps its memory resident for a debugger to check whether the
+    /// debugger has left.
     fn ask_to_look(&self, nth: usize) {
         if self.slot(nth).peers.load(Relaxed) & KEEPS != 0 {
             self.poke(nth, Asked::Look);
         }
     }
 
-    /// Asks a process by a signal if it waits. It does not go on before the signal is with it: see
-    /// [`Member::waited`].
+    /// Asks a process by a signal if it waits. The process does not continue before the signal has
+    /// arrived: see [`Member::waited`].
     fn poke(&self, nth: usize, asked: Asked) {
         let Slot { process, waits, .. } = self.slot(nth);
         let thread = waits.load(Relaxed);
@@ -50,14 +50,15 @@ impl Tree {
 }
 
 impl Member {
-    /// Notes that this thread is about to wait, and may be poked.
+    /// Publishes that this thread is about to wait, and may be poked.
     pub(crate) fn waits(&self) {
         if let Some(slot) = self.own_slot() {
             let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
         }
     }
 
-    /// Ends what [`waits`](Self::waits) has begun: a signal that was sent has come by then.
+    /// Ends the wait that [`waits`](Self::waits) began. A signal that was sent has arrived when
+    /// this returns.
     pub(crate) fn waited(&self) {
         let waits = self.slot().map(|slot| slot.waits);
         if waits.is_none_or(|waits| waits.load(Relaxed) == 0) {

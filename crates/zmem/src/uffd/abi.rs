@@ -1,4 +1,4 @@
-//! The kernel's interface, which is the same on all processors that this crate is for.
+//! The kernel's interface, which is the same on all processors that this crate supports.
 
 pub(super) const fn request(direction: u64, number: u64, bytes: usize) -> u64 {
     direction << 30 | (bytes as u64) << 16 | 0xAA << 8 | number
@@ -24,10 +24,11 @@ pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MOVE: u64 = 1 << 16;
 pub(super) const MODE_MISSING: u64 = 1;
 pub(super) const MODE_WRITEPROTECT: u64 = 2;
-/// Of all that gives pages: who waits is woken when the block's state says that they are there.
+/// The mode of all requests that fill pages. Waiting threads are woken once the block's state is
+/// published.
 pub(super) const NO_WAKE: u64 = 1;
 pub(super) const ALLOW_HOLES: u64 = 2;
-/// To protect, and else to wake no one.
+/// The modes to protect pages, and to unprotect them without waking threads.
 pub(super) const PROTECT: u64 = 1;
 pub(super) const UNPROTECT_NO_WAKE: u64 = 2;
 pub(super) const EVENT_PAGEFAULT: u8 = 0x12;
@@ -53,7 +54,7 @@ pub(super) struct Register {
     pub(super) calls: u64,
 }
 
-/// To copy, or to move.
+/// A copy or a move.
 #[repr(C)]
 pub(super) struct Transfer {
     pub(super) to: u64,

@@ -1,4 +1,4 @@
-//! A thread that stores the blocks that other threads evict.
+//! The compressor thread, which stores the blocks that other threads evict.
 
 use crate::{MIB, TreeWords, install, options};
 use fastrand::Rng;
@@ -40,7 +40,7 @@ impl StartThread for Threads {
     }
 }
 
-/// Gives `arena` a thread that stores evicted blocks.
+/// Gives `arena` a compressor thread.
 pub(crate) fn store_aside(arena: &Arena) {
     // A leak checker finds them here.
     static ALL: Mutex<Vec<&Threads>> = Mutex::new(Vec::new());
@@ -49,7 +49,7 @@ pub(crate) fn store_aside(arena: &Arena) {
     arena.store_aside(threads);
 }
 
-/// Returns the bytes of page `page`, which differ from those of the others.
+/// Returns the bytes of page `page`, which differ from those of other pages.
 fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
     let (mut rng, mut bytes) = (Rng::with_seed(testkit::seed_of(page as u64)), [0; 4096]);
     match compresses {
@@ -63,7 +63,7 @@ fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
 fn fill(at: usize, pages: Range<usize>, compresses: bool) {
     for page in pages {
         let place = (at + page * 4096) as *mut [u8; 4096];
-        // SAFETY: callers have just made it readable and writable, and no one else uses it.
+        // SAFETY: callers have just made it readable and writable, and no other code uses it.
         unsafe { place.write(page_of(page, compresses)) };
     }
 }
@@ -89,7 +89,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
             let arena = Arena::new(0, 64 * MIB, &options).unwrap();
             store_aside(&arena);
             let at = arena.addresses().start;
-            // SAFETY: the arena is this thread's, and what is freed is not looked at.
+            // SAFETY: only this thread uses the arena, and freed blocks are not read.
             let set_use = |pages: Range<usize>, to| unsafe {
                 arena.set_use(at + pages.start * 4096..at + pages.end * 4096, to).unwrap();
             };
@@ -108,7 +108,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                         set_use(pages, Use::Managed);
                     }
                     2 => {
-                        // SAFETY: the child ends without a look at anything but the arena.
+                        // SAFETY: the child uses only the arena, and ends.
                         match unsafe { libc::fork() } {
                             0 => {
                                 assert_filled(at, pages, true);

@@ -1,8 +1,8 @@
-//! Arenas: random operations, a thread that stores, batches of faults, and refusals.
+//! Arenas: random operations, the compressor thread, batches of faults, and refusals.
 //!
 //! # Safety
-//! The only handler of SIGSEGV passes faults on, and ends the process for those that are no one's.
-//! Each test changes the use of blocks of its own arena alone, on one thread.
+//! The only handler of SIGSEGV passes faults on, and ends the process if the arena does not answer
+//! them. Each test changes the use of blocks only of its own arena, on one thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod aside;
@@ -25,9 +25,9 @@ const KINDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel's, of this handler, which has all signals blocked.
+    // SAFETY: the arguments are the kernel's for this handler, which has all signals blocked.
     if !unsafe { answer_fault(signal, info, context.cast()) } {
-        // SAFETY: it ends the process: the touch is no one's.
+        // SAFETY: it ends the process, because no arena has the address.
         unsafe { libc::_exit(77) };
     }
 }
@@ -52,14 +52,14 @@ fn options(kind: BackendKind, order: u32) -> Options {
     Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
 }
 
-/// Whether the system can read a byte, and so the program could.
+/// Returns whether the kernel can read a byte, and so the program could.
 fn is_readable(address: usize) -> bool {
-    // SAFETY: an empty set of descriptors and no time: the time is read, and nothing written.
+    // SAFETY: the call only reads a path, and writes nothing.
     let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
     done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
-/// Threads touch managed blocks while others change their use beside them, and evict.
+/// Threads touch managed blocks while others change the use of neighbouring blocks, and evict.
 #[test]
 fn neighbours_of_what_changes_keep_their_data() {
     install();
@@ -74,11 +74,11 @@ fn neighbours_of_what_changes_keep_their_data() {
                 scope.spawn(move || {
                     let mut rng = Rng::with_seed(testkit::seed(changer));
                     for nth in 0..4000usize {
-                        // Every fourth page, from one on: no other thread's.
+                        // Every fourth page, from 1: no other thread uses these.
                         let page = rng.usize(..512) * 8 + 1 + 4 * changer as usize;
                         let range = start + page * 4096..start + (page + 1) * 4096;
                         let to = [Use::Managed, Use::Plain, Use::Free][nth % 3];
-                        // SAFETY: this thread alone uses these blocks.
+                        // SAFETY: only this thread uses these blocks.
                         unsafe {
                             arena.set_use(range.clone(), Use::Managed).unwrap();
                             let at = range.start as *mut u8;
@@ -95,7 +95,7 @@ fn neighbours_of_what_changes_keep_their_data() {
                 let pages = (0..4096).filter(move |page| page % 8 == 2 + 4 * user);
                 for page in pages.clone() {
                     let at = start + page * 4096;
-                    // SAFETY: this thread alone uses these blocks.
+                    // SAFETY: only this thread uses these blocks.
                     unsafe {
                         arena.set_use(at..at + 4096, Use::Managed).unwrap();
                         (at as *mut u8).write_volatile(page as u8);
@@ -117,7 +117,8 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// Whatever the order: allocators go about in what they have just got.
+/// This holds for touches in any order, because allocators use all parts of memory that they have
+/// just mapped.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();
@@ -128,16 +129,16 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let touch = |pages: Range<usize>| {
         let before = arena.stats().faults.count();
-        // Each after one that lies far off.
+        // Each page is far from the one before.
         for page in pages.clone().step_by(2).chain(pages.skip(1).step_by(2)).step_by(3) {
-            // SAFETY: it is readable and writable, and this thread's.
+            // SAFETY: it is readable and writable, and only this thread uses it.
             unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
         }
         arena.stats().faults.count() - before
     };
     // A batch begins where it was first touched, so some overlap.
     assert!(touch(0..16 * batch) <= 24);
-    // Beyond a quarter they come one by one.
+    // Above a quarter of the limit, blocks are opened one by one.
     touch(16 * batch..128 * batch);
     let pages = 160 * batch..176 * batch;
     let blocks = pages.len().div_ceil(3) as u64;
@@ -145,7 +146,7 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
-/// A table may be filled from its end down, and gone over so.
+/// A table may be filled from its end down, and read in that order.
 #[test]
 fn touches_downwards_bring_batches_too() {
     install();
@@ -158,7 +159,7 @@ fn touches_downwards_bring_batches_too() {
         let before = arena.stats().faults.count();
         for page in (0..pages).rev() {
             let at = (start + page * 4096) as *mut u8;
-            // SAFETY: it is readable and writable, and this thread's.
+            // SAFETY: it is readable and writable, and only this thread uses it.
             unsafe { at.write_volatile(at.read_volatile().wrapping_add(page as u8 | 1)) };
         }
         arena.stats().faults.count() - before
@@ -188,9 +189,9 @@ fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     let arena = Arena::new(0, 512 * MIB, &options).unwrap();
     // SAFETY: nothing uses it yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
-    // Not where a batch ends: so no touches are in order.
+    // The step is not a multiple of a batch, so no touches are in order.
     for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
-        // SAFETY: it is readable and writable, and this thread's.
+        // SAFETY: it is readable and writable, and only this thread uses it.
         unsafe { (at as *mut u8).write_volatile(1) };
         if nth % 16 == 0 {
             arena.weigh_process();
@@ -201,7 +202,7 @@ fn batches_in_a_tree_are_bounded_though_nothing_is_written() {
     arena.check();
 }
 
-/// Else each fault would have all go, and come back.
+/// Otherwise each fault would evict all blocks, which the next faults bring back.
 #[test]
 fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     install();
@@ -214,7 +215,7 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     // Two thirds of each page are noise.
     let noise = |page: usize| Rng::with_seed(seed ^ page as u64);
     for page in 0..pages {
-        // SAFETY: it is readable and writable, and this thread's.
+        // SAFETY: it is readable and writable, and only this thread uses it.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((start + page * 4096) as *mut u8, 4096 * 2 / 3)
         };
@@ -234,20 +235,20 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
         }
         arena.stats().filled - before
     };
-    // A part that fits in what stays resident.
+    // This part fits in the blocks that stay resident.
     read(0..256);
     assert_eq!([read(0..256), read(0..256)], [0, 0]);
     read(0..pages);
-    // The limit is kept again once that is possible, though nothing goes for it.
+    // The limit is kept again once that is possible, even without an eviction.
     let freed = start + pages / 4 * 4096..arena.addresses().end;
-    // SAFETY: nothing uses these any more.
+    // SAFETY: no code uses these any more.
     unsafe { arena.set_use(freed, Use::Free).unwrap() };
     read(0..256);
     assert!(Some(arena.stats().held) <= limit, "{:?}", arena.stats());
     arena.check();
 }
 
-/// There its number is that of another process, which would be taken for it.
+/// In another PID namespace its number belongs to another process, for which it would be taken.
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     install();
@@ -257,7 +258,7 @@ fn a_child_in_another_space_of_numbers_is_in_no_tree() {
     let arena = Arena::new(0, 4 * MIB, &options).unwrap();
     in_child(|| {
         assert!(arena.stats().is_in_tree);
-        // SAFETY: it changes the namespaces of this process and its children alone.
+        // SAFETY: it changes the namespaces of this process and its children only.
         if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
             return println!("left out: no other space of numbers may be made");
         }

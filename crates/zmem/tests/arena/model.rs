@@ -12,7 +12,7 @@ pub(crate) struct Model {
     arena: Arena,
     rng: Rng,
     uses: Vec<Use>,
-    /// The first byte of each page: all bytes of it that are looked at are the same.
+    /// The value of all bytes of each page that the model checks.
     pages: Vec<u8>,
 }
 
@@ -23,8 +23,8 @@ impl Model {
         Model { rng: Rng::with_seed(seed), uses, pages: vec![0; bytes / 4096], arena }
     }
 
-    /// Returns the addresses of the window that a block is in, and its first block. Blocks of the
-    /// model are numbered from one window to the next.
+    /// Returns the addresses of the window that has a block, and the window's first block. Blocks
+    /// of the model are numbered from one window to the next.
     fn window(&self, block: usize) -> (Range<usize>, usize) {
         let mut first = 0;
         for window in self.arena.windows() {
@@ -57,7 +57,7 @@ impl Model {
         blocks.start * pages..blocks.end * pages
     }
 
-    /// The bytes of a page that are looked at.
+    /// Returns pointers to the bytes of a page that the model checks.
     fn bytes(&self, page: usize) -> [*mut u8; 3] {
         let pages = self.arena.block() / 4096;
         let (window, first) = self.window(page / pages);
@@ -84,7 +84,7 @@ impl Model {
     fn write(&mut self, block: usize) {
         for page in self.pages_of(&(block..block + 1)) {
             let value = self.rng.u8(..8);
-            // SAFETY: the block is readable and writable, as its use says.
+            // SAFETY: the block is readable and writable, because of its use.
             self.bytes(page).iter().for_each(|&byte| unsafe { byte.write_volatile(value) });
             self.pages[page] = value;
         }
@@ -180,7 +180,7 @@ fn what_blocks_are_for_can_change_at_any_time() {
     }
 }
 
-/// Maps addresses that begin at a multiple of their number.
+/// Maps addresses that begin at a multiple of `bytes`.
 fn addresses(bytes: usize) -> Range<usize> {
     let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the system chooses the place.
@@ -194,10 +194,10 @@ fn addresses(bytes: usize) -> Range<usize> {
 fn with_windows(options: &Options) -> Arena {
     let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options).unwrap();
     let Range { start, end } = addresses(8 * MIB);
-    // The second ends within a chunk.
+    // The second window ends within a chunk.
     let middle = start + 4 * MIB;
     for window in [middle..end - MIB, start..middle] {
-        // SAFETY: nobody else uses these addresses.
+        // SAFETY: no other code uses these addresses.
         unsafe { arena.add_window(window, false).unwrap() };
     }
     arena
@@ -220,8 +220,8 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
-/// A thread that is alone drops the pages of a whole piece at once. Two windows are in no piece
-/// together, also where blocks and pieces are large because there may not be more mappings.
+/// A thread that is alone drops the pages of a whole piece at once. Two windows never share a
+/// piece, even if blocks and pieces are large because there may not be more mappings.
 #[test]
 fn windows_of_large_blocks_are_evicted_apart() {
     install();
@@ -232,7 +232,7 @@ fn windows_of_large_blocks_are_evicted_apart() {
             assert!(arena.block() >= 64 << 10, "{} bytes of a block", arena.block());
             let windows: Vec<_> = (0..6).map(|_| addresses(2 * MIB)).collect();
             for window in &windows {
-                // SAFETY: nobody else uses these addresses.
+                // SAFETY: no other code uses these addresses.
                 unsafe {
                     arena.add_window(window.clone(), false).unwrap();
                     arena.set_use(window.clone(), Use::Managed).unwrap();
@@ -245,7 +245,7 @@ fn windows_of_large_blocks_are_evicted_apart() {
                     // SAFETY: managed memory is readable and writable.
                     unsafe { at.write_volatile(at.addr() as u64 * 31 + round) };
                 }
-                // An odd number of blocks may go, so a batch has blocks of two windows.
+                // With an odd number of evictable blocks, a batch has blocks of two windows.
                 let (first, block) = (|window: &Range<usize>| window.start, arena.block());
                 let second = |window| first(window) + block..first(window) + 2 * block;
                 let pinned = windows.iter().map(second);
@@ -267,7 +267,7 @@ fn windows_are_refused_that_do_not_fit() {
     let arena = with_windows(&options(BackendKind::Signal, 0));
     let second = arena.windows().nth(1).unwrap();
     let (block, room) = (arena.block(), arena.window_room());
-    // SAFETY: each is refused except the last, whose addresses nobody else uses.
+    // SAFETY: each is refused except the last, whose addresses no other code uses.
     let add = |range| unsafe { arena.add_window(range, false) };
     let free = addresses(16 * MIB);
     let at = |bytes| free.start..free.start + bytes;

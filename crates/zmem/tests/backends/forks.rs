@@ -1,4 +1,5 @@
-//! Children have their copy, whatever was absent or on its way; and what they write is theirs.
+//! Children have a copy of all blocks, also of those that were absent or being changed, and their
+//! writes do not affect the parent.
 
 use crate::rights::give_up_rights;
 use crate::{MIB, PAGE, end_of, for_each_backend, is_signal, turn};
@@ -9,14 +10,14 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{Advice, BackendKind, Error, Fork, Options, Region};
 
-/// A region that a child has a copy of.
+/// Returns a region that is copied to children.
 fn region(backend: BackendKind) -> Region {
     let (limit, fork) = (Some(6 * MIB as u64), Fork::Copied);
     let options = Options { limit, backend, fork, ..Options::default() };
     Region::new(16 * MIB, options).unwrap()
 }
 
-/// Each page says its number and whose it is.
+/// Writes to each page its number and `whose`.
 fn write(region: &mut [u8], whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -92,7 +93,7 @@ fn a_child_made_under_load_has_a_whole_copy() {
 
 fn fork_under_load(backend: BackendKind) {
     let region = region(backend);
-    // SAFETY: on a page, and nobody uses the region but by these words.
+    // SAFETY: it begins at a page, and the region is used only through these words.
     let words: &[AtomicU64] =
         unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), 16 * MIB / 8) };
     let stop = AtomicBool::new(false);
@@ -105,7 +106,7 @@ fn fork_under_load(backend: BackendKind) {
             scope.spawn(move || {
                 for round in 1.. {
                     for nth in (own..pages).step_by(4) {
-                        // The first word is ahead of the second, by one at most.
+                        // The first word is ahead of the second by at most one.
                         page(nth)[0].store(round, Relaxed);
                         page(nth)[1].store(round, Relaxed);
                         if stop.load(Relaxed) {
@@ -132,7 +133,8 @@ fn fork_under_load(backend: BackendKind) {
     });
 }
 
-/// A fork amid a long call is done amid it: faults of other threads wait no longer than for a step.
+/// A fork during a long call happens during that call, so faults of other threads wait at most for
+/// a step of it.
 #[test]
 fn a_fork_waits_for_no_whole_call() {
     let mut region = Region::new(64 * MIB, Options::default()).unwrap();
@@ -150,7 +152,7 @@ fn a_fork_waits_for_no_whole_call() {
     region.check();
 }
 
-/// Bytes of this process's address space.
+/// Returns the bytes of this process's address space.
 fn address_space() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -169,7 +171,7 @@ fn a_child_can_drop_a_region() {
     });
 }
 
-/// Descriptors are closed by daemons; a child's is not its parent's.
+/// Daemons close descriptors; a child's descriptor is not its parent's.
 #[test]
 fn closed_descriptors_are_opened_again() {
     let _turn = turn();
@@ -177,7 +179,7 @@ fn closed_descriptors_are_opened_again() {
         let mut region = region(BackendKind::Best);
         write(&mut region, 1);
         region.reclaim(16 * MIB);
-        // SAFETY: nobody here needs one of them any more.
+        // SAFETY: no code here needs one of them any more.
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         let files: Vec<_> =
             (0..8).map(|_| std::fs::File::open("/proc/self/status").unwrap()).collect();
@@ -193,7 +195,7 @@ fn closed_descriptors_are_opened_again() {
     });
 }
 
-/// What a child lacks, it never takes for zeros, nor for other memory.
+/// A child never reads zeros or other memory for data that it lacks.
 #[test]
 fn a_region_may_be_left_to_the_parent() {
     for_each_backend(|backend| {
@@ -216,7 +218,7 @@ fn a_region_may_be_left_to_the_parent() {
                 let ends = end_of(|| assert_eq!(region[at], 0));
                 assert_eq!(ends, libc::SIGSEGV);
             }
-            // SAFETY: the child ends without dropping it once more.
+            // SAFETY: the child ends without dropping it again.
             drop(unsafe { std::ptr::read(&region) });
             let mut own = Region::new(MIB, Options { backend, ..Options::default() }).unwrap();
             write(&mut own, 2);
@@ -228,7 +230,8 @@ fn a_region_may_be_left_to_the_parent() {
     });
 }
 
-/// Before a fork all is brought back, whatever the limit says. Nobody has to set that again.
+/// Before a fork all blocks are brought back, whatever the limit is. The child keeps the limit
+/// without setting it again.
 #[test]
 fn a_child_comes_down_to_its_limit() {
     for_each_backend(|backend| {
@@ -251,7 +254,7 @@ fn a_child_comes_down_to_its_limit() {
     });
 }
 
-/// A child that may have no userfaultfd has its copy, which nothing manages.
+/// A child that may not open a userfaultfd has its copy, which is not managed.
 #[test]
 fn a_child_without_rights_has_memory_as_any_other() {
     for_each_backend(|backend| {

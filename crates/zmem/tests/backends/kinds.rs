@@ -1,4 +1,4 @@
-//! The backends, and which of them this system permits, as it says itself: no region is made here.
+//! The backends, and the ones among them that this system permits, found without making a region.
 
 use std::mem::zeroed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,20 +17,21 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusProtected,
     BackendKind::UserfaultfdProtected,
 ];
-/// So many of them have each part once; the last one is tried in long runs.
+/// The first `EACH_PART` backends use each part of the code once. The last one is tried in long
+/// runs.
 const EACH_PART: usize = 6;
 
-/// One test at a time: regions share the process's mappings, and some tests count them.
+/// Lets one test run at a time: regions share the process's mappings, and some tests count them.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a userfaultfd is permitted, for the faults of system calls as well or without them.
+/// Returns whether a userfaultfd is permitted, with the faults of system calls or without them.
 fn is_permitted(for_system_calls: bool) -> bool {
     const USER_MODE_ONLY: i32 = 1;
     let flags = libc::O_CLOEXEC | if for_system_calls { 0 } else { USER_MODE_ONLY };
-    // SAFETY: what is opened here is closed here.
+    // SAFETY: the descriptor that it opens is closed here.
     unsafe {
         let mut file = libc::syscall(libc::SYS_userfaultfd, flags) as i32;
         if file < 0 {
@@ -40,7 +41,7 @@ fn is_permitted(for_system_calls: bool) -> bool {
     }
 }
 
-/// The backends that this system permits.
+/// Returns the backends that this system permits.
 pub(crate) fn backends() -> Vec<BackendKind> {
     let may_be = |backend: &BackendKind| {
         let is_there = match backend {
@@ -59,7 +60,7 @@ pub(crate) fn backends() -> Vec<BackendKind> {
     BACKENDS.into_iter().take(count).filter(may_be).collect()
 }
 
-/// Works once for each backend.
+/// Calls `work` once for each backend.
 pub(crate) fn for_each_backend(mut work: impl FnMut(BackendKind)) {
     let _turn = turn();
     for backend in backends() {
@@ -68,10 +69,10 @@ pub(crate) fn for_each_backend(mut work: impl FnMut(BackendKind)) {
     }
 }
 
-/// What signal ended a child that does this; it is never to return.
+/// Returns the signal that kills a child which runs `work`. It must not return.
 pub(crate) fn end_of(work: impl FnOnce()) -> i32 {
     let child = Child::fork(|| {
-        // SAFETY: the actions and the limit are here.
+        // SAFETY: the actions and the limit are local.
         unsafe {
             let default = libc::SIG_DFL;
             zmem::set_next_handler(&libc::sigaction { sa_sigaction: default, ..zeroed() });

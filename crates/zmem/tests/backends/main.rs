@@ -1,5 +1,5 @@
-//! What a region is, whatever answers its faults: each test is run by all backends, and a fault
-//! never uses the heap, which would end the process.
+//! Properties of regions that do not depend on the backend. Each test runs with all backends, and
+//! an allocator aborts if a fault uses the heap.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod bounds;
@@ -16,7 +16,7 @@ mod system_calls;
 use kinds::{MIB, PAGE, backends, end_of, for_each_backend, turn};
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
-/// Whether its marks go along to a child.
+/// Returns whether a child inherits the backend's marks.
 fn is_signal(backend: BackendKind) -> bool {
     use BackendKind::{Signal, SignalMappings, SignalRemap};
     matches!(backend, Signal | SignalMappings | SignalRemap)
@@ -26,7 +26,7 @@ fn is_answered_by_threads(region: &Region) -> bool {
     region.stats().backend == "userfaultfd"
 }
 
-/// Works with each backend and these orders of blocks.
+/// Calls `work` with each backend and each of these orders of blocks.
 fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     for_each_backend(|backend| {
         for &block in blocks {
@@ -35,7 +35,7 @@ fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     });
 }
 
-/// All orders that are of use.
+/// All orders that regions support.
 const ORDERS: [BlockOrder; 7] = [
     BlockOrder::Fixed(0),
     BlockOrder::Fixed(1),

@@ -1,4 +1,5 @@
-//! Memory that was there before: with holes, in use by other threads, and shared with a child.
+//! Memory that existed before its region: with holes, in use by other threads, and shared with a
+//! child.
 
 use crate::{MIB, PAGE, for_each_backend};
 use std::ops::{Deref, DerefMut};
@@ -11,7 +12,7 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{BackendKind, Error, Fork, Options, Region};
 
-/// Memory that is the test's own, unmapped at the end. Pages come when they are touched.
+/// Memory that the test maps, and unmaps at the end. Its pages exist once they are touched.
 struct Mapped(NonNull<u8>);
 
 impl Mapped {
@@ -20,7 +21,7 @@ impl Mapped {
     fn new() -> Mapped {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: where the system likes.
+        // SAFETY: the kernel chooses the address.
         let start = unsafe { libc::mmap(null_mut(), Self::BYTES, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Mapped(NonNull::new(start.cast()).unwrap())
@@ -37,7 +38,7 @@ impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: so much is mapped.
+        // SAFETY: `BYTES` bytes are mapped.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), Self::BYTES) }
     }
 }
@@ -51,12 +52,12 @@ impl DerefMut for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: nobody has it any more.
+        // SAFETY: no code uses it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), Self::BYTES) };
     }
 }
 
-/// Writes every third page, and returns what lies there then.
+/// Writes every third page, and returns the contents of the memory.
 fn write(memory: &mut [u8]) -> Vec<u8> {
     let mut expected = vec![0; memory.len()];
     for (nth, page) in expected.chunks_mut(PAGE).enumerate().step_by(3) {
@@ -85,14 +86,14 @@ fn memory_with_holes_can_be_managed_and_given_back() {
         drop(region);
         assert!(*memory == expected);
         in_child(|| assert!(*memory == expected, "a child has it again"));
-        // Nothing is left of it: the system may drop pages, and they are zeros.
+        // Nothing of the region is left: the kernel may drop pages, which become zeros.
         // SAFETY: it is the test's own.
         unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
         assert!(memory.iter().all(|&byte| byte == 0));
     });
 }
 
-/// The page that is in the way is named, not the first one of all.
+/// The error names the page that can't be managed, not the first one.
 #[test]
 fn the_page_that_can_not_be_managed_is_named() {
     let memory = Mapped::new();
@@ -111,12 +112,12 @@ fn the_page_that_can_not_be_managed_is_named() {
     }
 }
 
-/// Holes that are touched while blocks go.
+/// Holes that are touched while blocks are evicted.
 #[test]
 fn holes_are_filled_beside_eviction() {
     for_each_backend(|backend| {
         let memory = Mapped::new();
-        // SAFETY: as much is mapped, and used by these words alone.
+        // SAFETY: as much is mapped, and used only through these words.
         let words: &[AtomicU64] =
             unsafe { std::slice::from_raw_parts(memory.0.as_ptr().cast(), Mapped::BYTES / 8) };
         let pages: Vec<_> = words.chunks(PAGE / 8).collect();
@@ -145,7 +146,7 @@ fn holes_are_filled_beside_eviction() {
     });
 }
 
-/// Pages that a child has as well can't be moved until they are this process's own.
+/// Pages that a child also has can't be moved until this process has its own copies.
 #[test]
 fn pages_that_a_child_shares_go_as_well() {
     for_each_backend(|backend| {
@@ -155,13 +156,13 @@ fn pages_that_a_child_shares_go_as_well() {
         let (mut reader, mut writer) = (Some(reader), Some(writer));
         let child = Child::fork(|| {
             drop(writer.take());
-            // It goes on as soon as the parent has closed its end.
+            // It continues as soon as the parent has closed its end.
             assert_eq!(std::io::read_to_string(reader.take().unwrap()).unwrap(), "");
             assert!(*memory == expected);
         });
         drop(reader);
         let region = memory.manage(backend);
-        // Some of it by the thread that keeps the limit.
+        // The pager thread evicts some of it.
         region.reclaim(usize::MAX >> 1);
         let stats = region.stats();
         assert_eq!(
@@ -176,7 +177,7 @@ fn pages_that_a_child_shares_go_as_well() {
     });
 }
 
-/// A child has no thread that evicts, so threads that touch memory do, as it is given back.
+/// A child has no pager thread, so threads that touch memory evict while its management ends.
 #[test]
 fn memory_that_is_given_back_amid_touches_is_whole() {
     for_each_backend(|backend| {
@@ -208,7 +209,7 @@ fn memory_that_is_given_back_amid_touches_is_whole() {
                     thread::sleep(Duration::from_millis(20));
                     drop(region.take());
                 });
-                // The device is gone, and with it what would not have come back.
+                // The device was dropped, and with it any block that was not brought back.
                 assert!(*memory == expected);
             });
         }

@@ -1,11 +1,11 @@
-//! Regions of one thread: what is written is read, whatever is evicted meanwhile.
+//! Regions of one thread: it reads what it wrote, whatever is evicted in between.
 
 use crate::{MIB, ORDERS, PAGE, for_each_backend, for_each_option};
 use fastrand::Rng;
 use testkit::{mappings_max, scaled};
 use zmem::{Advice, BackendKind, BlockOrder, Error, Options, Region};
 
-/// Bytes that compress to about a fifth, and tell where they are.
+/// Fills bytes that compress to about a fifth, and depend on their position.
 fn fill(bytes: &mut [u8], tag: u64) {
     for (nth, chunk) in bytes.chunks_mut(32).enumerate() {
         let word = (tag << 32 ^ nth as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -139,7 +139,8 @@ fn a_region_that_is_refused_keeps_no_other_out() {
     assert!(Region::new(MIB, Options::default()).is_ok());
 }
 
-/// Blocks that come and go in any order leave holes in the device, which a call that evicts closes.
+/// Blocks that are evicted and filled in any order leave holes in the device, which a call that
+/// evicts removes.
 #[test]
 fn what_goes_in_any_order_is_packed() {
     for_each_backend(|backend| {

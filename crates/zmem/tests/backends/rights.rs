@@ -1,21 +1,23 @@
-//! A region needs no right: as user nobody, under a filter that refuses what containers refuse.
+//! A region needs no privileges: it works as user nobody, under a filter that refuses what
+//! containers refuse.
 
 use crate::{MIB, turn};
 use testkit::child::in_child;
 use testkit::rights;
 use zmem::{BackendKind, Error, Options, Region};
 
-/// Calls that older containers refuse, or that would be a right, beside those that a container
-/// refuses today.
+/// Calls that older containers refuse, or that need privileges, beside those that containers refuse
+/// today.
 const REFUSED: [i64; 3] =
     [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
 
-/// Has this process be nobody's, and refuses it those calls.
+/// Makes this process belong to user nobody, and refuses it those calls.
 pub(crate) fn give_up_rights() {
     rights::give_up(&REFUSED);
 }
 
-/// A region of this backend keeps its data, and its limit to so many per cent.
+/// Checks that a region of this backend keeps its data, and holds at most `most` per cent of its
+/// limit.
 fn check(backend: &str, most: u64) {
     const LIMIT: u64 = 8 * MIB as u64;
     let options = Options { limit: Some(LIMIT), ..Options::default() };
@@ -48,19 +50,19 @@ fn a_region_needs_no_right() {
     });
 }
 
-/// A process that may not be looked at may not look at its own memory either.
+/// A process that others may not inspect may not open its own memory as a file either.
 #[test]
 fn a_region_needs_no_look_at_memory_by_file() {
     let _turn = turn();
     in_child(|| {
         give_up_rights();
-        // SAFETY: they change this process alone; what it has open is of no use to it.
+        // SAFETY: they change this process only, which needs none of its descriptors.
         unsafe {
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
             libc::close_range(3, u32::MAX, 0);
         }
         assert!(std::fs::File::open("/proc/self/mem").is_err());
-        // Eviction may lag behind: it takes a mapping for each run.
+        // Eviction may lag behind, because it takes a mapping for each run.
         check("signal-remap", 125);
     });
 }

@@ -1,5 +1,5 @@
-//! Regions that many threads use while blocks go and come: nothing that was written is lost, and
-//! nobody sees anything else.
+//! Regions that many threads use while blocks are evicted and filled: no write is lost, and no
+//! thread reads anything else.
 
 use crate::{MIB, PAGE, for_each_option};
 use fastrand::Rng;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use testkit::{is_long, seed};
 use zmem::{BlockOrder, Options, Region};
 
-/// A region as others see it: words that threads may read and write at once.
+/// A region as words that threads may read and write at once.
 struct Words<'r>(&'r [AtomicU64]);
 
 impl<'r> Words<'r> {
     fn of(region: &'r Region) -> Self {
-        // SAFETY: it is on a page, and as long; nobody uses it but by these words.
+        // SAFETY: it begins at a page, has this length, and is used only through these words.
         Words(unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), region.len() / 8) })
     }
 }
@@ -26,7 +26,7 @@ fn time() -> Duration {
 const BLOCKS: [BlockOrder; 4] =
     [BlockOrder::Fixed(0), BlockOrder::Fixed(2), BlockOrder::Adaptive(2), BlockOrder::Fixed(4)];
 
-/// Each thread has pages of its own among those of all, and a copy of them.
+/// Writes and checks pages of the region that only this thread uses, by a copy of them.
 fn play(region: &Region, own: usize, threads: usize, seed: u64, end: Instant) {
     let words = Words::of(region).0;
     let pages = region.len() / PAGE / threads;
@@ -47,7 +47,7 @@ fn play(region: &Region, own: usize, threads: usize, seed: u64, end: Instant) {
             }
             3 if rng.u32(..8) == 0 => {
                 let bytes = at * 8..at * 8 + PAGE;
-                // SAFETY: only this thread looks at the page.
+                // SAFETY: only this thread uses the page.
                 unsafe { region.dont_need_shared(bytes).unwrap() };
                 shadow[nth] = None;
             }
@@ -101,7 +101,7 @@ fn what_threads_write_is_what_they_read() {
     });
 }
 
-/// What goes is dropped, and dropped once more after a touch, while the evictor reads it.
+/// Blocks are dropped, touched and dropped again while the evicting thread reads them.
 #[test]
 fn blocks_may_be_dropped_while_they_go() {
     for_each_option(&BLOCKS[..1], |options| {
@@ -117,7 +117,7 @@ fn blocks_may_be_dropped_while_they_go() {
             });
             while Instant::now() < end {
                 words.iter().step_by(64).for_each(|word| word.store(7, Relaxed));
-                // SAFETY: nobody has a reference to bytes of it that would have to stay.
+                // SAFETY: there is no reference to bytes of it.
                 unsafe { region.dont_need_shared(0..64 * PAGE).unwrap() };
                 assert!(words.iter().step_by(512).all(|word| word.load(Relaxed) == 0));
             }
@@ -127,7 +127,7 @@ fn blocks_may_be_dropped_while_they_go() {
     });
 }
 
-/// Counters that all threads add to, in blocks that go all the time: no addition is lost.
+/// All threads add to counters in blocks that are evicted all the time: no addition is lost.
 #[test]
 fn no_store_is_lost_while_a_block_goes() {
     for_each_option(&BLOCKS[..2], |options| {
@@ -159,7 +159,7 @@ fn no_store_is_lost_while_a_block_goes() {
     });
 }
 
-/// Of threads that fault on one block at once, one brings it back, and all see all of it.
+/// If several threads fault on one block at once, one of them fills it, and all read all of it.
 #[test]
 fn one_block_is_brought_back_once_for_all() {
     for_each_option(&BLOCKS[3..], bring_back_for_all);

@@ -1,4 +1,4 @@
-//! Memory that is given to the kernel: locked, or as the backend promises.
+//! Memory that is given to the kernel: locked, or as the backend supports it.
 
 use crate::{MIB, PAGE, for_each_backend, is_answered_by_threads};
 use std::fs::File;
@@ -21,7 +21,7 @@ fn what_is_locked_stays_and_can_be_given_to_the_kernel() {
         let locked = region.lock(5000..50_000).unwrap();
         region.reclaim(usize::MAX >> 1);
         assert_eq!(region.stats().resident, 12 * 4096);
-        // SAFETY: within the region, of which there is no other reference.
+        // SAFETY: within the region, to which there is no other reference.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.add(5000), 45_000) };
         zeros.read_exact(bytes).unwrap();
         // SAFETY: as above.

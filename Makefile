@@ -3,16 +3,16 @@
 # make libuzram         the library for C, shared and static, with its header, in target/release/libuzram
 # make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
 # make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
-# make deb              a Debian package, in target/deb (and what `cargo deb -p uzram-cli --no-build` makes one of)
-# make setup test       install what tests need, then pass every test
-# make ratchet          write down what fell of the faults that `style` counts, so that they do not grow again
+# make deb              a Debian package, in target/deb, and the files from which `cargo deb -p uzram-cli --no-build` makes one
+# make setup test       install the packages that tests need, then run every test
+# make ratchet          lower the counts of faults in the tables of `style`, so that they do not grow again
 # make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
-#                       (LOOM_SECONDS a model at most), clients that were not written here, and a soak. Programs run at random
-#                       limits for RANDOM_LIMITS_SECONDS, an hour
-# make setup-long       install what make long needs besides
-# make clients          clients that were not written here, of many sizes and depths
+#                       (LOOM_SECONDS a model at most), other projects' clients, and a soak. Programs run at random limits for
+#                       RANDOM_LIMITS_SECONDS, an hour
+# make setup-long       install the other packages that make long needs
+# make clients          other projects' clients, of many sizes and depths
 # make soak             a device and a pool under load for SOAK_SECONDS
-# make package          every package builds from what would be published of it (minutes)
+# make package          build every package from its published files (minutes)
 # make figures          write the figures of README and docs/results.md, and the picture, from bench/results
 # make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
 # make bench            every experiment, beside its rivals (builds jemalloc and mimalloc, which takes minutes)
@@ -32,7 +32,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-# Where it is installed. BUILT, if it is given, is a folder with the command, the host and libuzram, built already.
+# Directories of the installation. BUILT, if given, is a directory with the command, the host and libuzram that were built before.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 BINDIR = $(PREFIX)/bin
@@ -44,7 +44,7 @@ RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 NUMBERS = $(subst ., ,$(VERSION))
-# As crates/capi/link.sh names it.
+# The same name as in crates/capi/link.sh.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
 # Linked statically, the command and the host also run on systems without glibc.
@@ -71,8 +71,8 @@ target/python/bin/maturin:
 	python3 -m venv target/python
 	target/python/bin/pip install --quiet 'maturin>=1.9,<2'
 
-# But for those that are not published: the registry's packages of their names are others. What cargo has unpacked and built of such
-# packages, in a registry without a host, it would take again, though they have changed since.
+# Packages that are not published are excluded, because the registry's packages with these names are others. Files of earlier runs
+# are removed, because cargo would use packages again that it unpacked and built, even if they have changed since.
 package: export CARGO_TARGET_DIR = target/packages
 package:
 	rm -rf target/packages "$${CARGO_HOME:-$$HOME/.cargo}"/registry/*/-*/uzram*
@@ -108,7 +108,7 @@ engine-tests:
 front-end-tests:
 	@$(UNSET_MAKE); $(call later,front-end-tests,targets=$$(tools/test-targets.py of $(FRONT_ENDS)) && cargo test --workspace --locked $$targets)
 
-# A file that is there keeps what it says. Folders are open to all, whatever the mask.
+# An existing configuration file is kept. Directories are readable by all users, whatever the umask is.
 INSTALL = umask 022; install
 install:
 	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
@@ -133,7 +133,7 @@ install:
 	  install -m 644 packaging/uzram.conf "$(DESTDIR)$(SYSCONFDIR)/uzram.conf"
 	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 
-# The configuration stays.
+# The configuration is kept.
 uninstall:
 	rm -f "$(DESTDIR)$(BINDIR)/uzram" "$(DESTDIR)$(UNITDIR)/uzram-serve@.service" "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
 	rm -f "$(DESTDIR)$(SHAREDIR)/man/man1/uzram.1" "$(DESTDIR)$(SHAREDIR)/man/man1/"uzram-*.1
@@ -144,7 +144,7 @@ uninstall:
 	rm -rf "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
 	$(if $(DESTDIR),,ldconfig || true)
 
-# What make makes absolute has no spaces.
+# `abspath` of make does not support spaces.
 deb:
 	$(if $(word 2,$(abspath $(DEB))),$(error deb: the path '$(DEB)' has spaces; set CARGO_TARGET_DIR to one without))
 	rm -rf "$(DEB)/root"
@@ -162,15 +162,15 @@ commit-subjects:
 	tools/commit-subjects.py --self-test
 	tools/commit-subjects.py
 
-# What other processors make of it: the C library's types, and what is written for x86-64 alone. The command and what measures have
-# neither, but most of the dependencies: `make long` checks them too.
+# Checks the types of the C library on another processor, and the code that is only for x86-64. The command and the crates that
+# measure have no such code, but most of the dependencies, so only `make long` checks them.
 check-aarch64:
 	tools/aarch64.sh check --workspace --exclude bench --exclude style $(if $(UZRAM_LONG),,$(PORTABLE:%=--exclude uzram-%)) --locked || \
 	  if [ $$? = 3 ]; then echo "check-aarch64: LEFT OUT"; else exit 1; fi
 
-# Functions only: the emulator keeps this machine's order of memory, and its page of 4 KiB. What a process takes of memory is the
-# emulator's too, and it starts no program for aarch64 from one (the killed saver). A child of many threads it may leave with a
-# lock of its own, for ever: so nothing that forks. Nor the refusals of every request: one thread, and an hour.
+# Tests behaviour only, because the emulator has this machine's memory ordering and its page size of 4 KiB. Skipped are tests of a
+# process's memory, which includes the emulator's, and the one that starts a program for aarch64 (the killed saver). Tests that fork
+# are skipped because a child may be left with a lock of the emulator for ever. The refusals of every request would take an hour.
 aarch64:
 	UZRAM_LONG=1 $(MAKE) check-aarch64
 	tools/aarch64.sh fetch qemu
@@ -178,7 +178,7 @@ aarch64:
 	  --skip metadata_is_counted --skip pools_go_with_their_objects --skip memory_of_bad_clients --skip clients_that_take_no_replies \
 	  --skip a_killed_saver --skip what_is_left_is_known --skip child --skip handlers_that --skip fork --skip a_stuck_store_holds --skip every_refusal
 
-# The allocators that bench measures are built here only: it takes minutes.
+# Only this target builds the allocators that bench measures, because that takes minutes.
 long: asan tsan fuzz aarch64 package
 	cargo clippy -p bench --features rivals --all-targets --locked -- -D warnings
 	cargo test --release -p bench --features rivals --test stores --locked
@@ -188,7 +188,7 @@ long: asan tsan fuzz aarch64 package
 	$(MAKE) containers
 	$(MAKE) soak
 
-# One after the other: each takes the machine for itself.
+# The tests run one after the other, because each needs the whole machine.
 clients:
 	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
 	  cargo install fsx --version $(FSX) --locked --root target/tools
@@ -198,19 +198,19 @@ clients:
 containers: build
 	tools/container.sh target/release/uzram target/release/uzram-host || [ $$? = 77 ]
 
-# The models compress nothing: the C codecs are not optimised.
+# The models do not compress data, so the C codecs are not optimised.
 loom:
 	RUSTFLAGS="--cfg loom" CFLAGS=-O0 CARGO_TARGET_DIR=target/loom \
 	  cargo test --profile loom --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
-# zmem answers faults itself, on stacks of its own. A sanitizer has `mlock` do nothing, takes memory and time that are no region's, and a
-# copy that `clone` makes beside other threads waits for a lock of its.
+# zmem handles faults itself, on stacks of its own. Under a sanitizer, `mlock` has no effect, and memory and time include the sanitizer's.
+# A process that `clone` makes beside other threads waits for a lock of the sanitizer.
 OWN_FAULTS = handle_segv=0:handle_sigbus=0:use_sigaltstack=0:detect_stack_use_after_return=0
 NOT_ZMEM = --skip what_is_locked_in_part --skip what_is_locked_with_all --skip can_not_be_managed --skip memory_whose_pages \
   --skip the_resident_size --skip what_is_held_has --skip reclaim_passes_over --skip what_no_missing_thread --skip what_a_child_inherits
 
-# gcc and rustc disagree about the C codecs: only the Rust side is instrumented. A sanitizer's own memory is no metadata,
-# and it needs mappings where the process may have no more. A refused allocation is an error to be returned, not an end.
+# Only the Rust code is instrumented, because gcc and rustc disagree about the C codecs. Skipped are tests of metadata and of exhausted
+# mappings, because the sanitizer has memory and mappings of its own. A refused allocation returns an error, and does not abort.
 asan: export CFLAGS = -fno-sanitize=all
 asan: export ASAN_OPTIONS = allocator_may_return_null=1
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
@@ -221,7 +221,7 @@ asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p uzram-zmem --tests -- $(NOT_ZMEM)
 
-# Not in a child: the sanitizer starts no threads there. Nor the refusals of every request: one thread, and minutes.
+# Skipped are tests in a child, because the sanitizer can't start threads there, and the refusals of every request, which take minutes.
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocator_may_return_null=1
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
@@ -241,11 +241,11 @@ fuzz:
 	    -print_final_stats=1 || exit 1; \
 	done
 
-# With every assertion on, as all tests.
+# All assertions are enabled, as in all tests.
 soak:
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p uzram-zram --test soak -- --ignored --nocapture
 
-# `bench/tests/figures.rs` notes what is out of date.
+# `bench/tests/figures.rs` fails if a figure is out of date.
 figures:
 	python3 tools/figures
 

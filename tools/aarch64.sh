@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # cargo for aarch64 on another machine: tools/aarch64.sh check ..., tools/aarch64.sh test ... (under qemu).
-# It ends with 3 where there is no compiler for it; tools/aarch64.sh fetch gets one, and the emulator too if asked with `fetch qemu`.
-# Where rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), its compiler serves. Else Debian's
-# does, with the libraries of both machines: 126 MB. Where the system's qemu is old, a newer one does: 63 MB. They are unpacked
-# below target/aarch64/tools and installed nowhere. The C compiler for aarch64 is among `make setup`'s packages.
+# Exits with 3 if no compiler for aarch64 is available. tools/aarch64.sh fetch downloads one, and `fetch qemu` the emulator too.
+# If rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), its compiler is used. Otherwise Debian's is
+# used, with the libraries of both machines: 126 MB. If the system's qemu is too old, a newer one is used: 63 MB. They are unpacked
+# below target/aarch64/tools, and not installed. The C compiler for aarch64 is among `make setup`'s packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 TARGET=aarch64-unknown-linux-gnu
 RUST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-QEMU=10 # 7.2 aborts when a child starts threads.
+QEMU=10 # Version 7.2 aborts if a child starts threads.
 tools=$PWD/target/aarch64/tools
 LIBRARIES=usr/lib/x86_64-linux-gnu
 
@@ -17,7 +17,7 @@ has_rustup_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ];
 
 has_rust() { has_rustup_target || [ -d "$tools/rust/usr/lib/rustlib/$TARGET/lib" ]; }
 
-# The first qemu that is new enough: the system's, or the unpacked one.
+# Prints the path of the first qemu that is new enough: the system's, or the unpacked one.
 qemu() {
   local path version
   for path in "$(command -v qemu-aarch64 || true)" "$tools/qemu/usr/bin/qemu-aarch64"; do
@@ -28,7 +28,7 @@ qemu() {
   return 1
 }
 
-# A command of apt with lists and archives of its own, for both machines.
+# Runs a command of apt with separate lists and archives, for both machines.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::State="$tools/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$tools/apt" \
@@ -36,7 +36,7 @@ apt() {
     -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 -o APT::Sandbox::User="$(id -un)" "$@"
 }
 
-# Packages, and what of theirs the system does not have.
+# Downloads packages, and those of their dependencies that are not installed.
 download() { apt apt-get install --download-only --reinstall --no-install-recommends -y "$@"; }
 
 lists() {
@@ -46,7 +46,7 @@ lists() {
   fi
   rm -rf "$tools/apt"
   mkdir -p "$tools/apt/lists/partial" "$tools/apt/archives/partial"
-  # The system's own sources, and beside the release what is backported to it.
+  # The system's own sources, and the backports of its release.
   local signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" site suite
   apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Identifier: Packages' 'Component: main' | sort -u |
     while read -r site suite; do
@@ -55,10 +55,10 @@ lists() {
         "$VERSION_CODENAME"-security) printf 'deb %s %s %s main\n' "$signed" "$site" "$suite" ;;
       esac
     done > "$tools/apt/sources.list"
-  apt apt-get update || true # A suite may be missing: what it takes decides.
+  apt apt-get update || true # A suite may be missing. The script fails later if a package is not found.
 }
 
-# Unpacks what was downloaded: whole, or not there.
+# Unpacks the downloaded packages. The directory appears only when it is complete.
 unpack() {
   local package
   rm -rf "$1" "$1.new"; mkdir "$1.new"
@@ -71,7 +71,7 @@ unpack() {
 fetch_rust() {
   local name version
   lists
-  for name in rustc-web rustc; do # The first is what browsers are built with: a new one in every stable release.
+  for name in rustc-web rustc; do # The first builds browsers, so every stable release gets a new version.
     version=$(apt apt-cache policy $name | sed -n 's/^ *Candidate: //p')
     if dpkg --compare-versions "${version/(none)/}" ge "$RUST"; then
       download "$name" "libstd-${name/c/}-dev"
@@ -89,13 +89,13 @@ fetch_qemu() {
   unpack "$tools/qemu"
 }
 
-# A command with the libraries that were unpacked beside it.
+# Writes a script that runs a command with the libraries that were unpacked with it.
 wrap() {
   printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$2/$LIBRARIES" "$3" > "$1"
   chmod +x "$1"
 }
 
-# A C compiler that answers what it is asked, but makes an empty object of any source.
+# Writes a C compiler that answers queries, but makes an empty object of any source.
 empty_objects() {
   printf '%s\n' '#!/bin/sh' 'for last; do' '  case $last in -c) is_object=1 ;; esac' \
     '  [ "${before-}" != -o ] || output=$last' '  before=$last' 'done' \
@@ -119,13 +119,13 @@ fi
 if [ "$1" = test ]; then
   emulator=$(qemu) || { echo "aarch64: no qemu-aarch64 of $QEMU or later: 'tools/aarch64.sh fetch qemu' gets one"; exit 1; }
   export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$tools/run
-  # A file of tests has half an hour.
+  # Each test program has half an hour.
   wrap "$tools/run" "$tools/qemu" "timeout -k 9 1800 $emulator -L /usr/aarch64-linux-gnu -U LD_LIBRARY_PATH"
 fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_DIR=target/aarch64 CARGO_BUILD_TARGET=$TARGET
 if [ "$1" = check ]; then
-  # What is only checked is never linked: objects of the C codecs may be empty. A folder of its own, so that no test gets them.
+  # A check links nothing, so objects of the C codecs may be empty. They have a directory of their own, so that no test uses them.
   export CARGO_TARGET_DIR=target/aarch64/check CC_aarch64_unknown_linux_gnu=$tools/cc
   empty_objects "$tools/cc"
 fi

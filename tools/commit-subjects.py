@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# The last commit before the rule was made: earlier subjects state facts, and a history is not rewritten.
+# The last commit before the rule was made. Earlier subjects state facts, and the history is not rewritten.
 BASE = "ff1168052f62d107f8942168ef035d7c31323d0d"
 LENGTH = 72
 # Optional words before the imperative: "zmem: ", "zmem, preload: ", "make test: ".
 SCOPE = re.compile(r"[a-z][\w/.,-]*(?: [\w/.,-]+){0,3}: ")
-# A noun of the list below is no imperative if one of these words follows.
+# If one of these words follows, a word of the list below is a noun and not an imperative.
 AFTER_NOUNS = set("is are was were be has have had can can't may must will of that's which and".split())
 
 IMPERATIVES = set("""
@@ -56,7 +56,7 @@ IMPERATIVES = set("""
 
 
 def fault(subject):
-    """Returns what is wrong with a subject, or None."""
+    """Returns the fault of a subject, or None."""
     if len(subject) > LENGTH:
         return f"{len(subject)} characters, {LENGTH} at most"
     scope = SCOPE.match(subject)
@@ -76,7 +76,7 @@ def fault(subject):
 
 
 def git(root, *arguments):
-    """Returns what a command of git prints, and None if it fails."""
+    """Returns the output of a git command, or None if it fails."""
     try:
         ran = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     except OSError:
@@ -134,7 +134,7 @@ WRONG = {
 
 
 def planted(folder, subjects):
-    """Makes a repository in `folder` with a commit of each subject and a merge; returns the first commit."""
+    """Makes a repository in `folder` with a commit for each subject and a merge. Returns the first commit."""
     def run(*arguments):
         if git(folder, *arguments) is None:
             raise RuntimeError(f"git {' '.join(arguments)} failed")
@@ -153,7 +153,7 @@ def planted(folder, subjects):
 
 
 def histories(folder):
-    """Returns the faults of the check on histories made in `folder`."""
+    """Tries the check on histories that are made in `folder`. Returns the faults."""
     right, wrong = folder / "right", folder / "wrong"
     base = planted(right, ["Add a test"])
     faults = []
@@ -193,8 +193,8 @@ def self_test():
 
 
 def main(arguments):
-    """Returns the exit code."""
-    # A hook of git has its repository in the environment, where a planted one must not be made.
+    """Runs the command, and returns its exit code."""
+    # In a hook, the environment names a repository. The planted repositories must not be made in it.
     for name in (git(ROOT, "rev-parse", "--local-env-vars") or "").split():
         if not name.startswith("GIT_CONFIG"):
             os.environ.pop(name, None)

@@ -11,7 +11,7 @@ for tool in unshare gcc musl-gcc busybox /usr/bin/python3 /lib/ld-musl-x86_64.so
 unshare --mount --pid --ipc --net --uts --fork true 2> /dev/null || cannot "unshare is refused"
 
 work=$(mktemp -d) group=/sys/fs/cgroup/memory/uzram-container-$$
-undo() { # All mounts lie in a namespace that ends with the `unshare` that started it.
+undo() { # All mounts are in a namespace that ends with the `unshare` that started it.
   [ -z "$started" ] || { kill -9 "$started" && wait "$started"; } 2> /dev/null || true
   [ ! -d "$group" ] || rmdir "$group" 2> /dev/null || { sleep 1; rmdir "$group"; }
   rm -rf --one-file-system "$work"
@@ -56,7 +56,7 @@ int main(int count, char **args) {
   return execvp(args[1], args + 1), perror(args[1]), 127;
 }
 C
-# Debian's root has this machine's /usr, Alpine's has busybox, musl, and the libraries that the command itself needs.
+# Debian's root has this machine's /usr. Alpine's has busybox, musl, and the libraries that the command itself needs.
 for root in "$work/debian" "$work/alpine"; do
   mkdir -p "$root"/{dev,proc,tmp,sys/fs/cgroup/memory,usr/local,local/bin,local/lib/uzram}; touch "$root/dev/null"
   install "$uzram" "$root/local/bin/uzram"; install "$host" "$root/local/lib/uzram/uzram-host"
@@ -79,7 +79,7 @@ enter() {
     exec chroot . /usr/local/bin/confine "$@"' sh "$work/$1" "$group" "${@:2}"
 }
 
-# ran COMMAND ...: prints what the command prints, and its exit code, on one line.
+# ran COMMAND ...: prints the command's output and its exit code on one line.
 ran() { local code=0 out; out=$("$@" 2>&1) || code=$?; echo $out $code; }
 check() { if [ "$2" = "$3" ]; then echo "ok      $1"; else echo "FAILED  $1: '$3' instead of '$2'"; failed=1; fi; }
 # check_held NAME PROCESSES MIB PROGRAM ...: all processes together hold at most 105% of MIB, which is the limit. The exit code is 7.

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a Debian package of what `make install` installs: deb.sh ROOT VERSION OUT. ROOT is its DESTDIR, with
-# PREFIX=/usr, and becomes as Debian wants it. With cargo-deb: `cargo deb -p uzram-cli --no-build` after `make deb`
-# makes one of the same files.
+# Makes a Debian package of the files that `make install` installs: deb.sh ROOT VERSION OUT. ROOT is its DESTDIR, with
+# PREFIX=/usr, and is changed to meet Debian's policy. After `make deb`, `cargo deb -p uzram-cli --no-build` (cargo-deb)
+# makes a package of the same files.
 set -eu
 umask 022
 root=$1 version=$(echo "$2" | sed 's/-/~/') out=$3
@@ -11,16 +11,16 @@ doc=$root/usr/share/doc/uzram
 library=$(cd "$root/usr/lib" && echo libuzram.so.*.*.*)
 interface=$(readlink "$root/usr/lib/libuzram.so") interface=${interface#libuzram.so.}
 
-# Lines of code that a backtrace would name are in what is built here, and in no package.
+# The debug information for backtraces is only in the files that are built here, and not in the package.
 strip=${STRIP:-strip}
 "$strip" --strip-unneeded "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host"
 "$strip" --strip-debug --enable-deterministic-archives "$root/usr/lib/libuzram.a"
 
-# The oldest C library that has all the symbols that the programs ask for. A static host asks for none.
+# The oldest C library that has all symbols that the programs need. A static host needs none.
 libc=$(cat "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host" |
   grep -aoE 'GLIBC_2\.[0-9]+' | sort -u -V | tail -n 1)
 
-# Licences: one text, which names Debian's copy of the one and has the other in whole.
+# One file has both licences: a reference to Debian's copy of one, and the full text of the other.
 rm -f "$doc"/LICENSE-*
 {
   echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'

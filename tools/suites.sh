@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fetches programs' own tests, which `uzram run` has to leave as they are: tools/suites.sh fetch. They come with Debian's source
-# packages, are unpacked below target/suites and installed nowhere; the programs themselves are among `make setup-long`'s packages.
-# Libraries in Java come by Maven, as tools/suites.xml lists them.
+# Fetches programs' own tests, which must have the same results under `uzram run`: tools/suites.sh fetch. They are parts of Debian's
+# source packages, and are unpacked below target/suites, but not installed. The programs themselves are among `make setup-long`'s
+# packages. Maven downloads libraries in Java, which tools/suites.xml lists.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suites=$PWD/target/suites
 
-# A command of apt with lists of its own: the system's sources, for source packages.
+# Runs a command of apt with separate lists: the system's sources, for source packages.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::State="$suites/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$suites/apt" \
@@ -29,7 +29,7 @@ lists() {
   apt apt-get update
 }
 
-# The tests of the version that is installed, else of the newest.
+# Fetches the tests of the installed version, otherwise of the newest one.
 fetch() {
   local source=$1 package=$2 version archive
   [ -d "$suites/$source" ] && return
@@ -44,12 +44,12 @@ fetch() {
   mv "$suites/$source.new" "$suites/$source"
 }
 
-# Libraries in Java, with the tests of one of them, by Maven.
+# Fetches libraries in Java by Maven, with the tests of one of them.
 libraries() {
   [ -d "$suites/java" ] && return
   rm -rf "$suites/java.new"
   mkdir -p "$suites/java.new"
-  # Maven writes beside the file that it is given.
+  # Maven writes into the directory of the file that it reads.
   cp tools/suites.xml "$suites/java.new/pom.xml"
   (cd "$suites/java.new" && mvn -q -B -Dmaven.repo.local="$suites/maven" \
     org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory=lib)

@@ -31,7 +31,7 @@ def main():
             # The unit tests of all programs; an explicit choice would include those without tests.
             elif target["test"] and "bin" in target["kind"]:
                 targets[False].add(f"--bin {target['name']}")
-    # A name that both sides have stands for the tests of both.
+    # If both sides have a test target of the same name, the name selects the tests of both.
     names = targets[True] if how == "of" else targets[False] - targets[True]
     print(" ".join(sorted(names)))
 

@@ -2,27 +2,28 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// Alignment of the first byte; enough for any block device.
+/// The alignment of the first byte; enough for any block device.
 pub const ALIGNMENT: usize = 4096;
 
 /// Zeroed bytes of a fixed length, aligned to [`ALIGNMENT`].
 #[derive(Debug)]
 pub struct AlignedBuf {
-    // One alignment longer than asked for; it never grows, so the aligned start stays where it is.
+    // `ALIGNMENT` bytes longer than the buffer. The vector never grows, so the aligned start stays
+    // valid.
     room: Vec<u8>,
     start: usize,
     len: usize,
 }
 
 impl AlignedBuf {
-    /// A buffer of `len` zero bytes.
+    /// Returns a buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> AlignedBuf {
         let room = vec![0; len + ALIGNMENT];
         let start = room.as_ptr().addr().next_multiple_of(ALIGNMENT) - room.as_ptr().addr();
         AlignedBuf { room, start, len }
     }
 
-    /// Keeps the first `len` bytes only; longer than it is changes nothing.
+    /// Shortens the buffer to `len` bytes. A `len` above the current length changes nothing.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

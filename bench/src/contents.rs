@@ -1,5 +1,5 @@
-//! What stores are filled with: rows of byte strings, numbered. Pages as they are, or what the
-//! codec makes of them.
+//! The contents that stores are filled with: numbered byte strings, either whole pages or pages as
+//! the codec compressed them.
 
 use measure::census::{Census, Kind};
 use measure::codec::RawCodec;
@@ -10,13 +10,13 @@ use crate::aligned::AlignedBuf;
 
 /// Byte strings by number.
 pub trait Contents {
-    /// How many there are.
+    /// Returns the number of byte strings.
     fn len(&self) -> u32;
 
-    /// The one with this number; an empty one is not stored.
+    /// Returns byte string `nth`. An empty one is not stored.
     fn get(&self, nth: u32) -> &[u8];
 
-    /// Whether there are none.
+    /// Returns true if there are no byte strings.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -33,17 +33,17 @@ impl Contents for AlignedBuf {
     }
 }
 
-/// Byte strings one after the other in one buffer.
+/// Byte strings that lie one after the other in one buffer.
 #[derive(Debug, Clone, Default)]
 pub struct Blobs {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The offset at which each byte string ends.
     ends: Vec<u64>,
 }
 
 impl Blobs {
-    /// What a store keeps of each page: nothing of a same-filled one, lz4's output, or the page
-    /// where that is no shorter.
+    /// Compresses `pages` as a store does: a same-filled page gives an empty blob, any other the
+    /// output of lz4, or the page itself if lz4 does not shorten it.
     pub fn of_pages(pages: &[u8]) -> Result<Blobs, Error> {
         let mut codec = RawCodec::lz4()?;
         let mut blobs = Blobs::default();
@@ -60,7 +60,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Blobs that lie in `bytes` and have these lengths.
+    /// Returns the blobs that lie one after the other in `bytes` and have the lengths `lens`.
     pub fn from_parts(bytes: Vec<u8>, lens: impl Iterator<Item = u32>) -> Blobs {
         let ends = lens.scan(0, |end, len| {
             *end += u64::from(len);
@@ -69,7 +69,7 @@ impl Blobs {
         Blobs { ends: ends.collect(), bytes }
     }
 
-    /// The first `count` that are not empty; where there are fewer, they come again.
+    /// Returns the first `count` blobs that are not empty. If there are fewer, they are repeated.
     pub fn taken(&self, count: u32) -> Blobs {
         let mut taken = Blobs::default();
         let filled = (0..self.len()).filter(|&nth| !self.get(nth).is_empty());
@@ -77,24 +77,24 @@ impl Blobs {
         taken
     }
 
-    /// Those that are not empty.
+    /// Returns the blobs that are not empty.
     pub fn filled(&self) -> Blobs {
         let count = (0..self.len()).filter(|&nth| !self.get(nth).is_empty()).count();
         self.taken(count as u32)
     }
 
-    /// One more at the end.
+    /// Appends a blob.
     pub fn push(&mut self, blob: &[u8]) {
         self.bytes.extend_from_slice(blob);
         self.ends.push(self.bytes.len() as u64);
     }
 
-    /// All bytes, in the order of their numbers.
+    /// Returns all bytes, in the order of the blobs' numbers.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What the page was that became blob `nth` of [`of_pages`](Self::of_pages).
+    /// Returns the kind of the page from which [`of_pages`](Self::of_pages) made blob `nth`.
     pub fn kind(&self, nth: u32) -> Kind {
         match self.get(nth).len() {
             0 => Kind::SameFilled,
@@ -103,7 +103,7 @@ impl Blobs {
         }
     }
 
-    /// The census of the pages whose blobs have these numbers.
+    /// Returns the census of the pages whose blobs have these numbers.
     pub fn census(&self, numbers: impl Iterator<Item = u32>) -> Census {
         let mut census = Census::default();
         numbers.for_each(|nth| census.add(self.kind(nth)));

@@ -1,4 +1,4 @@
-//! File systems on block devices, unmounted when they go.
+//! File systems on block devices, unmounted when they are dropped.
 
 use std::env::temp_dir;
 use std::fs::{self, File};
@@ -17,24 +17,25 @@ const LOSETUP: Tool = Tool { name: "losetup", package: "mount", remedy: RIGHTS }
 const FSTRIM: Tool = Tool { name: "fstrim", package: "util-linux", remedy: RIGHTS };
 
 const REMOVE_TRIES: usize = 100;
-/// Times 10 ms.
+/// The number of waits of 10 ms for a loop device to be detached.
 const GONE_TRIES: usize = 1000;
 
 /// Makes an ext4 file system on a device.
 pub(crate) fn make_ext4(device: &Path) -> Result<(), Error> {
-    // Nothing is left to be written later.
+    // Initializes the file system at once, so that the kernel writes nothing in the background
+    // later.
     let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     MKFS.run(MKFS.command().args(options).arg(device)).map(drop)
 }
 
-/// Where a device is mounted, until this goes.
+/// The mount of a device. Dropping it unmounts the device.
 pub(crate) struct Mounted {
     pub(crate) dir: PathBuf,
     _undo: Undo,
 }
 
 impl Mounted {
-    /// Mounts a device that has a file system, with these options.
+    /// Mounts `device`, which has a file system, with `options`.
     pub(crate) fn new(device: &Path, options: &[&str]) -> Result<Mounted, Error> {
         let (dir, undo) = Undo::of(|| {
             let dir = TempDir::new();
@@ -47,9 +48,9 @@ impl Mounted {
                     let done = whole(apart("umount").args(how).arg(dir.path()));
                     done.is_ok_and(|done| done.status.success())
                 };
-                // The kernel ends a lazy unmount when the last file is closed.
+                // The kernel completes a lazy unmount when the last file is closed.
                 let is_unmounted = unmount(&[]) || unmount(&["-l"]);
-                // A working thread may still write below the mount point.
+                // A running thread may still write below the mount point.
                 if is_unmounted {
                     (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());
                     return Ok(());
@@ -62,7 +63,7 @@ impl Mounted {
         Ok(Mounted { dir, _undo: undo })
     }
 
-    /// Has all that was written be on the device, and all that was removed be discarded there.
+    /// Writes all data to the device and discards all freed blocks there.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         let dir = File::open(&self.dir).map_err(Error::file("open", &self.dir, RIGHTS))?;
         let synced = rustix::fs::syncfs(dir).map_err(std::io::Error::from);
@@ -71,14 +72,14 @@ impl Mounted {
     }
 }
 
-/// A loop device, detached when this goes.
+/// A loop device. Dropping it detaches the device.
 pub(crate) struct Looped {
     pub(crate) node: PathBuf,
     _undo: Undo,
 }
 
 impl Looped {
-    /// One whose blocks are a file's, past the page cache.
+    /// Attaches a loop device to `file` with direct I/O, which bypasses the page cache.
     pub(crate) fn new(file: &Path) -> Result<Looped, Error> {
         let (node, undo) = Undo::of(|| {
             let mut command = LOSETUP.command();
@@ -95,7 +96,7 @@ impl Looped {
 
 fn detach(node: &Path) -> Result<(), Error> {
     LOSETUP.run_whole(LOSETUP.command().arg("-d").arg(node))?;
-    // It goes once no one uses it any more, which may take a moment.
+    // The kernel detaches the device when its last user closes it, which may take a moment.
     for _ in 0..GONE_TRIES {
         let backing = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
         if !fs::exists(backing.join("loop/backing_file")).unwrap_or(false) {

@@ -1,5 +1,5 @@
-//! The experiments of the five documents that uzram implements, each beside the machine's own
-//! kernel where that can do the same work.
+//! The experiments of the five documents that uzram implements. Each is compared with the kernel of
+//! this machine if the kernel can do the same work.
 //!
 //! ```text
 //!   bench experiments [NAME...] -> needs: what is missing? -> an experiment -> Found
@@ -49,54 +49,56 @@ const REMEDY: &str = "give a directory of yours by --out";
 /// An experiment of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Name {
-    /// A source tree is unpacked on a disk, and removed directory by directory
+    /// Unpack a source tree on a disk and remove it directory by directory
     Untar,
-    /// Pieces of all sizes of a text are copied to a disk, with longer and longer chains of pages
+    /// Copy pieces of a text, of many sizes, to a disk, with page chains of increasing length
     Pieces,
-    /// The tables of size classes for chains of 4 to 16 pages
+    /// Compute the tables of size classes for chains of 4 to 16 pages
     Classes,
-    /// The object files of a compilation, stored with chains of 4 and of 8 pages
+    /// Store the object files of a compilation with chains of 4 and of 8 pages
     Artifacts,
-    /// Memory goes out and comes back a hundred times, in blocks of 4, 16 and 64 KiB
+    /// Evict memory and fill it again a hundred times, in blocks of 4, 16 and 64 KiB
     Swap,
-    /// A compilation of many jobs under a limit of memory, in blocks of 4 and 16 KiB
+    /// Compile with parallel jobs under a memory limit, in blocks of 4 and 16 KiB
     Build,
-    /// Objects of a slab before its management left it, and after
+    /// Count the objects of a slab before and after its management data moved out of it
     Slabinfo,
-    /// Groups that exchange messages from object caches: cache misses and time
+    /// Exchange messages from object caches in groups: cache misses and time
     Messaging,
 }
 
-/// What is asked for.
+/// The arguments of `bench experiments`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Ends with 0 if all that ran is what it must be, 1 if something is not or \
     has failed, 2 on wrong use, 130 on a signal; the report says so of each. What needs root, a \
     package or room that is not there is skipped, with the reason. Inputs are kept in \
     UZRAM_BENCH_DIR, temporary files in TMPDIR.")]
 pub struct Arguments {
-    /// Which of them (default: all, in this order)
+    /// The experiments to run (default: all, in this order)
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Name>,
-    /// Less of each, in five minutes: too little for some bounds, which are left out
+    /// Run a shorter form of each experiment, in five minutes; bounds that need more data are not
+    /// checked
     #[arg(long)]
     quick: bool,
-    /// The directory for report.md, report.html and results.json
+    /// Directory for report.md, report.html and results.json
     #[arg(long, value_name = "DIR", default_value = "target/experiments")]
     out: PathBuf,
-    /// Prints results.json on standard output too
+    /// Also print results.json on standard output
     #[arg(long)]
     json: bool,
 }
 
-/// An experiment, and what the report says of it.
+/// An experiment, and its description in the report.
 struct Experiment {
     name: Name,
-    /// The document.
+    /// The document that the experiment repeats.
     source: &'static str,
-    /// What it asks, and what runs.
+    /// The question that the experiment answers, and the work that it runs.
     about: &'static str,
     needs: fn(bool) -> Vec<Need>,
-    /// Makes its input, if it has one that others have too and nobody has made it yet.
+    /// Makes the experiment's input in the cache, if it is one that experiments share and it is not
+    /// in the cache yet.
     input: fn(&Cache) -> Result<(), Error>,
     run: fn(&Scene<'_>) -> Result<Found, Error>,
 }
@@ -113,21 +115,21 @@ const ALL: [Experiment; 8] = [
 ];
 
 impl Name {
-    /// Its name on the command line.
+    /// Returns the experiment's name on the command line.
     fn text(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// Runs what was asked for, one after the other, and writes the report. What can't run here is in
-/// it with the reason.
+/// Runs the chosen experiments one after the other and writes the report. The report gives a reason
+/// for each experiment that can't run here.
 ///
 /// # Errors
 /// The report can't be written.
 pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     let Arguments { names, quick, out, json } = arguments;
     catch_signals()?;
-    // Before anything is measured.
+    // Fails before anything is measured if the directory can't be written.
     fs::create_dir_all(out).map_err(Error::file("create", out, REMEDY))?;
     NamedTempFile::new_in(out).map_err(Error::file("write in", out, REMEDY))?;
     let wanted = |experiment: &&Experiment| names.is_empty() || names.contains(&experiment.name);
@@ -149,7 +151,6 @@ pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     Ok(results.verdict())
 }
 
-/// Writes what a run came to, and both reports.
 fn write(results: &Results, dir: &Path) -> Result<(), Error> {
     let texts = [results.json() + "\n", markdown(results), html(results)];
     for (name, text) in [RESULTS, "report.md", "report.html"].iter().zip(texts) {

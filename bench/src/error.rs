@@ -1,22 +1,22 @@
-//! What can go wrong in a measurement: the thing, the reason and the remedy.
+//! The errors of a measurement: each names the thing, the reason and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an experiment could not be carried out.
+/// The reason why an experiment could not be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file operation was refused.
+    /// A file operation failed.
     #[error("cannot {action} {}: {source}; {remedy}", path.display())]
     File {
-        /// What was attempted, as a verb.
+        /// The attempted operation, as a verb.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the user can do about it.
+        /// The remedy that the user can apply.
         remedy: &'static str,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
     /// A program that an input is made with is not installed.
@@ -24,7 +24,7 @@ pub enum Error {
     ToolMissing {
         /// The program's name.
         tool: &'static str,
-        /// Debian's package that holds it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
     /// A program that an input is made with failed.
@@ -32,81 +32,81 @@ pub enum Error {
     ToolFailed {
         /// The program's name.
         tool: &'static str,
-        /// Its exit status and the end of its messages.
+        /// The program's exit status and the end of its messages.
         reason: String,
-        /// What the user can do about it.
+        /// The remedy that the user can apply.
         remedy: &'static str,
     },
     /// A text did not have the expected form.
     #[error("{thing} reads {text:?}; expected {expected}")]
     Malformed {
-        /// Where the text comes from.
+        /// The origin of the text.
         thing: String,
         /// The text.
         text: String,
-        /// The form it should have had.
+        /// The form that the text should have.
         expected: &'static str,
     },
-    /// Bytes read back differ from the bytes written.
+    /// The bytes read back differ from the bytes written.
     #[error(
         "{device} gave back other bytes than were written, first at byte {offset}; no figure of it can be trusted"
     )]
     Mismatch {
-        /// What was read from.
+        /// The device that was read.
         device: String,
-        /// First byte that differs.
+        /// The offset of the first byte that differs.
         offset: u64,
     },
-    /// A slot of a store holds something else than was put there.
+    /// A slot of a store does not hold the bytes that were stored in it.
     #[error(
         "slot {slot} gave back other bytes than were stored; no figure of its store can be trusted"
     )]
     Slot {
-        /// Which slot.
+        /// The number of the slot.
         slot: u32,
     },
-    /// A timed side gave another answer than before, or than its counterpart.
+    /// A timed side returned another answer than before, or than its counterpart.
     #[error(
         "side {side} answered {found:#x} where {expected:#x} was expected; its timing means nothing until that is mended"
     )]
     Answer {
-        /// Which side, `A` or `B`.
+        /// The side, `A` or `B`.
         side: char,
         /// The answer expected.
         expected: u64,
-        /// The answer given.
+        /// The answer returned.
         found: u64,
     },
-    /// A measurement was set up in a way that cannot give a figure.
+    /// A measurement is set up in a way that can't give a figure.
     #[error("wrong measurement: {reason}; {remedy}")]
     Setup {
-        /// What is wrong with it.
+        /// The error in the setup.
         reason: String,
-        /// How to set it up instead.
+        /// A way to set it up correctly.
         remedy: &'static str,
     },
-    /// There are no such files, or more than fit.
+    /// The files do not exist or do not fit.
     #[error(transparent)]
     Pages(#[from] measure::Error),
-    /// The kernel does not tell how much memory is taken.
+    /// The kernel does not report how much memory is used.
     #[error(transparent)]
     Memory(#[from] measure::memory::Untold),
-    /// A codec refused its work.
+    /// A codec returned an error.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// Our device refused a request.
+    /// A device of uzram returned an error.
     #[error(transparent)]
     Ours(#[from] zram::Error),
-    /// A region of ours could not be made, or refused a request.
+    /// A region of zmem could not be made or returned an error.
     #[error(transparent)]
     Region(#[from] zmem::Error),
-    /// One of our object caches refused a request.
+    /// An object cache of uzram returned an error.
     #[error(transparent)]
     Objects(#[from] slab::Error),
-    /// Our pool refused a request.
+    /// A pool of uzram returned an error.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),
-    /// A device that was being measured has been removed meanwhile.
+    /// A device was removed during the measurement.
     #[error("{device} has been removed (a signal ends this run); start the run again")]
     DeviceGone {
         /// The device.
@@ -115,7 +115,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: a refused file operation.
+    /// Converts the error of a failed file operation, for `map_err`.
     pub fn file(
         action: &'static str,
         path: &Path,

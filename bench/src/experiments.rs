@@ -29,120 +29,129 @@ use crate::Error;
 use crate::inputs::{Cache, Input, PageSet};
 use crate::report::Report;
 
-/// What can be measured.
+/// The experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Experiment {
-    /// The kernel's zram on every input: overhead over the raw codec, write and read throughput.
+    /// The kernel's zram on every input: overhead over the raw codec, and throughput of writes and
+    /// reads
     Rivals,
-    /// Every input stored on our device and on the kernel's: overhead, and whether memory agrees
-    /// with what is counted.
+    /// A uzram device and the kernel's zram with every input: overhead, and counted against used
+    /// memory
     Fill,
-    /// The kernel's geometry in our allocator against the kernel's own.
+    /// The kernel's geometry in uzram's allocator, compared with the kernel's own allocator
     Parity,
-    /// What is left of a source tree after most of it was dropped: overhead, beside the kernel's.
+    /// A source tree after most of it was discarded: overhead, compared with the kernel's
     Removal,
-    /// The whole source tree stored on our device: overhead, beside the kernel's, and the machine's
-    /// memory.
+    /// The whole source tree on a uzram device: overhead, compared with the kernel's, and the
+    /// memory of the machine
     Density,
-    /// Random overwriting of a full device and a full pool: memory, bytes moved, throughput, beside
-    /// the allocators.
+    /// Random overwrites of a full device and a full pool: memory, bytes moved and throughput,
+    /// compared with allocators
     Churn,
-    /// The slowest reads while compaction is at work, over those without it.
+    /// The slowest reads during compaction, relative to reads without it
     Pause,
-    /// Our pool's store and free over malloc, copy and free; its read over a copy; two threads over
-    /// one.
+    /// Store and free in a uzram pool relative to malloc, copy and free; reads relative to a copy;
+    /// two threads relative to one
     Malloc,
-    /// Our device's writes and reads over the raw codec's and the kernel's, on one thread and on
-    /// two.
+    /// Writes and reads of a uzram device relative to the raw codec and the kernel's zram, on one
+    /// thread and on two
     Throughput,
-    /// Pages of noise and runs: times to decompress them by lz4, and the slowest over the fastest.
+    /// Pages of noise and runs: times to decompress them with lz4, the slowest relative to the
+    /// fastest
     Runs,
-    /// What a slot of our device costs beside its data.
+    /// The memory of a slot of a uzram device without its data
     Table,
-    /// A device of 16 TiB that holds a gibibyte, page by page, anywhere.
+    /// A device of 16 TiB that holds 1 GiB in scattered pages
     Sparse,
-    /// The device: throughput, table and sparse.
+    /// The device: throughput, table and sparse
     Zram,
-    /// Object caches: slabs as SLAB had them, ours beside the allocators, messages between threads.
+    /// Object caches: the layouts of SLAB, uzram's compared with allocators, and messages between
+    /// threads
     Slab,
-    /// Blocks of 4, 16 and 64 KiB: memory over what the raw codec makes of them.
+    /// Blocks of 4, 16 and 64 KiB: memory relative to the output of the raw codec
     BlocksRatio,
-    /// Blocks of 16 KiB written and read whole: time over blocks of 4 KiB, beside the raw codec's.
+    /// Blocks of 16 KiB written and read whole: time relative to blocks of 4 KiB, compared with the
+    /// raw codec's
     BlocksCpu,
-    /// Pages of blocks of 16 KiB read and written: time and memory over blocks of 4 KiB.
+    /// Single pages of 16 KiB blocks read and written: time and memory relative to blocks of 4 KiB
     BlocksPartial,
-    /// A source tree in blocks of 16 KiB, and what is left of it after most was dropped: overhead.
+    /// A source tree in blocks of 16 KiB, whole and after most was discarded: overhead
     BlocksDensity,
-    /// Blocks of several pages: the last four.
+    /// Blocks of several pages: the previous four
     Blocks,
-    /// Our NBD server, beside nbdkit's memory plugin: fio and nbdcopy.
+    /// uzram's NBD server compared with nbdkit's memory plugin: fio and nbdcopy
     Nbd,
-    /// A file system on our mounted device, beside one on the kernel's zram.
+    /// A file system on a mounted uzram device compared with one on the kernel's zram
     Fuse,
-    /// The device as a disk for others: nbd and fuse.
+    /// The device as a disk for other programs: nbd and fuse
     Serve,
-    /// What `uzram analyze` forecasts from a sample, against what a device takes.
+    /// The forecast of `uzram analyze` from a sample, compared with the memory of a device
     Analyze,
-    /// Cold data recompressed, written back, saved and restored, over raw codecs, dd, pread and cp.
+    /// Cold data recompressed, written back, saved and restored, relative to raw codecs, dd, pread
+    /// and cp
     Cold,
-    /// Costs that must not grow with what is stored: a new zspage, a commit under a limit of all
-    /// memory, a store at the limit.
+    /// Costs that must not grow with the stored data: a new zspage, a commit under a limit of all
+    /// memory, and a store at the limit
     Grow,
-    /// Memory that goes out compressed and comes back when touched, beside the kernel's swap.
+    /// Memory that is evicted and filled again on access, compared with the kernel's swap
     Zmem,
-    /// A CPython job under `uzram run` at two limits, beside the kernel's swap in a cgroup.
+    /// A CPython job under `uzram run` at two limits, compared with the kernel's swap in a cgroup
     RunHeap,
-    /// Other programs under `uzram run` with a third to two thirds of their memory, beside the
-    /// kernel's swap.
+    /// Other programs under `uzram run` with a third to two thirds of their memory, compared with
+    /// the kernel's swap
     RunJobs,
-    /// Programs under `uzram run` where memory suffices, beside the same without it.
+    /// Programs under `uzram run` with enough memory, compared with the same without it
     RunOverhead,
-    /// A table of programs under `uzram run` at half of their memory: same output, limit kept.
+    /// A table of programs under `uzram run` at half of their memory: equal output, limit kept
     RunPrograms,
-    /// Programs under `uzram run`: the last four.
+    /// Programs under `uzram run`: the previous four
     Run,
-    /// A numpy array three times its limit in the Python package's `Region`, over plain memory and
-    /// beside `numpy.memmap`.
+    /// A numpy array three times as large as its limit in the Python package's `Region`, relative
+    /// to plain memory and compared with `numpy.memmap`
     PythonColumns,
-    /// The package's `Device` by 64 KiB a call, over the same calls in Rust; two threads over one.
+    /// The package's `Device` with calls of 64 KiB, relative to the same calls in Rust; two threads
+    /// relative to one
     PythonCalls,
-    /// JSON documents in the package's `Cache`, over a dict of bytes, beside zlib and diskcache.
+    /// JSON documents in the package's `Cache`, relative to a dict of bytes, compared with zlib and
+    /// diskcache
     PythonDocuments,
-    /// The Python package: the last three.
+    /// The Python package: the previous three
     Python,
-    /// All of them.
+    /// All experiments
     All,
 }
 
-/// What a run was asked for.
+/// The settings of a run.
 #[derive(Debug)]
 pub struct Request {
-    /// Where inputs are kept.
+    /// The directory of the inputs.
     pub cache: Cache,
-    /// Whatever is drawn by chance is drawn from it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Most bytes taken of each input; `None` leaves it to the input.
+    /// The largest number of bytes used of each input; `None` stands for the input's own default.
     pub limit: Option<u64>,
-    /// Operations of an experiment that repeats one; `None` leaves it to the experiment.
+    /// The number of operations of an experiment that repeats one; `None` stands for the
+    /// experiment's own default.
     pub operations: Option<u64>,
-    /// The inputs to use; none leaves it to the experiment.
+    /// The inputs to use. If there are none, the experiment uses its own.
     pub inputs: Vec<Input>,
-    /// The programs to run, by their names in figures; none leaves it to the experiment.
+    /// The programs to run, by their names in figures. If there are none, the experiment uses its
+    /// own.
     pub programs: Vec<String>,
 }
 
 impl Request {
-    /// The inputs that were asked for, or else `default`.
+    /// Returns the requested inputs, or `default` if none were requested.
     pub fn inputs(&self, default: &[Input]) -> Vec<Input> {
         if self.inputs.is_empty() { default.to_vec() } else { self.inputs.clone() }
     }
 
-    /// The pages of an input, as many as were asked for, or else as is usual for it.
+    /// Returns the pages of `input`, up to the requested limit or else the input's default limit.
     pub fn pages(&self, input: Input) -> Result<PageSet, Error> {
         self.pages_within(input, input.limit_default())
     }
 
-    /// The pages of an input, all of them unless fewer were asked for.
+    /// Returns all pages of `input`, or as many as the requested limit permits.
     pub fn whole(&self, input: Input) -> Result<PageSet, Error> {
         self.pages_within(input, u64::MAX)
     }
@@ -159,7 +168,7 @@ impl Request {
 }
 
 impl Experiment {
-    /// Measures, and adds what comes out.
+    /// Runs the experiment and adds its figures to the report.
     pub fn run(self, request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         let run = match self {
             Experiment::Rivals => rivals::run,

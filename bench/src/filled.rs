@@ -1,5 +1,5 @@
-//! A device filled with pages: what it counts, what the process and the machine have less, and the
-//! kernel's beside it.
+//! A device filled with pages: the memory that it counts, the memory that the process and the
+//! machine lose, and the figures of the kernel's device.
 
 use measure::memory::{HeldMemory, MachineMemory};
 use measure::page::first_difference;
@@ -12,23 +12,23 @@ use crate::size::MIB;
 
 const REQUEST: usize = 64 << 10;
 
-/// The memory of our device after it was filled and compared.
+/// The memory of a uzram device after it was filled and verified.
 #[derive(Debug, Clone, Copy)]
 pub struct Filled {
-    /// Bytes of pool pages.
+    /// The bytes of pool pages.
     pub mem_used: u64,
-    /// All bytes counted.
+    /// All counted bytes.
     pub mem_total: u64,
-    /// Growth of resident and swapped memory, page tables left out.
+    /// The growth of resident and swapped memory without page tables.
     pub held: u64,
-    /// Growth of page tables.
+    /// The growth of page tables.
     pub page_tables: u64,
-    /// What the machine has less.
+    /// The memory that the machine lost.
     pub machine: u64,
 }
 
 impl Filled {
-    /// Of a fresh device that takes `pages`.
+    /// Measures a fresh device filled with `pages`.
     pub fn measure(pages: &AlignedBuf) -> Result<Filled, Error> {
         let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
         let device = Device::new(Config::new(pages.len() as u64)?)?;
@@ -44,8 +44,8 @@ impl Filled {
         })
     }
 
-    /// Of `fills` fresh devices. The others on the machine take and give memory meanwhile: the one
-    /// in the middle counts.
+    /// Measures `fills` fresh devices. Returns the one with the median loss of machine memory,
+    /// because other processes allocate and free memory at the same time.
     pub fn median(pages: &AlignedBuf, fills: usize) -> Result<Filled, Error> {
         let mut measured =
             (0..fills.max(1)).map(|_| Filled::measure(pages)).collect::<Result<Vec<_>, _>>()?;
@@ -53,18 +53,19 @@ impl Filled {
         Ok(measured[measured.len() / 2])
     }
 
-    /// Percent that `taken` bytes are off what the device counts.
+    /// Returns the difference between `taken` bytes and the bytes that the device counts, in
+    /// percent.
     pub fn apart(&self, taken: u64) -> f64 {
         (taken as f64 / self.mem_total as f64 - 1.0).abs() * 100.0
     }
 
-    /// What the machine has less, page tables left out.
+    /// Returns the memory that the machine lost, without page tables.
     pub fn machine_without_tables(&self) -> u64 {
         self.machine.saturating_sub(self.page_tables)
     }
 }
 
-/// Writes all pages from the device's first byte on.
+/// Writes all pages from the beginning of the device.
 pub fn write(device: &Device, pages: &[u8]) -> Result<(), Error> {
     for (index, piece) in pages.chunks(REQUEST).enumerate() {
         device.write((index * REQUEST) as u64, piece)?;
@@ -72,7 +73,7 @@ pub fn write(device: &Device, pages: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads them back and compares.
+/// Reads the pages back and compares them.
 pub fn verify(device: &Device, pages: &[u8]) -> Result<(), Error> {
     let mut back = vec![0; REQUEST];
     for (index, piece) in pages.chunks(REQUEST).enumerate() {
@@ -87,7 +88,7 @@ pub fn verify(device: &Device, pages: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the kernel's device says of the same pages, written and compared.
+/// Writes the pages to a device of the kernel, verifies them and returns the device's statistics.
 pub fn kernel_stat(pages: &AlignedBuf) -> Result<Rival<MmStat>, Error> {
     let device = match KernelZram::acquire("lz4", pages.len() as u64)? {
         Rival::Present(device) => device,

@@ -30,16 +30,16 @@ pub enum Input {
     System,
 }
 
-/// The directory of the Linux source tree; made now if the cache does not hold it.
+/// Returns the directory of the Linux source tree, which is made if the cache does not hold it.
 pub fn source_tree(cache: &Cache) -> Result<std::path::PathBuf, Error> {
     source::ensure(cache)
 }
 
 impl Input {
-    /// All of them, in the order of figures.
+    /// All inputs, in the order of figures.
     pub const ALL: [Input; 3] = [Input::Heap, Input::Source, Input::System];
 
-    /// Its name in figures.
+    /// Returns the input's name in figures.
     pub fn name(self) -> &'static str {
         match self {
             Input::Heap => "heap",
@@ -48,7 +48,7 @@ impl Input {
         }
     }
 
-    /// Most bytes taken where nothing else is asked for.
+    /// Returns the largest number of bytes used by default.
     pub fn limit_default(self) -> u64 {
         match self {
             Input::Heap => u64::MAX,
@@ -56,7 +56,8 @@ impl Input {
         }
     }
 
-    /// All of its pages; made now if the cache does not hold it. [`PageSet::capped`] takes fewer.
+    /// Returns all pages of the input, which is made if the cache does not hold it.
+    /// [`PageSet::capped`] limits them.
     pub fn open(self, cache: &Cache) -> Result<PageSet, Error> {
         match self {
             Input::Heap => PageSet::of_file(&heap::ensure(cache)?),

@@ -1,5 +1,5 @@
-//! The rival: zram devices of the kernel, made for one measurement and removed after it, whatever
-//! happens.
+//! The rival: zram devices of the kernel, made for one measurement and removed after it in any
+//! case.
 
 mod device;
 mod made;
@@ -12,17 +12,17 @@ pub use mm_stat::MmStat;
 pub use paged::PagedMemory;
 pub use swap::KernelSwap;
 
-/// A rival that may not be there.
+/// A rival that may not be available.
 #[derive(Debug)]
 pub enum Rival<T> {
-    /// It is here.
+    /// The rival is available.
     Present(T),
-    /// It is not, and why.
+    /// The rival is not available, for this reason.
     Absent(String),
 }
 
 impl<T> Rival<T> {
-    /// What `figure` makes of the rival, if it is here.
+    /// Applies `figure` to the rival if it is available.
     pub fn map<U>(self, figure: impl FnOnce(T) -> U) -> Rival<U> {
         match self {
             Rival::Present(rival) => Rival::Present(figure(rival)),
@@ -30,7 +30,7 @@ impl<T> Rival<T> {
         }
     }
 
-    /// The rival, if it is here.
+    /// Returns the rival if it is available.
     pub fn present(self) -> Option<T> {
         match self {
             Rival::Present(rival) => Some(rival),

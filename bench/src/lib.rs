@@ -1,9 +1,9 @@
 //! Measurements of uzram and of its rivals, on real input.
 //!
 //! An experiment (see [`experiments`]) takes pages from [`inputs`], times work with [`pairing`],
-//! looks at memory with [`measure::memory`], puts the kernel's zram ([`kernel`]) beside ours, and
-//! hands every figure to a [`report::Report`]. The experiments of the source documents
-//! ([`documents`]) are made of these, and write a report of their own.
+//! measures memory with [`measure::memory`], compares uzram with the kernel's zram ([`kernel`]),
+//! and adds every figure to a [`report::Report`]. The experiments of the source documents
+//! ([`documents`]) are composed of these and write a report of their own.
 
 pub mod aligned;
 pub mod contents;

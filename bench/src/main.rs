@@ -1,4 +1,4 @@
-//! The command `bench`: runs one experiment and prints its figures.
+//! The command `bench`, which runs one experiment and prints its figures.
 
 use std::io;
 use std::process::ExitCode;
@@ -16,63 +16,65 @@ use bench::{Error, documents};
 const FAILED: u8 = 1;
 const SEED_DEFAULT: &str = "0x757a72616d";
 
-/// What is given instead of an experiment to a process that an experiment starts.
+/// The arguments that replace the experiment in a process that an experiment starts.
 const HOLDERS: [&str; 6] = ["store", "objects", "messages", "serve", "region", "launch"];
 
-/// Measures uzram and its rivals on real input.
+/// Measure uzram and its rivals on real input.
 ///
-/// Ends with 0 if every figure is what it must be, 1 if one is not or could not be measured, 2 on
-/// wrong use.
+/// Exits with 0 if every figure meets its bound, 1 if a figure misses its bound or could not be
+/// measured, and 2 on wrong use.
 #[derive(Debug, Parser)]
 #[command(name = "bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to measure
+    /// Experiment to run
     #[arg(value_enum, required_unless_present_any = HOLDERS)]
     experiment: Option<Experiment>,
-    /// One JSON object per figure and line instead of a table
+    /// Print one JSON object per figure and line instead of a table
     #[arg(long)]
     json: bool,
-    /// What is drawn by chance is drawn from this number
+    /// Seed of all random choices
     #[arg(long, global = true, default_value = SEED_DEFAULT, value_parser = seed)]
     seed: u64,
-    /// Most bytes of each input, such as 64M (default: what the experiment takes; mostly the whole
-    /// heap, 1G of the others)
+    /// Largest number of bytes of each input, such as 64M (default: chosen by the experiment; for
+    /// most, the whole heap and 1G of the others)
     #[arg(long, value_name = "SIZE", value_parser = zram::memparse::parse)]
     limit: Option<u64>,
-    /// Operations of churn (default: 10000000), of a turn of malloc (100000) or pause (300000)
+    /// Number of operations of churn (default: 10000000), or of a turn of malloc (100000) or pause
+    /// (300000)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
-    /// Only this input; may be given more than once (default: those that the experiment is about)
+    /// Use only this input; may be given more than once (default: the inputs of the experiment)
     #[arg(long = "input", value_enum)]
     inputs: Vec<Input>,
-    /// Only this program of run-jobs, run-overhead and run-programs; may be given more than once
+    /// Run only this program of run-jobs, run-overhead and run-programs; may be given more than
+    /// once
     #[arg(long = "program", value_parser = PossibleValuesParser::new(programs::names()))]
     programs: Vec<String>,
-    /// Holds a store for an experiment that was started before: see `bench::stores`
+    /// Hold a store for the experiment that started this process: see `bench::stores`
     #[arg(long, hide = true, value_enum, conflicts_with = "experiment")]
     store: Option<StoreKind>,
-    /// Holds objects for an experiment that was started before: see `bench::experiments::slab`
+    /// Hold objects for the experiment that started this process: see `bench::experiments::slab`
     #[arg(long, hide = true, conflicts_with = "experiment")]
     objects: Option<String>,
-    /// Exchanges messages for an experiment that was started before
+    /// Exchange messages for the experiment that started this process
     #[arg(long, hide = true, conflicts_with = "experiment")]
     messages: Option<String>,
-    /// Serves a device for an experiment that was started before
+    /// Serve a device for the experiment that started this process
     #[arg(long, hide = true, conflicts_with = "experiment")]
     serve: Option<String>,
-    /// Holds a region for an experiment that was started before
+    /// Hold a region for the experiment that started this process
     #[arg(long, hide = true, conflicts_with = "experiment")]
     region: Option<String>,
-    /// Becomes a program for an experiment that was started before
+    /// Execute a program for the experiment that started this process
     #[arg(long, hide = true, conflicts_with = "experiment")]
     launch: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Repeats the experiments of the documents that uzram implements, and writes a report
+    /// Repeat the experiments of the documents that uzram implements, and write a report
     Experiments(documents::Arguments),
 }
 
@@ -131,7 +133,7 @@ fn run(arguments: Arguments) -> Result<Verdict, Error> {
     let mut out = io::stdout();
     let mut report = Report::new(if json { Form::Json } else { Form::Table }, seed, &mut out);
     eprintln!("bench: seed {seed:#x}");
-    // What was measured before an error is told all the same.
+    // Figures measured before an error are reported too.
     let measured = experiment.run(&request, &mut report);
     let verdict = report.finish()?;
     measured.map(|()| verdict)

@@ -1,9 +1,9 @@
-//! Objects of one size, from our cache and from the allocators.
+//! Objects of one size, from uzram's cache and from the allocators.
 //!
 //! # Safety
-//! The caches and the allocators give `size` bytes that no one else has until they are freed. Only
-//! the objects an [`Object`] came from read and free it, which are still there then; another's
-//! refuse it.
+//! The caches and the allocators return `size` bytes that nothing else uses until they are freed.
+//! An [`Object`] is read and freed only by the [`Objects`] value that made it, which still exists
+//! then. Any other value panics.
 #![allow(unsafe_code)]
 
 mod object;
@@ -23,9 +23,9 @@ use crate::stores::{Jemalloc, Mimalloc};
 
 pub use object::Object;
 
-/// Gives objects of one size.
+/// An allocator of objects of one size.
 pub trait Objects: Send + Sync {
-    /// Bytes of an object.
+    /// Returns the bytes of an object.
     fn size(&self) -> usize;
 
     /// Returns a new object, whose first `len` bytes are `stamp`.
@@ -37,23 +37,23 @@ pub trait Objects: Send + Sync {
     /// Returns the sum of the first and the last byte that `alloc` wrote.
     ///
     /// # Panics
-    /// If the object is another's.
+    /// If the object was allocated by another value.
     fn look(&self, object: &Object) -> u64;
 
-    /// Frees an object of its own.
+    /// Frees an object that this value allocated.
     ///
     /// # Panics
-    /// If the object is another's.
+    /// If the object was allocated by another value.
     fn free(&self, object: Object) -> Result<(), Error>;
 
-    /// Gives free memory back to the system.
+    /// Returns free memory to the system.
     fn purge(&self) -> Result<(), Error>;
 
-    /// All bytes it takes, where it counts them.
+    /// Returns all bytes that the allocator uses, if it counts them.
     fn counted(&self) -> Option<u64>;
 }
 
-/// A cache of ours.
+/// A cache of uzram.
 #[derive(Debug)]
 pub struct OurObjects {
     arena: Arc<Arena>,
@@ -63,8 +63,8 @@ pub struct OurObjects {
 }
 
 impl OurObjects {
-    /// With the layout's slabs, aligned as a C allocator's would be, or, with `tunables`, as the
-    /// kernel's.
+    /// Makes a cache with the slabs of `layout`. Objects are aligned as by a C allocator, or with
+    /// `tunables` as by the kernel.
     pub fn new(size: usize, layout: Layout, tunables: Option<Tunables>) -> Result<Self, Error> {
         let arena = Arena::new(page_config())?;
         let align = if tunables.is_some() { slab::line_align(size) } else { 16 };
@@ -87,21 +87,22 @@ impl Objects for OurObjects {
     fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let len = checked(len, self.size);
         let start = self.cache.alloc()?;
-        // SAFETY: the cache's objects have `size` bytes, of which `len` is 1 to all.
+        // SAFETY: the cache's objects have `size` bytes, and `len` is between 1 and `size`.
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
     #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
-        // SAFETY: it is of this cache, by the number that no other has.
+        // SAFETY: the unique owner number shows that the object is of this cache.
         unsafe { object.sum() }
     }
 
     #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
-        // SAFETY: it is of this cache, by the number that no other has, and gone with this.
+        // SAFETY: the unique owner number shows that the object is of this cache, and the call
+        // consumes it.
         Ok(unsafe { self.cache.free(object.into_start()) }?)
     }
 
@@ -115,7 +116,7 @@ impl Objects for OurObjects {
     }
 }
 
-/// A C allocator's.
+/// Objects of a C allocator.
 #[derive(Debug)]
 pub struct HeapObjects<A> {
     size: usize,
@@ -124,7 +125,7 @@ pub struct HeapObjects<A> {
 }
 
 impl<A: Allocator> HeapObjects<A> {
-    /// Objects of `size` bytes.
+    /// Returns an allocator of objects of `size` bytes.
     pub fn new(size: usize) -> Self {
         HeapObjects { size, owner: Owner::new(), allocator: PhantomData }
     }
@@ -142,21 +143,21 @@ impl<A: Allocator> Objects for HeapObjects<A> {
             reason: format!("{} has no memory left", A::NAME),
             remedy: "give fewer --operations",
         })?;
-        // SAFETY: A's malloc gave `size` bytes, of which `len` is 1 to all.
+        // SAFETY: A's malloc returned `size` bytes, and `len` is between 1 and `size`.
         Ok(unsafe { Object::new(start, len, stamp, self.owner) })
     }
 
     #[inline(always)]
     fn look(&self, object: &Object) -> u64 {
         self.owner.check(object);
-        // SAFETY: it is a block of A's that was not freed: `free` takes the object.
+        // SAFETY: this is a block of A's that was not freed, because `free` consumes the object.
         unsafe { object.sum() }
     }
 
     #[inline(always)]
     fn free(&self, object: Object) -> Result<(), Error> {
         self.owner.check(&object);
-        // SAFETY: it came from A's malloc, and is gone with this.
+        // SAFETY: the block came from A's malloc, and the call consumes the object.
         unsafe { A::free(object.into_start().as_ptr()) };
         Ok(())
     }
@@ -170,20 +171,20 @@ impl<A: Allocator> Objects for HeapObjects<A> {
     }
 }
 
-/// What is done with the objects of a kind. (Each is compiled for itself, so that calls are as
-/// direct as a user's.)
+/// Work on the objects of a kind. It is compiled for each kind separately, so that calls are as
+/// direct as in a program.
 pub trait Visit {
-    /// What comes out.
+    /// The result.
     type Out;
 
-    /// Looks at one kind.
+    /// Executes the work on one kind.
     fn visit(self, objects: impl Objects + 'static) -> Result<Self::Out, Error>;
 }
 
-/// Whose objects are compared.
+/// The compared allocators of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObjectKind {
-    /// A cache of ours.
+    /// A cache of uzram.
     Cache,
     /// The C library's malloc.
     Glibc,
@@ -194,11 +195,11 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// Ours first, then the rivals.
+    /// All kinds: uzram's first, then the rivals.
     pub const ALL: [ObjectKind; 4] =
         [ObjectKind::Cache, ObjectKind::Glibc, ObjectKind::Jemalloc, ObjectKind::Mimalloc];
 
-    /// The allocator, where it is one.
+    /// Returns the C allocator, or `None` for the cache.
     fn rival(self) -> Option<StoreKind> {
         match self {
             ObjectKind::Cache => None,
@@ -208,17 +209,17 @@ impl ObjectKind {
         }
     }
 
-    /// Its name in figures.
+    /// Returns the kind's name in figures.
     pub fn name(self) -> &'static str {
         self.rival().map_or("our cache", StoreKind::name)
     }
 
-    /// Whether it was built in.
+    /// Returns true if the kind was built in.
     pub fn is_here(self) -> bool {
         self.rival().is_none_or(StoreKind::is_here)
     }
 
-    /// Does `visitor` with its objects of `size` bytes.
+    /// Executes `visitor` on the kind's objects of `size` bytes.
     pub fn visit<V: Visit>(self, size: usize, visitor: V) -> Result<V::Out, Error> {
         match self {
             ObjectKind::Cache => visitor.visit(OurObjects::new(size, Layout::Native, None)?),

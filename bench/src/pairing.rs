@@ -1,31 +1,30 @@
-//! Two ways of doing the same work, timed in turns, so that a disturbance of the machine meets
-//! both.
+//! Two ways to do the same work, timed in turns, so that a disturbance of the machine affects both.
 
 use measure::clock::{Clock, Stopwatch};
 
 use crate::Error;
 use crate::summary::Summary;
 
-/// Fewest pairs a median of ratios is taken from.
+/// The smallest number of pairs for a median of ratios.
 pub const PAIRS_MIN: usize = 5;
 
-/// What the sides' answers are held against.
+/// The rule by which the sides' answers are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// Both sides answer the same, every time.
+    /// Both sides must always return the same answer.
     Equal,
-    /// Each side answers what it answered the first time.
+    /// Each side must return the answer that it returned the first time.
     Stable,
 }
 
-/// How a pair is measured.
+/// The settings of a measurement in pairs.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Pairs after the one that warms up; at least [`PAIRS_MIN`].
+    /// The number of pairs after the one that warms up; at least [`PAIRS_MIN`].
     pub pairs: usize,
-    /// What is counted.
+    /// The clock.
     pub clock: Clock,
-    /// How answers are verified.
+    /// The rule for the answers.
     pub answers: Answers,
 }
 
@@ -35,19 +34,18 @@ impl Default for Plan {
     }
 }
 
-/// Seconds of each side, and how they compare.
+/// The seconds of each side, and their ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paired {
-    /// Seconds of side A.
+    /// The seconds of side A.
     pub a: Summary,
-    /// Seconds of side B.
+    /// The seconds of side B.
     pub b: Summary,
-    /// A's seconds over B's, pair by pair: above 1 where B is faster.
+    /// The ratio of A's seconds to B's, pair by pair. It is above 1 if B is faster.
     pub ratio: Summary,
 }
 
-/// Times the whole of both sides, in turns. Each returns its answer: bytes processed, or a
-/// checksum.
+/// Times both sides as a whole, in turns. Each returns its answer: bytes processed, or a checksum.
 pub fn pair(
     plan: Plan,
     mut a: impl FnMut() -> Result<u64, Error>,
@@ -56,8 +54,8 @@ pub fn pair(
     pair_parts(plan, |watch| watch.time(&mut a), |watch| watch.time(&mut b))
 }
 
-/// Times what each side gives to its watch; what it prepares before and verifies after is not
-/// counted.
+/// Times the work that each side passes to its watch. Its preparation and verification are not
+/// timed.
 pub fn pair_parts(
     plan: Plan,
     mut a: impl FnMut(&mut Stopwatch) -> Result<u64, Error>,
@@ -76,7 +74,8 @@ pub fn pair_parts(
     verify('B', expected_b.unwrap_or(answer_b), answer_b)?;
     let (mut seconds_a, mut seconds_b) = (Vec::new(), Vec::new());
     for round in 0..plan.pairs {
-        // Whoever comes second finds the caches as the first left them: take turns at that too.
+        // The second side finds the caches as the first left them, so the sides also take turns at
+        // being first.
         let (first, second) = if round % 2 == 0 { ('A', 'B') } else { ('B', 'A') };
         for side in [first, second] {
             let (seconds, answer, expected, row) = if side == 'A' {
@@ -93,7 +92,7 @@ pub fn pair_parts(
     paired(&seconds_a, &seconds_b)
 }
 
-/// The summary of rows that were measured pair by pair.
+/// Returns the summary of times that were measured in pairs.
 pub fn paired(seconds_a: &[f64], seconds_b: &[f64]) -> Result<Paired, Error> {
     let setup = |reason: &str| Error::Setup {
         reason: reason.into(),

@@ -1,16 +1,16 @@
-//! The name of the processor that figures were measured on, without which a time says little.
+//! The name of the processor on which figures were measured, without which a time means little.
 
 use std::fs;
 
-/// Returns the processor's name, its model and how many of it this machine has:
-/// `AMD EPYC 9B14, family 25 model 17, 2 of them`. Where the system does not say, the architecture
-/// stands for it.
+/// Returns the processor's name, its model and the number of processors of this machine: `AMD EPYC
+/// 9B14, family 25 model 17, 2 of them`. If the system does not provide these, the architecture is
+/// returned.
 pub fn name() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     described(&text).unwrap_or_else(|| format!("unknown, {}", std::env::consts::ARCH))
 }
 
-/// Reads the form of x86 and that of ARM, which has numbers in place of a name.
+/// Reads the format of x86 and that of ARM, which has numbers instead of a name.
 fn described(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let named = |line: &str| {

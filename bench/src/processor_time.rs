@@ -1,15 +1,16 @@
-//! Processor time of processes, as the kernel counts it, in ticks.
+//! The processor time of processes, as the kernel counts it, in ticks.
 
 use std::fs;
 use std::path::Path;
 
 use crate::Error;
 
-/// Indices of user and system time in `/proc/PID/stat`, counted from behind the command's name.
+/// The indices of user and system time in `/proc/PID/stat`, counted from the end of the command's
+/// name.
 const OWN: [usize; 2] = [11, 12];
 const CHILDREN: [usize; 2] = [13, 14];
 
-/// Returns the seconds of processor time that the process `pid` has taken.
+/// Returns the seconds of processor time that the process `pid` has used.
 pub fn of_process(pid: u32) -> Result<f64, Error> {
     seconds(Path::new(&format!("/proc/{pid}/stat")), OWN)
 }

@@ -1,4 +1,4 @@
-//! Figures and what they must be: an aligned table for people, one JSON object a line for programs.
+//! Figures and their bounds: an aligned table for people, or one JSON object per line for programs.
 
 mod bound;
 mod figure;
@@ -11,25 +11,25 @@ pub use figure::{Figure, Line};
 
 use crate::{Error, processor};
 
-/// How figures are printed.
+/// The output format of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// One aligned table at the end.
     Table,
-    /// One JSON object per figure and line, each as soon as it is known.
+    /// One JSON object per figure and line, each printed as soon as it is known.
     Json,
 }
 
-/// What a run comes to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every figure that must be something is.
+    /// Every figure with a bound meets it.
     Pass,
-    /// At least one is not.
+    /// At least one figure misses its bound.
     Fail,
 }
 
-/// Collects the figures of a run and prints them.
+/// The figures of a run.
 pub struct Report<'out> {
     form: Form,
     seed: u64,
@@ -39,13 +39,13 @@ pub struct Report<'out> {
 }
 
 impl<'out> Report<'out> {
-    /// An empty report onto `out`; `seed` and the processor are printed with every figure, or above
-    /// the table.
+    /// Returns an empty report that prints to `out`. `seed` and the processor are printed with
+    /// every figure, or above the table.
     pub fn new(form: Form, seed: u64, out: &'out mut dyn Write) -> Report<'out> {
         Report { form, seed, processor: processor::name(), out, figures: Vec::new() }
     }
 
-    /// Takes a figure.
+    /// Adds a figure.
     pub fn add(&mut self, figure: Figure) -> Result<(), Error> {
         if self.form == Form::Json {
             let line = figure.json(self.seed, &self.processor);
@@ -55,12 +55,12 @@ impl<'out> Report<'out> {
         Ok(())
     }
 
-    /// Returns what it has taken, instead of printing it.
+    /// Returns the figures instead of printing the table.
     pub fn into_figures(self) -> Vec<Figure> {
         self.figures
     }
 
-    /// Prints what has not been printed yet.
+    /// Prints the table, if that is the format, and returns the verdict.
     pub fn finish(mut self) -> Result<Verdict, Error> {
         if self.form == Form::Table {
             self.table().map_err(refused())?;
@@ -72,7 +72,7 @@ impl<'out> Report<'out> {
     fn table(&mut self) -> io::Result<()> {
         const HEAD: [&str; 8] =
             ["experiment", "figure", "value", "unit", "must", "pass", "rival", "rival value"];
-        // Columns of numbers are read from their right end.
+        // Columns of numbers are right-aligned.
         const RIGHT: [usize; 2] = [2, 7];
         let rows: Vec<[String; 8]> = std::iter::once(HEAD.map(String::from))
             .chain(self.figures.iter().map(Figure::row))

@@ -1,21 +1,21 @@
 //! Bytes in binary units, and numbers as arguments.
 
-/// Bytes in one MiB.
+/// The bytes of one MiB.
 pub const MIB: u64 = 1 << 20;
-/// Bytes in one GiB.
+/// The bytes of one GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// Returns bytes in MiB, for figures.
+/// Converts bytes to MiB.
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / MIB as f64
 }
 
-/// Returns by how many percent `all` is more than `part`.
+/// Returns the percentage by which `all` exceeds `part`.
 pub fn percent_beyond(all: u64, part: u64) -> f64 {
     (all as f64 / part as f64 - 1.0) * 100.0
 }
 
-/// Reads a decimal or 0x number, without sign or blanks.
+/// Parses a decimal or 0x number without sign or blanks.
 pub fn number(digits: &str) -> Option<u64> {
     let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hex) => (hex, 16),

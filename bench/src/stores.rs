@@ -1,4 +1,4 @@
-//! Stores of byte strings by slot, ours and the rivals, behind one trait: so that all of them do
+//! Stores of byte strings by slot, ours and the rivals, behind one trait, so that all of them do
 //! the same work.
 
 mod device;
@@ -34,52 +34,53 @@ use zram::{Compaction, CompactionStat};
 
 use crate::Error;
 
-/// How long memory is waited for after work that freed some, unless `UZRAM_BENCH_SETTLE` says how
-/// many milliseconds: tests, which only see that figures come out, wait less.
+/// The time to wait for memory to settle after work that freed some. `UZRAM_BENCH_SETTLE` sets
+/// another time in milliseconds; tests, which check only that figures are reported, wait less.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Waits for memory after work that freed some: compaction has as long.
+/// Waits for memory to settle after work that freed some. Compaction continues during this time.
 pub fn settle() {
     let asked = std::env::var("UZRAM_BENCH_SETTLE").ok().and_then(|text| text.parse().ok());
     std::thread::sleep(asked.map_or(SETTLE, Duration::from_millis));
 }
 
-/// Keeps byte strings by slot.
+/// A store of byte strings by slot.
 pub trait Store {
-    /// Keeps `bytes`, at least one, in `slot`; what it held before is freed after.
+    /// Stores `bytes`, at least one, in `slot`, and then frees the previous contents.
     fn store(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Frees what `slot` holds.
+    /// Frees the contents of `slot`.
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error>;
 
-    /// Copies what `slot` holds to the front of `out`, which has room for it; how many bytes.
+    /// Copies the contents of `slot` to the beginning of `out`, which is large enough. Returns
+    /// their length.
     fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error>;
 
-    /// Gives free memory back to the system, where that does not happen by itself.
+    /// Returns free memory to the system, if the store does not do so itself.
     fn purge(&mut self) -> Result<(), Error>;
 
-    /// All bytes it takes, its table too, where it counts them.
+    /// Returns all bytes that the store uses, including its table, if it counts them.
     fn counted(&self) -> Option<u64>;
 }
 
-/// A store that moves what it holds.
+/// A store that moves its objects.
 pub trait Compacted: Store {
-    /// Bytes of pages it uses.
+    /// Returns the bytes of pages in use.
     fn used(&self) -> u64;
 
-    /// What its compaction did so far.
+    /// Returns the statistics of compaction so far.
     fn compaction(&self) -> CompactionStat;
 
-    /// Reads that had to wait so far.
+    /// Returns the number of reads that had to wait so far.
     fn read_waits(&self) -> u64;
 }
 
 /// The stores of byte strings that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// Our pool with numbered slots, and compaction in the background.
+    /// A uzram pool with numbered slots and background compaction.
     Slots,
-    /// The same with handles, and a table of them.
+    /// The same with handles and a table of them.
     Pool,
     /// The C library's malloc.
     Glibc,
@@ -90,16 +91,16 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// Ours.
+    /// The stores of uzram.
     pub const OURS: [StoreKind; 2] = [StoreKind::Slots, StoreKind::Pool];
 
     /// The rivals.
     pub const RIVALS: [StoreKind; 3] = [StoreKind::Glibc, StoreKind::Jemalloc, StoreKind::Mimalloc];
 
-    /// Why a rival is not here.
+    /// The reason why a rival is missing.
     pub const ABSENT: &str = "bench was built without --features rivals";
 
-    /// Its name in figures.
+    /// Returns the store's name in figures.
     pub fn name(self) -> &'static str {
         match self {
             StoreKind::Slots => "our slots",
@@ -110,17 +111,17 @@ impl StoreKind {
         }
     }
 
-    /// Its name as an argument.
+    /// Returns the store's name as an argument.
     fn argument(self) -> String {
         self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
     }
 
-    /// Whether it was built in.
+    /// Returns true if the store was built in.
     pub fn is_here(self) -> bool {
         !matches!(self, StoreKind::Jemalloc | StoreKind::Mimalloc) || cfg!(feature = "rivals")
     }
 
-    /// An empty store of `slots` slots.
+    /// Makes an empty store of `slots` slots.
     pub fn make(self, slots: u32) -> Result<Box<dyn Store>, Error> {
         match self {
             StoreKind::Slots => Ok(Box::new(SlotStore::new(slots, Compaction::Auto)?)),

@@ -1,20 +1,21 @@
-//! Median, least and greatest of a few measurements.
+//! The median, minimum and maximum of a few measurements.
 
 use serde::Serialize;
 
-/// What is told of a row of measurements; never a mean, which one disturbed run would spoil.
+/// The summary of a series of measurements. It has no mean, which a single disturbed run would
+/// distort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle one; of an even number, halfway between the middle two.
+    /// The median. For an even number of values, the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The greatest.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Summary {
-    /// Of at least one value; `None` of none.
+    /// Returns the summary of `values`, or `None` if there are no values.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -29,7 +30,8 @@ impl Summary {
     }
 }
 
-/// The least value that a `share` of them (0 to 1) does not exceed; sorts them. `None` of none.
+/// Returns the smallest value that a `share` (0 to 1) of the values does not exceed, or `None` if
+/// there are no values. Sorts the values.
 pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;

@@ -1,4 +1,4 @@
-//! The same work on several threads, let go together.
+//! The same work on several threads that begin together.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -6,27 +6,27 @@ use std::time::Instant;
 
 use crate::Error;
 
-/// What the threads did, and how long the whole of it took.
+/// The results of the threads, and the total time.
 #[derive(Debug)]
 pub struct Together<T> {
-    /// From the first thread let go to the last one done.
+    /// The seconds from the start of the first thread to the end of the last one.
     pub seconds: f64,
-    /// What each thread returned, by its index.
+    /// The result of each thread, by index.
     pub answers: Vec<T>,
 }
 
-// When a thread began, what it came to, and when it ended.
+// The start, the result and the end of a thread.
 type Done<T> = (Instant, Result<T, Error>, Instant);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Closed,
     Open,
-    // Not all threads could be started: those that were go home.
+    // Not all threads could be started, so those that were exit.
     Cancelled,
 }
 
-/// Runs `work(index)` on `count` threads that wait for each other before they begin.
+/// Runs `work(index)` on `count` threads, which begin when all of them have been started.
 pub fn together<T, W>(count: usize, work: W) -> Result<Together<T>, Error>
 where
     T: Send,

@@ -1,4 +1,4 @@
-//! Programs that inputs and rivals are made with.
+//! Programs that make inputs and rivals.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use crate::undo::{apart, ended, whole};
 
 const MESSAGE_MAX: usize = 400;
 
-/// A program, the package that brings it, and what helps when it fails.
+/// A program, the package that contains it, and the remedy if it fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -21,7 +21,7 @@ impl Tool {
         apart(self.name)
     }
 
-    /// What `result` of starting it means.
+    /// Converts the error of starting the program.
     pub(crate) fn started<T>(&self, result: io::Result<T>) -> Result<T, Error> {
         result.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -31,18 +31,18 @@ impl Tool {
         })
     }
 
-    /// Runs `command` of this program to its end, or until a signal ends this process.
+    /// Runs `command` of this program until it exits or a signal ends this process.
     pub(crate) fn run(&self, command: &mut Command) -> Result<Output, Error> {
         self.run_to(command, Stdio::piped())
     }
 
-    /// Does so with its standard output going there.
+    /// Like `run`, with standard output redirected to `output`.
     pub(crate) fn run_to(&self, command: &mut Command, output: Stdio) -> Result<Output, Error> {
         command.stdout(output).stderr(Stdio::piped());
         self.succeeded(ended(command)?)
     }
 
-    /// Runs `command` of this program to its end, while something is made or undone.
+    /// Runs `command` of this program until it exits, while something is made or undone.
     pub(crate) fn run_whole(&self, command: &mut Command) -> Result<Output, Error> {
         self.succeeded(whole(command))
     }
@@ -53,7 +53,7 @@ impl Tool {
             return Ok(output);
         }
         let messages = String::from_utf8_lossy(&output.stderr);
-        // The last messages tell why.
+        // The last messages name the reason.
         let skipped = messages.trim().chars().count().saturating_sub(MESSAGE_MAX);
         let end: String = messages.trim().chars().skip(skipped).collect();
         Err(self.failed(format!("{}, {end}", output.status)))

@@ -1,4 +1,4 @@
-//! Several ways of doing the same work, in turns: on one thread, and on two over one.
+//! Several ways to do the same work, in turns: on one thread, and on two relative to one.
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,19 +8,20 @@ use measure::clock::{Clock, Stopwatch};
 use crate::Error;
 use crate::threads::together;
 
-/// One way of doing the work.
+/// One way to do the work.
 pub trait Side {
-    /// Does so many operations. The answer is the same for all sides that were made alike.
+    /// Executes `operations` operations. The answer is the same for all sides that were made alike.
     fn turn(&mut self, operations: u64) -> Result<u64, Error>;
 
-    /// Holds what it must hold after all turns.
+    /// Verifies the side's contents after all turns.
     fn verify(&self) -> Result<(), Error>;
 }
 
-/// Sides as they take turns.
+/// The sides that take turns.
 pub type Sides<'a> = [Box<dyn Side + 'a>];
 
-/// Seconds of every side, round by round. One round before warms up. Who begins, changes.
+/// Returns the seconds of every side, round by round. The first round warms up and is not included.
+/// Another side is first in each round.
 pub fn rounds(
     sides: &mut Sides<'_>,
     rounds: usize,
@@ -29,7 +30,7 @@ pub fn rounds(
     rounds_by(Clock::Wall, sides, rounds, operations)
 }
 
-/// As [`rounds`], by another clock.
+/// Like [`rounds`], with another clock.
 pub fn rounds_by(
     clock: Clock,
     sides: &mut Sides<'_>,
@@ -56,9 +57,9 @@ pub fn rounds_by(
     Ok(seconds)
 }
 
-/// How many times as much two threads do as one, for every side and round. `make` makes a thread's
-/// `count` sides; both threads live through all rounds, so that what an allocator keeps per thread
-/// stays.
+/// Returns the throughput of two threads relative to one, for every side and round. `make` makes
+/// the `count` sides of a thread. Both threads exist during all rounds, so that the per-thread
+/// caches of an allocator remain.
 pub fn scaling<'a>(
     count: usize,
     rounds: usize,
@@ -67,8 +68,8 @@ pub fn scaling<'a>(
 ) -> Result<Vec<Vec<f64>>, Error> {
     let (barrier, scales) = (Barrier::new(2), Mutex::new(vec![Vec::new(); count]));
     together(2, |index| {
-        // A thread that failed still meets the other at every step, or that one would wait for
-        // ever.
+        // A thread that failed still waits at every barrier, because otherwise the other one would
+        // block forever.
         let mut sides = make(index);
         for round in 0..=rounds {
             for place in 0..count {

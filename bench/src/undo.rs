@@ -1,8 +1,8 @@
-//! What a run has made on this machine and must not leave there, devices and mounts: undone by its
-//! owner, or by a signal that ends the run, the last first.
+//! Devices, mounts and other objects that a run has made on this machine and must not leave behind.
+//! They are undone by their owners or by a signal that ends the run, in reverse order.
 //!
-//! Lock order: the list, then a device's file. The list is held while something is made, so none is
-//! missed; a signal takes it for good, so none is made after.
+//! Lock order: the list, then a device's file. The list is locked while something is made, so that
+//! nothing is missed. A signal locks it and never unlocks it, so that nothing is made afterwards.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,7 +24,7 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 static LIST: Mutex<List> = Mutex::new(List { next: 0, made: Vec::new() });
 
-/// How something is undone.
+/// The action that undoes something.
 pub type Action = Box<dyn FnOnce() -> Result<(), Error> + Send>;
 
 struct List {
@@ -32,15 +32,15 @@ struct List {
     made: Vec<(u64, Action)>,
 }
 
-/// Something that was made, and is undone when this goes.
+/// Something that is undone on drop.
 #[derive(Debug)]
 pub struct Undo(u64);
 
 impl Undo {
-    /// Makes something, and says how it is undone.
+    /// Makes something together with the action that undoes it.
     ///
     /// # Errors
-    /// That of `make`, or signals can't be caught.
+    /// The error of `make`, or signals can't be caught.
     pub fn of<T, E: From<Error>>(
         make: impl FnOnce() -> Result<(T, Action), E>,
     ) -> Result<(T, Undo), E> {
@@ -53,7 +53,7 @@ impl Undo {
         Ok((made, Undo(number)))
     }
 
-    /// Undoes it now, and tells whether that worked.
+    /// Undoes it now and returns any error.
     pub fn now(self) -> Result<(), Error> {
         self.undo()
     }
@@ -61,7 +61,7 @@ impl Undo {
     fn undo(&self) -> Result<(), Error> {
         let mut list = list();
         let place = list.made.iter().position(|(number, _)| *number == self.0);
-        // Off the list first: its number or path may soon be another's.
+        // Removed from the list first, because its number or path may soon be reused.
         place.map_or(Ok(()), |place| (list.made.remove(place).1)())
     }
 }
@@ -74,15 +74,17 @@ impl Drop for Undo {
     }
 }
 
-/// A command in a group of its own: a terminal's Ctrl-C is not for it, but for who started it.
+/// Returns a command in a process group of its own. Ctrl-C on a terminal does not signal it; this
+/// process handles the signal.
 pub fn apart(program: &str) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
     command
 }
 
-/// Runs a command of [`apart`] to its end, where something is made or undone. A signal for this
-/// process's group can end the child before it has its own group: the command is then run again.
+/// Runs a command made by [`apart`] until it exits, while something is made or undone. A signal for
+/// this process's group can kill the child before it has its own group; the command is then run
+/// again.
 ///
 /// # Errors
 /// The command can't be started.
@@ -95,11 +97,11 @@ pub fn whole(command: &mut Command) -> io::Result<Output> {
     }
 }
 
-/// Runs a command to its end. A signal that ends this process before ends it first, with all that
-/// it has started. Not for what is run while something is made or undone.
+/// Runs a command until it exits. A signal that ends this process first kills the command and its
+/// group. Must not be used while something is made or undone.
 ///
 /// # Errors
-/// Signals can't be caught. Within: the command can't be started.
+/// Signals can't be caught. The inner result is an error if the command can't be started.
 pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
     command.process_group(0);
     let spawned = Undo::of(|| {
@@ -121,14 +123,14 @@ pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
         let stderr = scope.spawn(|| all(stderr));
         (all(stdout), stderr.join().unwrap_or_default())
     });
-    // It stays a number of this process's until it is undone.
+    // NOWAIT leaves the process unreaped until it is undone, so its number is not reused.
     let process = Pid::from_child(&child);
     let _status = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     undo.now()?;
     Ok(child.wait().map(|status| Output { status, stdout, stderr }))
 }
 
-/// Why a command was not started.
+/// The reason why a command was not started.
 enum Started {
     Not(io::Error),
     Uncaught(Error),
@@ -142,7 +144,7 @@ impl From<Error> for Started {
 
 fn all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read until it failed tells enough.
+    // The bytes read before an error suffice.
     let _read = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
     bytes
 }
@@ -151,10 +153,10 @@ fn list() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a folder, which goes with all in it.
+/// Makes a directory, which is removed on drop with all its contents.
 ///
 /// # Errors
-/// It can't be made; `remedy` says what helps.
+/// The directory can't be made; the error includes `remedy`.
 pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(PathBuf, Undo), Error> {
     Undo::of(|| {
         let dir = TempDir::with_prefix_in(prefix, within);
@@ -168,10 +170,10 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
     })
 }
 
-/// Has one thread wait for the signals that end a run, and undo what the run has made.
+/// Starts a thread that waits for the signals that end a run and undoes what the run has made.
 ///
 /// # Errors
-/// There is no such thread to be had.
+/// The thread can't be started.
 pub fn catch_signals() -> Result<(), Error> {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let caught = CAUGHT.get_or_init(|| {
@@ -196,7 +198,7 @@ fn undo_all_and_exit() -> ! {
     let mut list = list();
     while let Some((_, action)) = list.made.pop() {
         if let Err(error) = action() {
-            // Nobody may listen any more, and that is no reason to leave the rest.
+            // Standard error may be closed, but the remaining actions must run.
             let _told = writeln!(io::stderr(), "bench: {error}");
         }
     }

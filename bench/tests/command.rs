@@ -1,4 +1,4 @@
-//! The command as its users see it.
+//! The command from the view of its users.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
@@ -57,7 +57,8 @@ fn an_input_without_a_page_is_an_error_with_a_remedy() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--limit"));
 }
 
-/// The kernel's geometry in our allocator comes to the kernel's own figures, within half a percent.
+/// The kernel's geometry in uzram's allocator gives the kernel's own figures, within half a
+/// percent.
 #[test]
 fn parity_with_the_kernel() {
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bench::documents::{Results, html, markdown};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
-/// How long what was interrupted may take to be gone.
+/// The time within which everything must be removed after an interruption.
 const GONE_MAX: Duration = Duration::from_secs(20);
 
 fn command(arguments: &[&str], out: &Path) -> Command {
@@ -27,14 +27,14 @@ fn experiments(arguments: &[&str], out: &Path) -> Output {
     command(arguments, out).output().unwrap()
 }
 
-/// What there is on this machine that names a directory: mounts, loop devices and processes.
+/// Returns the mounts, loop devices and processes of this machine that name the directory.
 fn traces(dir: &Path) -> Vec<String> {
     let dir = dir.to_str().unwrap();
     let below =
         |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mounts = mounts.lines().map(str::to_owned);
-    // What ends meanwhile is gone.
+    // A process that exits during the search reads as empty.
     let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into();
     let loops = below("/sys/block").map(|device| text(&device.join("loop/backing_file")));
     let programs = below("/proc").map(|process| text(&process.join("cmdline")));
@@ -56,17 +56,18 @@ fn what_is_interrupted_leaves_nothing() {
     let text = out.join("inputs/linux-source-6.1/mm/zsmalloc.c");
     fs::create_dir_all(text.parent().unwrap()).unwrap();
     fs::write(&text, "int objects, pages;\n".repeat(4000)).unwrap();
-    // Between its beginning and its end, and at once.
+    // The first interruption is in the middle of the run, the second at once.
     for pause in [300, 0] {
         let mut command = command(&["pieces"], &out);
         command.env("TMPDIR", &temporary).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let seen: Vec<String> = lines.take_while(|line| !line.contains("chains of 4")).collect();
-        // The command, its server, the server's mount, the loop device and the file system on it.
+        // There must be traces of the command, its server, the server's mount, the loop device and
+        // its file system.
         assert!(traces(&temporary).len() >= 4, "{seen:?}, {:?}", traces(&temporary));
         sleep(Duration::from_millis(pause));
-        // As a terminal has it, by who is impatient: all that it has started, twice.
+        // Signals the group twice, like an impatient user at a terminal.
         let group = Pid::from_child(&child);
         kill_process_group(group, Signal::INT).unwrap();
         sleep(Duration::from_millis(20));
@@ -86,7 +87,7 @@ fn what_is_interrupted_leaves_nothing() {
 #[test]
 fn what_is_missing_is_said_and_the_rest_runs() {
     let dir = tempfile::tempdir().unwrap();
-    // Nothing is found there, and nothing is made.
+    // PATH has no programs, and the directory has no inputs.
     let output = command(&["classes", "build", "messaging", "untar", "pieces"], dir.path())
         .env("PATH", dir.path())
         .output()
@@ -151,7 +152,7 @@ fn what_is_asked_for_runs_and_is_written_down() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let written = fs::read_to_string(out.join("results.json")).unwrap();
     assert_eq!(told, serde_json::from_str::<serde_json::Value>(&written).unwrap());
-    // In the order of all, whatever was asked for first.
+    // The results have a fixed order, independent of that of the arguments.
     let figures = |nth: usize| told["experiments"][nth]["found"]["figures"].as_array().unwrap();
     assert!(figures(0).iter().all(|line| line["experiment"] == "classes" && line["pass"] == true));
     assert_eq!((figures(0).len(), figures(1).len()), (39, 16));
@@ -177,7 +178,7 @@ fn wrong_use_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--out"));
 }
 
-/// Where the committed run is.
+/// Returns the directory of the committed run.
 fn committed() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results")
 }

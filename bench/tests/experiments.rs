@@ -1,5 +1,5 @@
-//! Each experiment on a little of the system: figures come out, whatever the machine is busy with
-//! meanwhile.
+//! Each experiment on a small part of the system must give figures, whatever else the machine is
+//! doing.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::sync::Once;
 
 use serde_json::Value;
 
-/// What `bench EXPERIMENT` prints for a few pages of the system.
+/// Returns the figures that `bench EXPERIMENT` prints for a few pages of the system.
 fn figures(experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     figures_with(&[], experiment, limit, operations)
 }
 
-/// The same with more arguments.
+/// Does the same with more arguments.
 fn figures_with(more: &[&str], experiment: &str, limit: &str, operations: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
@@ -31,7 +31,7 @@ fn figures_with(more: &[&str], experiment: &str, limit: &str, operations: &str) 
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The value of a figure that must be there.
+/// Returns the value of a figure, which must exist.
 fn value(figures: &[Value], name: &str) -> f64 {
     let found = figures.iter().find(|figure| figure["figure"] == name);
     let found = found.unwrap_or_else(|| panic!("no figure {name} in {figures:#?}"));
@@ -52,12 +52,12 @@ fn analyze() {
     let figures = figures("analyze", "8M", "1");
     for what in ["lz4 1, 4 KiB", "zstd 3, 16 KiB", "zstd 3, 64 KiB"] {
         let off = value(&figures, &format!("system/{what}: forecast off what it takes"));
-        // It is a sample of 2 MiB.
+        // The error is large because the sample has 2 MiB only.
         assert!((0.0..50.0).contains(&off), "{off}");
     }
 }
 
-/// Whole processes are stores there; what is compared is named, whether it was built in or not.
+/// Each compared store is a whole process. It is reported even if it was not built in.
 #[test]
 fn removal() {
     let figures = figures("removal", "16M", "1");
@@ -167,7 +167,7 @@ fn blocks() {
     assert!(value(&figures, write) > 0.0);
 }
 
-/// Regions are held by processes of their own there, by each backend that the system permits.
+/// Each region is held by a process of its own, with each backend that the system permits.
 #[test]
 fn zmem() {
     let figures = figures("zmem", "4M", "1");
@@ -188,7 +188,7 @@ fn zmem() {
     assert!(signal("threads at once, over one thread's rate times processors") > 0.0);
 }
 
-/// Builds our command and its host beside this program, as this one was built.
+/// Builds the command and its host beside this program, with the same profile.
 #[cfg(target_arch = "x86_64")]
 fn build_the_command() {
     let dir = Path::new(env!("CARGO_BIN_EXE_bench")).parent().unwrap();
@@ -207,7 +207,7 @@ fn build_the_command_once() {
     BUILT.call_once(build_the_command);
 }
 
-/// Figures of programs under our command.
+/// Returns figures of programs under `uzram run`.
 #[cfg(target_arch = "x86_64")]
 fn run_figures(experiment: &str) -> Vec<Value> {
     build_the_command_once();
@@ -222,7 +222,7 @@ fn run_figures(experiment: &str) -> Vec<Value> {
     figures
 }
 
-/// Whether a test is left out that takes minutes.
+/// Returns true if a test that takes minutes is left out.
 #[cfg(target_arch = "x86_64")]
 fn is_left_out(test: &str) -> bool {
     if !testkit::is_long() {
@@ -258,7 +258,7 @@ fn run_jobs() {
         let name = figure["figure"].as_str().unwrap();
         name.ends_with("evictions, signal") && figure["value"].as_f64().unwrap() > 0.0
     });
-    // Sort, SQLite and xz at least, which the tests need anyway.
+    // At least sort, SQLite and xz, which the tests require anyway.
     assert!(evicted.count() >= 3, "{figures:#?}");
 }
 
@@ -294,7 +294,7 @@ fn run_programs() {
     assert_eq!(value(&figures, "programs that were skipped"), 0.0);
 }
 
-/// The order of the kinds' times is the machine's; that all are there is not.
+/// The order of the kinds' times depends on the machine, but all kinds must have figures.
 #[test]
 fn runs() {
     let figures = figures("runs", "4M", "1");

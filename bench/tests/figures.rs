@@ -1,4 +1,5 @@
-//! The documents show what the committed results say, and the picture is what they draw.
+//! The documents must show the figures of the committed results, and the picture must be drawn from
+//! them.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -11,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs the check on a checkout; returns whether it found nothing, and what it printed.
+/// Runs the check on a checkout. Returns whether it found no error, and its messages.
 fn check(checkout: &Path) -> (bool, String) {
     let program = root().join("tools/figures");
     let output = Command::new("python3")
@@ -23,7 +24,7 @@ fn check(checkout: &Path) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Copies what the check looks at, so that it can be spoiled.
+/// Copies the files that the check reads, so that a test can change them.
 fn copied() -> tempfile::TempDir {
     let (dir, root) = (tempfile::tempdir().unwrap(), root());
     fs::create_dir_all(dir.path().join("bench/results")).unwrap();

@@ -1,4 +1,4 @@
-//! Inputs made from directories of our own.
+//! Inputs made from directories of the tests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! The kernel's device is removed whatever happens. Where no device may be made, each test says so
-//! and passes.
+//! The kernel's device is removed in any case. If no device can be made, each test prints the
+//! reason and passes.
 #![allow(clippy::unwrap_used)]
 
 use std::env;
@@ -28,7 +28,7 @@ fn device(test: &str) -> Option<KernelZram> {
     }
 }
 
-// A number may be given to another device at once; a sequence number is never given again.
+// A device number may be reused at once, but a sequence number is never reused.
 struct Identity {
     path: PathBuf,
     sequence: String,
@@ -96,7 +96,7 @@ fn an_unknown_algorithm_is_absence_with_a_reason() {
     }
 }
 
-// Not a test of its own: what the next one starts and ends by a signal.
+// Not a test: the next one starts it as a process and ends it with a signal.
 #[test]
 fn holder() {
     if env::var_os(HOLDER).is_none() {
@@ -106,7 +106,7 @@ fn holder() {
     println!("holds {}", device.number());
     let data = AlignedBuf::zeroed(1 << 20);
     loop {
-        // Fails once the signal has taken the device away.
+        // The write fails after the signal has removed the device.
         if device.write(0, &data, 4096).is_err() {
             thread::sleep(Duration::from_secs(10));
         }

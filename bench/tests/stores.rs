@@ -1,4 +1,4 @@
-//! Every store keeps what it is given, through everything that is done with it.
+//! Every store returns what was stored in it, after any sequence of operations.
 #![allow(clippy::unwrap_used)]
 
 use bench::contents::{Blobs, Contents};
@@ -6,14 +6,15 @@ use bench::stores::{DeviceStore, Kept, Store, StoreKind};
 use fastrand::Rng;
 use zram::Compaction;
 
-/// The numbers of a test: from `UZRAM_SEED`, or its own, which is printed.
+/// Returns the random numbers of a test, seeded by `UZRAM_SEED` or by the test's own seed, which is
+/// printed.
 fn rng(own: u64) -> Rng {
     let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
     println!("UZRAM_SEED={seed}");
     Rng::with_seed(seed)
 }
 
-/// Of any length, and of those where classes and pages begin and end.
+/// Returns blobs of random lengths, and of lengths near the limits of classes and pages.
 fn blobs(rng: &mut Rng) -> Blobs {
     const EDGES: [usize; 6] = [0, 1, 8, 32, 4080, 4096];
     let mut blobs = Blobs::default();

@@ -1,4 +1,4 @@
-//! What a run has made is undone by its owner, and by a signal, the last first.
+//! Actions are undone by their owners and by a signal, in reverse order.
 #![allow(clippy::unwrap_used)]
 
 use std::env;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const HOLDER: &str = "UZRAM_TEST_HOLDS";
 
-/// Something that is noted in a file when it is undone.
+/// Returns something that appends its name to a file when it is undone.
 fn noted(file: &Path, name: &'static str) -> Undo {
     let file: PathBuf = file.to_owned();
     let note: Action = Box::new(move || {
@@ -26,7 +26,7 @@ fn noted(file: &Path, name: &'static str) -> Undo {
     Undo::of(|| Ok::<_, Error>(((), note))).unwrap().1
 }
 
-// Not a test of its own: what the next one starts and ends by a signal.
+// Not a test: the next one starts it as a process and ends it with a signal.
 #[test]
 fn holder() {
     let Some(file) = env::var_os(HOLDER) else { return };

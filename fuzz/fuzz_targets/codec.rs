@@ -1,4 +1,4 @@
-//! A codec's stream on any bytes.
+//! A codec's stream with random input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes as requests to a device.
+//! Random bytes as requests to a device.
 #![no_main]
 
 use testkit::device::DeviceModel;

@@ -1,4 +1,4 @@
-//! Bytes as events on a table of entries.
+//! Random bytes as events on a table of entries.
 #![no_main]
 
 use testkit::entries::EntriesModel;

@@ -1,5 +1,5 @@
-//! Bytes as a client of the NBD server, whatever they are: as they come, behind a handshake that is
-//! good, and as what clients do, beside the protocol's document.
+//! Random bytes from a client of the NBD server: alone, after a valid handshake, and as the choices
+//! of a client whose answers are checked against the protocol's document.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,12 +11,12 @@ use zram::{Config, Device};
 
 const SIZE: u64 = 1 << 20;
 
-/// What comes before the bytes, which are requests then if they begin as such.
+/// Returns a valid handshake, after which the bytes are requests if they begin like one.
 fn handshake() -> Vec<u8> {
     [&3_u32.to_be_bytes()[..], &option(STRUCTURED_REPLY, &[]), &option(GO, &info("", &[]))].concat()
 }
 
-/// What a server with a new disk answers.
+/// Returns the answers of a server with a new disk.
 fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
     let config = Config::new(SIZE).expect("the size is possible");
     let export = Export {
@@ -29,7 +29,7 @@ fn answers(bytes: &[u8], step: usize) -> Vec<u8> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Devices are what takes time: of the two ways, each input goes one.
+    // Making devices takes most of the time, so each input is sent in one of the two ways only.
     let sent = match bytes.len() % 2 {
         0 => bytes.to_vec(),
         _ => [&handshake()[..], bytes].concat(),

@@ -1,4 +1,4 @@
-//! Bytes as events on a pool.
+//! Random bytes as events on a pool.
 #![no_main]
 
 use testkit::pool::PoolModel;

@@ -1,4 +1,4 @@
-//! Bytes as what happens to saved files, and as such a file themselves.
+//! Random bytes as operations on saved files, and as the contents of such a file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
-//! Objects are taken and freed, wherever they lie.
+//! Allocates and frees objects, in slabs of any owner.
 //!
 //! # Safety
-//! The caller that frees an object is done with it; of a slab that may be another thread's only the
-//! bits are touched, which stay as long as the object is live.
+//! The caller that frees an object no longer uses it. In a slab that may belong to another thread
+//! only the bits are accessed, which stay as long as the object is live.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -14,7 +14,7 @@ use crate::{grow, own};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Takes an object from where there is one, in a slab that becomes the thread's if it may have any.
+/// Allocates an object, in a slab that becomes the thread's own if the thread may have slabs.
 pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     let Some(own) = depot.threads.make(number(), &depot.shape) else {
         return alloc_shared(depot);
@@ -27,7 +27,7 @@ pub(crate) fn alloc(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Takes an object under the lock; its slab stays no one's.
+/// Allocates an object under the lock. Its slab remains without an owner.
 fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     loop {
         let mut locked = depot.lock();
@@ -48,18 +48,18 @@ fn alloc_shared(depot: &Depot) -> Result<NonNull<u8>, Error> {
     }
 }
 
-/// Takes an object of the reserve.
+/// Allocates an object of the reserve.
 pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
     let locked = depot.lock();
     let mut slabs = locked.reserve.iter().map(|&id| locked.slab(id));
     slabs.find_map(|slab_ref| slab_ref.alloc().map(|index| slab_ref.object(index)))
 }
 
-/// Frees an object, wherever it lies.
+/// Frees an object in a slab of any owner.
 ///
 /// # Safety
-/// The location is the object's. No one uses the object, unless it is free; and if it may be free,
-/// no other thread frees or shrinks in the cache.
+/// `location` is the object's. No thread uses the object, unless it is free; if it may be free, no
+/// other thread frees or shrinks in the cache.
 pub(crate) unsafe fn free(
     depot: &Depot,
     object: NonNull<u8>,
@@ -75,22 +75,22 @@ pub(crate) unsafe fn free(
                 if !matches!(slab.owner(), NO_ONE | RESERVE) {
                     continue;
                 }
-                // Of a second free: the slab may have gone, and be another cache's. The lock tells
-                // (sl-H2).
+                // If this is a second free, the slab may have been given back and belong to another
+                // cache. A check under the lock detects that (sl-H2).
                 let is_it = depot.index_in(extent, object) == Some(index);
-                // SAFETY: as the caller says.
+                // SAFETY: as the caller guarantees.
                 is_it && unsafe { free_locked(locked, id, index) }
             }
             owner if number.is(owner) => {
                 let Some(own) = depot.threads.of(number) else {
                     unreachable!("sl-M1: {id:?} is owned by this thread, which has no slabs")
                 };
-                // SAFETY: as the caller says.
+                // SAFETY: as the caller guarantees.
                 unsafe { own::free(depot, own, id, index) }
             }
             _ => {
-                // SAFETY: the slab stays, as the object is live; or no one ends it, says the
-                // caller.
+                // SAFETY: the slab stays because the object is live; otherwise the caller
+                // guarantees that no thread gives the slab back.
                 let bits = unsafe { slab.bits(depot.shape.bits_words) };
                 let freed = bits.free_remotely(index);
                 if freed == Freed::Orphan {
@@ -103,24 +103,24 @@ pub(crate) unsafe fn free(
     }
 }
 
-/// Frees an object of a slab that is no thread's. Returns false where it is free.
+/// Frees an object of a slab that no thread owns. Returns false if the object is already free.
 ///
 /// # Safety
-/// No one uses the object, unless it is free.
+/// No thread uses the object, unless it is free.
 unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> bool {
     let depot = locked.depot;
     let slab_ref = locked.slab(id);
     let list = List::of_slab(slab_ref.slab);
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
-    // The reserve's.
+    // The slab belongs to the reserve.
     if list == List::Unlisted {
         return true;
     }
     locked.lists.active -= 1;
-    // More of a full slab's objects are likely to come.
+    // More objects of a slab that was full are likely to be freed.
     match depot.threads.make(number(), &depot.shape).filter(|_| list == List::Full) {
         Some(own) => {
             own::own_listed(&mut locked, own, id);
@@ -137,12 +137,13 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     true
 }
 
-/// Frees what was freed remotely in a slab that its thread gave up meanwhile.
+/// Frees the objects that were freed remotely in a slab that its thread has since given up.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
-    // It may have gone with all bits, and be another cache's or in the making: first of all it must
-    // be attached here (sl-H2). Where it is in no list, a thread's or the reserve's, the bit is
-    // found when it comes into one (sl-B1).
+    // The slab may have been given back with its bits, and belong to another cache or be under
+    // construction. So first check that it is attached here (sl-H2). If it is in no list, it
+    // belongs to a thread or to the reserve, and the bit is found when the slab enters a list
+    // (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

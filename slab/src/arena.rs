@@ -13,24 +13,25 @@ use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The most looks of a check, a millisecond apart.
+/// The maximum number of attempts of a check, a millisecond apart.
 const LOOKS: usize = 10_000;
 
-/// Pages for caches, and the memory of what manages them.
+/// Pages for caches, and the memory of the structures that manage them.
 #[derive(Debug)]
 pub struct Arena {
     pub(crate) space: Space<Slab>,
-    /// Bytes of the heap that lie off the slabs.
+    /// The bytes of heap memory in blocks off the slabs.
     pub(crate) block_bytes: AtomicUsize,
     caches: AtomicU32,
 }
 
 impl Arena {
-    /// Returns an arena without pages, which come with the first objects. Blocks are of the heap,
-    /// beyond the limit. Children have the pages too, whatever `config` says: objects are given out
-    /// as memory, which no one could be refused there.
+    /// Returns an arena without pages, which are committed with the first objects. Blocks are heap
+    /// memory, which the limit does not cover. The child of a fork always inherits the pages,
+    /// whatever `config` holds: objects are given out as plain memory, so an access in the child
+    /// can't be refused.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
-        // A slab takes a little more address space then, and the map of pages is a quarter.
+        // A slab then takes a little more address space, and the map of pages shrinks to a quarter.
         let granule = config.granule.max(GRANULE);
         let config = page::Config { by_address: true, granule, in_children: true, ..config };
         let space = Space::new(config)?;
@@ -41,12 +42,12 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Returns a number that no other cache of this arena has.
+    /// Returns an id that no other cache of this arena has.
     pub(crate) fn next_cache(&self) -> CacheId {
         CacheId::new(self.caches.fetch_add(1, Relaxed))
     }
 
-    /// Returns the slab that an address lies in, of whatever cache.
+    /// Returns the slab that contains an address, of any cache.
     #[inline]
     pub(crate) fn slab_at(&self, object: NonNull<u8>) -> Option<(ExtentId, &Extent<Slab>)> {
         self.space.extent_at(object.addr().get())
@@ -72,8 +73,8 @@ impl Arena {
         pages.sum()
     }
 
-    /// Asserts that extents and the page budget agree; no cache is at work. A thread of the process
-    /// that ends tidies caches up, so this waits for it.
+    /// Asserts that the extents and the page budget agree. No cache may be in use. An exiting
+    /// thread of the process may still be cleaning up caches, so this waits for it.
     pub fn check(&self) {
         self.space.check();
         for _ in 0..LOOKS {

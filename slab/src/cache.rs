@@ -1,10 +1,10 @@
-//! Typed caches, and boxes that free themselves.
+//! Typed caches, and boxes that free their object on drop.
 //!
 //! # Safety
-//! - sl-T1: a `CacheBox` alone owns its object, from `alloc` to its drop, and holds the cache, so
-//!   the object's memory outlives it. There is a T in it.
-//! - sl-T2: in a constructed cache there is one in every object, from the slab's beginning to its
-//!   end, as no one else gets at the cache.
+//! - sl-T1: a `CacheBox` exclusively owns its object, from `alloc` to its drop, and holds the
+//!   cache, so the object's memory outlives it. The object contains a T.
+//! - sl-T2: in a constructed cache every object contains a T as long as its slab exists, because no
+//!   other code can access the cache.
 #![allow(unsafe_code)]
 
 use crate::{Arena, CacheStat, Error, Leak, Options, RawCache, SlabInfo};
@@ -15,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A cache of `T`s, which are made when they are taken and dropped when they are freed.
+/// A cache of `T`s, which are created on allocation and dropped when they are freed.
 pub struct Cache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
@@ -27,8 +27,8 @@ impl<T> Cache<T> {
         Self::with_options(arena, Options::named(name))
     }
 
-    /// Returns a cache with these options. Constructor and destructor are for [`ConstructedCache`],
-    /// and left out here.
+    /// Returns a cache with these options. The constructor and the destructor are for
+    /// [`ConstructedCache`], and are ignored here.
     pub fn with_options(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let options = Options { constructor: None, destructor: None, ..options };
         let raw = RawCache::with_options(arena, size_of::<T>(), align_of::<T>(), options)?;
@@ -41,15 +41,14 @@ impl<T> Cache<T> {
         Ok(self.place(self.raw.alloc()?, value))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, into an object of the reserve where there is no
-    /// memory.
+    /// Allocates as [`alloc`](Self::alloc) does, but from the reserve if there is no memory.
     pub fn alloc_reserved(&self, value: T) -> Result<CacheBox<T>, Error> {
         Ok(self.place(self.raw.alloc_reserved()?, value))
     }
 
     fn place(&self, object: NonNull<u8>, value: T) -> CacheBox<T> {
         let object = object.cast::<T>();
-        // SAFETY: the cache gave memory of T's size and alignment that no one else has.
+        // SAFETY: the cache gave memory of T's size and alignment that no other code has.
         unsafe { object.write(value) };
         CacheBox { object, cache: self.raw.clone() }
     }
@@ -59,12 +58,12 @@ impl<T> Cache<T> {
         &self.raw
     }
 
-    /// Returns the number of objects and slabs there are now.
+    /// Returns the current numbers of objects and slabs.
     pub fn stat(&self) -> CacheStat {
         self.raw.stat()
     }
 
-    /// Returns the same counts as the kernel tells them.
+    /// Returns the same counts in the form of the kernel's `slabinfo`.
     pub fn slabinfo(&self) -> SlabInfo {
         self.raw.slabinfo()
     }
@@ -74,20 +73,21 @@ impl<T> Cache<T> {
         self.raw.shrink()
     }
 
-    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    /// Destroys the cache. If boxes are left, they keep the memory that they need, and the error
+    /// lists their objects.
     pub fn destroy(self) -> Result<(), Leak> {
         destroy(self.raw)
     }
 }
 
-/// A cache whose `T`s are made when their slab is and dropped when it goes: for what is dear to
-/// make. A `T` comes out as its last user left it.
+/// A cache whose `T`s are created with their slab and dropped with it, for types that are expensive
+/// to create. A `T` is given out in the state in which its last user left it.
 pub struct ConstructedCache<T> {
     raw: Arc<RawCache>,
     objects: PhantomData<fn() -> T>,
 }
 
-/// How a `T` is made.
+/// The construction of a `T`.
 pub trait Construct {
     /// Returns a new `T`.
     fn construct() -> Self;
@@ -97,12 +97,13 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
     /// Returns a cache in `arena`.
     pub fn new(arena: &Arc<Arena>, options: Options) -> Result<Self, Error> {
         let constructor = |object: NonNull<u8>| {
-            // SAFETY: the cache calls it with memory of T's size and alignment that no one else
+            // SAFETY: the cache calls this with memory of T's size and alignment that no other code
             // has.
             unsafe { object.cast::<T>().write(T::construct()) }
         };
         let destructor = |object: NonNull<u8>| {
-            // SAFETY: there is a T, which no one has, and the object is gone after this (sl-T2).
+            // SAFETY: the object contains a T, which no user has, and is not used after this
+            // (sl-T2).
             unsafe { object.cast::<T>().drop_in_place() }
         };
         let (constructor, destructor) = (Some(constructor as _), Some(destructor as _));
@@ -111,12 +112,12 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
         Ok(ConstructedCache { raw: Arc::new(raw), objects: PhantomData })
     }
 
-    /// Takes a `T` that was made before, or is made now.
+    /// Allocates a `T` that was created earlier, or creates it now.
     pub fn alloc(&self) -> Result<CacheBox<T>, Error> {
         Ok(CacheBox { object: self.raw.alloc()?.cast(), cache: self.raw.clone() })
     }
 
-    /// Returns the number of objects and slabs there are now.
+    /// Returns the current numbers of objects and slabs.
     pub fn stat(&self) -> CacheStat {
         self.raw.stat()
     }
@@ -126,7 +127,8 @@ impl<T: Construct + Send + 'static> ConstructedCache<T> {
         self.raw.shrink()
     }
 
-    /// Ends the cache; boxes that are left keep what they need of it, and are told of.
+    /// Destroys the cache. If boxes are left, they keep the memory that they need, and the error
+    /// lists their objects.
     pub fn destroy(self) -> Result<(), Leak> {
         destroy(self.raw)
     }
@@ -151,19 +153,19 @@ impl<T> fmt::Debug for ConstructedCache<T> {
 /// An object of a cache, freed on drop.
 ///
 /// # Panics
-/// On drop, when the cache can't take the object back: it was written to beyond its end
-/// ([`Debug::On`](crate::Debug::On)), or something is wrong with the cache. The object's memory is
-/// lost then, not given out again, and [`CacheStat::refused`] counts it. (A thread that panics
-/// already only counts.)
+/// On drop, if the cache can't take the object back, because it was written to beyond its end
+/// ([`Debug::On`](crate::Debug::On)), or because the cache is faulty. The object's memory is then
+/// lost and not given out again, and [`CacheStat::refused`] counts it. (A thread that is already
+/// panicking only counts it.)
 pub struct CacheBox<T> {
     object: NonNull<T>,
-    /// Says, too, whether the T ends with the box: not if it was constructed.
+    /// Also determines whether the T is dropped with the box: a constructed T is not.
     cache: Arc<RawCache>,
 }
 
 // SAFETY: a box owns its T, as Box does; the cache behind it is Sync.
 unsafe impl<T: Send> Send for CacheBox<T> {}
-// SAFETY: `&CacheBox` gives `&T` and nothing else.
+// SAFETY: `&CacheBox` gives access to `&T` and nothing else.
 unsafe impl<T: Sync> Sync for CacheBox<T> {}
 
 impl<T> Deref for CacheBox<T> {
@@ -171,7 +173,7 @@ impl<T> Deref for CacheBox<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: sl-T1; this box lends it with itself.
+        // SAFETY: sl-T1; the borrow of the box covers the result.
         unsafe { self.object.as_ref() }
     }
 }
@@ -192,7 +194,7 @@ impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
 
 impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
-        // SAFETY: sl-T1, and the box is gone after this; no one uses the object again.
+        // SAFETY: sl-T1, and the box ends here; no code uses the object again.
         let freed = unsafe {
             if needs_drop::<T>() && !self.cache.is_constructed() {
                 self.object.drop_in_place();

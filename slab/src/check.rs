@@ -1,7 +1,7 @@
-//! A look at all of a cache.
+//! Checks of a whole cache.
 //!
 //! # Safety
-//! Of slabs that may be another thread's only addresses and bits are looked at.
+//! In slabs that may belong to another thread only addresses and bits are read.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -12,19 +12,19 @@ use crate::thread_slabs::ThreadSlabs;
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Returns the slabs that are attached here: all but those that are being made or given back, as
-/// threads that have ended may still do. Those stay as long as the lock is held (sl-H2).
+/// Returns the slabs that are attached here. Slabs that are being created or given back, as exiting
+/// threads may still do, are not. The attached ones stay as long as the lock is held (sl-H2).
 fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l> {
     let depot = locked.depot;
     depot.space().live().filter(|&id| depot.is_attached(id))
 }
 
-/// Returns the objects that users have; no thread is at work.
+/// Returns the objects that users have. No thread may be using the cache.
 pub(crate) fn live(depot: &Depot) -> Vec<NonNull<u8>> {
     live_in(&depot.lock()).collect()
 }
 
-/// Returns how many there are.
+/// Returns the number of objects that users have.
 pub(crate) fn live_count(depot: &Depot) -> usize {
     live_in(&depot.lock()).count()
 }
@@ -32,7 +32,7 @@ pub(crate) fn live_count(depot: &Depot) -> usize {
 fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + use<'l> {
     let depot = locked.depot;
     let live = slabs(locked).flat_map(|id| {
-        // SAFETY: the slab stays, as it is attached; only its bits and addresses are looked at.
+        // SAFETY: the slab stays, because it is attached; only its bits and addresses are read.
         let (slab_ref, bits) = unsafe { (depot.detached(id), depot.detached(id).bits()) };
         let live = (0..depot.shape.objects).filter(move |&index| bits.is_out(index));
         live.map(move |index| slab_ref.object(index))
@@ -40,8 +40,8 @@ fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + us
     live.filter(|object| !locked.quarantined.contains(&object.addr().get()))
 }
 
-/// Asserts the state of the cache (sl-C1, sl-C2, sl-C3); no thread is at work in it. Of the slabs
-/// of other threads only the number is looked at.
+/// Asserts the state of the cache (sl-C1, sl-C2, sl-C3). No thread may be using it. Only the number
+/// of other threads' slabs is checked.
 pub(crate) fn check(depot: &Depot) {
     let locked = depot.lock();
     locked.lists.check(depot.space());
@@ -75,7 +75,7 @@ pub(crate) fn check(depot: &Depot) {
     assert_eq!(linked, mine, "slabs of this thread, as linked");
 }
 
-/// Asserts that what a thread has noted agrees with its slabs. Returns how many it has.
+/// Asserts that a thread's records agree with its slabs. Returns the number of its slabs.
 fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
     own.slabs().check(links(depot.space()));
     let (mut noted, mut kept, mut last) = (Vec::new(), 0, None);
@@ -83,13 +83,13 @@ fn check_own(depot: &Depot, own: &ThreadSlabs) -> usize {
         last = Some(id);
         let slab_ref = depot.of_thread(own, id);
         kept += depot.shape.objects - slab_ref.active();
-        // SAFETY: only looked at.
+        // SAFETY: the bits are only read.
         noted.push((slab_ref.slab.first().addr(), unsafe { slab_ref.bits() }.live.as_ptr()));
     }
     assert_eq!(own.oldest(), last, "the oldest of a thread's slabs");
     assert_eq!(kept, own.kept() as usize, "free objects of a thread's slabs");
     let current = own.current.get().map(|id| depot.of_thread(own, id));
-    // SAFETY: only looked at.
+    // SAFETY: the bits are only read.
     let bits = current.map(|current| (unsafe { current.bits() }, current.slab.first().addr()));
     own.check(&noted, bits.as_ref().map(|(bits, first)| (bits, *first)));
     noted.len()

@@ -1,26 +1,28 @@
-//! What a cache is behind its threads' own slabs: all other slabs, in lists under one lock.
+//! The part of a cache behind its threads' own slabs: all other slabs, in lists under one lock.
 //!
 //! ```text
-//!   made --> a thread's --all in use, too much kept, shrink, end--> no one's: partial, full, free
-//!                ^---------nothing left to take, an object of a full one freed--------|
+//!   made --> a thread's --all in use, too much kept, shrink, exit--> no owner: partial, full, free
+//!                ^--------nothing left to take, an object of a full one freed---------|
 //!                  free --more than 4 threads may keep, and 1/32--> unlisted --> reclaimed
 //! ```
-//! Locks: threads' registry, `state`, then that of the space. Slabs are made and reclaimed, and
-//! constructors called, with no lock held.
+//! Locks: the registry of threads, `state`, then the lock of the space. Slabs are created and
+//! reclaimed, and constructors called, without a lock held.
 //!
-//! Invariants. sl-C1: a slab that is no one's is in the list that its count says. sl-C2: a slab's
-//! count is that of its live objects; each of those is a user's, or in quarantine. sl-C3: slabs of
-//! the reserve are no one else's, and what is freed there stays there.
+//! Invariants:
+//! - sl-C1: a slab without an owner is in the list that its count determines.
+//! - sl-C2: a slab's count is the number of its live objects. Each of those belongs to a user, or
+//!   is in quarantine.
+//! - sl-C3: slabs of the reserve belong only to it, and objects that are freed there stay there.
 //!
 //! # Safety
-//! - sl-K1: pages of a slab are committed from before it is found until it is reclaimed, and it is
-//!   only when no object is live. With `Memory::Stable` no guard that was pinned before is left by
-//!   then either.
+//! - sl-K1: the pages of a slab are committed from before it can be found until it is reclaimed,
+//!   and it is reclaimed only when no object is live. With `Memory::Stable`, every guard that was
+//!   pinned before has also been dropped.
 //! - sl-K2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride from
 //!   the first.
-//! - sl-K3: a slab that is attached to the cache (sl-H2 in `cache_id`) is worked in by the thread
-//!   that owns it, or, where no thread does, under the lock; `owner` becomes a thread under the
-//!   lock only, and no one's by that thread only, under the lock.
+//! - sl-K3: only the owning thread works in a slab that is attached to the cache (sl-H2 in
+//!   `cache_id`). If no thread owns the slab, only the holder of the lock works in it. `owner`
+//!   becomes a thread only under the lock; only that thread resets it, under the lock.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -40,22 +42,23 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Slabs that may be empty: as many as hold what so many threads may keep.
+/// The maximum number of empty slabs, as a multiple of the slabs that hold what one thread may
+/// keep.
 const EMPTY_LIMITS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) lists: Lists,
-    /// Slabs that are threads'.
+    /// The number of slabs that threads own.
     pub(crate) owned: usize,
-    /// Slabs of the reserve.
+    /// The slabs of the reserve.
     pub(crate) reserve: Vec<ExtentId>,
-    /// Objects that were written to when no one may; they stay live.
+    /// Objects that were overwritten while they were free, or beyond their bounds; they stay live.
     pub(crate) quarantined: Vec<usize>,
 }
 
 impl State {
-    /// Returns the number of slabs there are.
+    /// Returns the total number of slabs.
     pub(crate) fn slabs(&self) -> usize {
         self.lists.slabs() + self.owned + self.reserve.len()
     }
@@ -65,25 +68,25 @@ impl State {
 pub(crate) struct Depot {
     pub(crate) arena: Arc<Arena>,
     pub(crate) options: Options,
-    /// Bytes of an object, as they were asked for.
+    /// The bytes of an object, as requested.
     pub(crate) size: usize,
     pub(crate) shape: Shape,
     pub(crate) red_zones: Option<RedZones>,
     pub(crate) threads: AllThreadSlabs,
     pub(crate) state: Mutex<State>,
-    /// Objects that were not taken back.
+    /// The number of refused frees.
     pub(crate) refused: AtomicUsize,
-    /// Chains of slabs that wait for a grace period.
+    /// The number of chains of slabs that wait for a grace period.
     pub(crate) waiting: AtomicUsize,
     pub(crate) cache_id: CacheId,
-    /// Slabs that may always be empty.
+    /// The number of slabs that may always be empty.
     pub(crate) empty_min: usize,
     divider: Divider,
     pub(crate) colour: AtomicU32,
     pub(crate) me: Weak<Depot>,
 }
 
-/// An object's slab, and its number there.
+/// An object's slab, and the object's number in it.
 pub(crate) type Location<'d> = (ExtentId, &'d Extent<Slab>, usize);
 
 impl Depot {
@@ -123,7 +126,7 @@ impl Depot {
         }))
     }
 
-    /// Waits for the lock.
+    /// Takes the lock, waiting if necessary.
     pub(crate) fn lock(&self) -> Locked<'_> {
         Locked { depot: self, state: self.state.lock() }
     }
@@ -137,16 +140,16 @@ impl Depot {
         &self.space().extent(id).data
     }
 
-    /// Returns whether the slab is the cache's. The lock is held (sl-H2), or the slab is known to
-    /// stay.
+    /// Returns true if the slab is attached to the cache. The caller holds the lock (sl-H2), or
+    /// knows that the slab stays.
     pub(crate) fn is_attached(&self, id: ExtentId) -> bool {
         self.cache_id.is_attached(self.space().extent(id))
     }
 
-    /// Returns a slab of the calling thread's to work in.
+    /// Returns a slab of the calling thread to work in.
     ///
     /// # Panics
-    /// When the slab is not the thread's.
+    /// If the thread does not own the slab.
     pub(crate) fn of_thread<'t>(&'t self, own: &'t ThreadSlabs, id: ExtentId) -> SlabRef<'t> {
         let owner = self.slab(id).owner();
         assert!(owner == own.number() && self.is_attached(id), "sl-K3: {id:?} is of {owner}");
@@ -158,14 +161,14 @@ impl Depot {
     /// Returns a slab to work in.
     ///
     /// # Safety
-    /// The slab was laid out for this cache, and is the caller's as long as this is used: it is
-    /// new, or unlinked to go, or the caller's by sl-K3.
+    /// The slab was laid out for this cache, and the caller has exclusive use of it while this is
+    /// used: it is new, or unlinked to be freed, or the caller's by sl-K3.
     pub(crate) unsafe fn detached(&self, id: ExtentId) -> SlabRef<'_> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { SlabRef::new(self.slab(id), &self.shape) }
     }
 
-    /// Returns slab and number of an object's address.
+    /// Returns the slab of an object's address, and the object's number.
     pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Location<'_>, Error> {
         let address = object.addr().get();
         let foreign = Error::Foreign { address };
@@ -174,19 +177,19 @@ impl Depot {
         Ok((id, extent, index))
     }
 
-    /// Returns the number of the object at an address, if it is one of that slab, and that is
-    /// attached here. Without the lock it is to be believed of live objects only.
+    /// Returns the number of the object at an address, if it is one of that slab and the slab is
+    /// attached here. Without the lock, the result is reliable only for live objects.
     pub(crate) fn index_in(&self, extent: &Extent<Slab>, object: NonNull<u8>) -> Option<usize> {
-        // Where there is no slab, first is 0, and no address is that low.
+        // If there is no slab, `first` is 0, and no address is that low.
         let at = object.addr().get().wrapping_sub(extent.data.first().addr());
         if self.cache_id.is_attached(extent) { self.divider.index(at) } else { None }
     }
 
-    /// Takes note of an object that is not to be given out again.
+    /// Records an object that must not be given out again.
     pub(crate) fn quarantine(&self, object: NonNull<u8>) {
         let quarantined = &mut self.lock().state.quarantined;
         let address = object.addr().get();
-        // Without memory for the note the object is a user's, for all that is known.
+        // If there is no memory for the record, the object counts as a user's.
         if !quarantined.contains(&address) && quarantined.try_reserve(1).is_ok() {
             quarantined.push(address);
         }
@@ -214,50 +217,53 @@ impl DerefMut for Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// Returns a slab of no thread's to work in, as long as the lock is held.
+    /// Returns a slab without an owner to work in, as long as the lock is held.
     ///
     /// # Panics
-    /// When the slab is a thread's, or not the cache's.
+    /// If a thread owns the slab, or it does not belong to the cache.
     pub(crate) fn slab(&self, id: ExtentId) -> SlabRef<'_> {
         let (depot, owner) = (self.depot, self.depot.slab(id).owner());
         let is_shared = matches!(owner, NO_ONE | RESERVE) && depot.is_attached(id);
         assert!(is_shared, "sl-K3: {id:?} is of {owner}");
-        // SAFETY: the slab is the cache's (sl-H2), and no thread's, so the lock's holder's (sl-K3).
+        // SAFETY: the slab is the cache's (sl-H2) and no thread's, so the holder of the lock may
+        // use it (sl-K3).
         unsafe { depot.detached(id) }
     }
 
-    /// Takes a slab up into the cache, as `owner`'s.
+    /// Attaches a slab to the cache, with the given `owner`.
     ///
     /// # Safety
-    /// The slab is new, and known to the caller alone, or it is attached, and no one's or the
-    /// caller's. No one works in it from now on but the owner, or the holder of the lock (sl-K3).
+    /// The slab is new and known to the caller alone, or it is attached and is owned by no thread
+    /// or by the caller. From now on only the owner, or the holder of the lock, works in it
+    /// (sl-K3).
     pub(crate) unsafe fn attach(&mut self, id: ExtentId, owner: u32) {
         let extent = self.depot.space().extent(id);
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { extent.data.set_owner(owner) };
         extent.set_tag(self.depot.cache_id.attached_tag());
     }
 
-    /// Takes a slab of no one's out of its list, and the cache: only the caller knows of it then.
+    /// Removes a slab without an owner from its list and from the cache. After that only the caller
+    /// knows of it.
     pub(crate) fn detach(&mut self, id: ExtentId) {
         self.unlink(id);
         self.depot.space().extent(id).set_tag(self.depot.cache_id.tag());
     }
 
-    /// Puts a slab of no one's in the list that its count says (sl-C1).
+    /// Inserts a slab without an owner into the list that its count determines (sl-C1).
     pub(crate) fn link(&mut self, id: ExtentId) {
         let active = self.slab(id).active();
         let list = List::of(active, self.depot.shape.objects);
         self.state.lists.link(self.depot.space(), id, list, active);
     }
 
-    /// Takes a slab of no one's out of its list.
+    /// Removes a slab without an owner from its list.
     pub(crate) fn unlink(&mut self, id: ExtentId) {
         let active = self.slab(id).active();
         self.state.lists.unlink(self.depot.space(), id, active);
     }
 
-    /// Puts a slab of no one's, whose count has changed, in the right list.
+    /// Moves a slab without an owner, whose count has changed, to the right list.
     pub(crate) fn relist(&mut self, id: ExtentId) {
         let slab_ref = self.slab(id);
         if List::of(slab_ref.active(), self.depot.shape.objects) != List::of_slab(slab_ref.slab) {
@@ -266,7 +272,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Counts the pages of a slab of no one's again that were given back.
+    /// Charges again the pages of a slab without an owner that were given back.
     pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
         let slab = self.slab(id).slab;
         self.depot.space().charge(slab.released().count_ones())?;

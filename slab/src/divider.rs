@@ -1,14 +1,14 @@
-//! Where objects of a slab lie: from an address to an object's number, without a division.
+//! Computes an object's number in its slab from its address, without a division.
 
 use crate::shape::Shape;
 
-/// Places are computed with this many binary places: a place is below 2^20.
+/// The number of fractional bits of the reciprocal. Offsets in a slab are below 2^20.
 const PLACE_SHIFT: u32 = 40;
 
-/// The objects of a slab, one behind the other.
+/// The objects of a slab, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
-    /// Bytes from the first object to the end of the last.
+    /// The bytes from the first object to the end of the last.
     pub(crate) span: usize,
     pub(crate) stride: usize,
     /// 2^40 / stride, rounded up.
@@ -22,8 +22,8 @@ impl Divider {
         Divider { span: objects * stride, stride, reciprocal }
     }
 
-    /// Returns the number of the object that begins `at` bytes behind the first one; none where
-    /// none does.
+    /// Returns the number of the object that begins `at` bytes after the first one, or `None` if no
+    /// object begins there.
     #[inline]
     pub(crate) fn index(&self, at: usize) -> Option<usize> {
         if at >= self.span {

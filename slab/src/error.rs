@@ -1,23 +1,23 @@
-//! What can go wrong with objects, and the errno of each.
+//! The errors of object caches, and the errno of each.
 
 use rustix::io::Errno;
 
-/// Why a cache could not be made, or an object not be had or freed.
+/// Why a cache could not be created, or an object could not be allocated or freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Objects have at least one byte and fit in a slab.
+    /// The size is impossible: objects have at least one byte and fit in a slab.
     #[error("objects of {size} bytes can't be cached; 1 to {max} bytes are possible")]
     Size {
-        /// Bytes asked for.
+        /// The number of bytes requested.
         size: usize,
-        /// The largest size there is.
+        /// The largest possible size.
         max: usize,
     },
-    /// Alignments are powers of two up to a page.
+    /// The alignment is impossible: alignments are powers of two up to a page.
     #[error("alignment {align} is no power of two, or above a page ({page} bytes)")]
     Align {
-        /// Alignment asked for.
+        /// The alignment requested.
         align: usize,
         /// The page size.
         page: usize,
@@ -25,28 +25,28 @@ pub enum Error {
     /// There is no layout of that name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// A thread keeps at most 2^20 free objects, and gives at least one and at most all of them
-    /// back at a time.
+    /// The tunables are out of range: a thread keeps at most 2^20 free objects, and gives back at
+    /// least one of them and at most all at a time.
     #[error(
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, \
          or 0 and 0"
     )]
     Tunables {
-        /// Free objects that a thread may keep.
+        /// The maximum number of free objects that a thread keeps.
         limit: u32,
-        /// Objects moved at a time.
+        /// The number of objects moved at a time.
         batchcount: u32,
     },
-    /// No pages for another slab.
+    /// There are no pages for another slab.
     #[error(transparent)]
     Pages(#[from] page::Error),
-    /// The address is of no object of this cache.
+    /// No object of this cache begins at the address.
     #[error("{address:#x} is not the start of an object of this cache")]
     Foreign {
         /// The address given.
         address: usize,
     },
-    /// The object is free already.
+    /// The object is already free.
     #[error("the object at {address:#x} is free already")]
     DoubleFree {
         /// The address given.
@@ -62,7 +62,7 @@ pub enum Error {
         /// The first byte that was written to.
         at: usize,
     },
-    /// A free object was written to. It is not given out again.
+    /// A free object was written to. The object is not given out again.
     #[error("the object at {address:#x} was written to at {at:#x} after it was freed")]
     UsedAfterFree {
         /// The object.
@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the errno a C function would answer with.
+    /// Returns the errno that a C function would return.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Error::Pages(page::Error::ExtentLength { .. }) => Errno::INVAL,

@@ -1,17 +1,20 @@
-//! Fork: caches are held still before it, and repaired in the child.
+//! Fork handling: all locks of caches are held across a fork, and the child repairs the caches.
 //!
-//! With all locks held, what other threads were about can only be: an object taken or freed in a
-//! slab of their own, of which the bits are right and what else is noted may not be; a remote bit
-//! set, which no one looked for yet; a slab that is new or on its way out, and in no list; a block
-//! that no slab has yet, or any more, which stays lost, though counted. The child has none of those
-//! threads, so their slabs are given up there, at once: that takes a look at every slab, and the
-//! fork itself copied each of its pages' entries.
+//! With all locks held, a fork can interrupt another thread only in these states:
+//! - An object was taken or freed in a slab of the thread's own. The slab's bits are right, while
+//!   other records may not be.
+//! - A remote bit was set, but the thread has not looked for the owner yet.
+//! - A slab is new or being given back, and in no list.
+//! - A block has no slab yet, or no longer. It stays lost, though counted.
 //!
-//! Locks: those of the packages above that register themselves, then threads' registry, caches,
-//! arenas, threads' numbers.
+//! The child has none of those threads, so it gives their slabs up at once. That visits every slab,
+//! but the fork itself has already copied the page table entries of all of them.
+//!
+//! Lock order: the locks of the packages above that register themselves, then the registry of
+//! threads, the caches, the arenas, the threads' numbers.
 //!
 //! # Safety
-//! `in_child` is called by `page::fork` alone.
+//! Only `page::fork` calls `in_child`.
 #![allow(unsafe_code)]
 
 use crate::sync::Mutex;
@@ -21,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 static ARENAS: Mutex<Vec<Weak<dyn Member>>> = Mutex::new(Vec::new());
-/// What is locked at the moment; one thread forks at a time.
+/// The structures that are locked for the current fork; one thread forks at a time.
 static LOCKED: Mutex<Locked> = Mutex::new(Locked { caches: Vec::new(), arenas: Vec::new() });
 
 struct Locked {
@@ -31,19 +34,19 @@ struct Locked {
 
 struct All;
 
-/// An arena, held over every fork after all caches.
+/// An arena, whose locks are held during every fork after those of all caches.
 pub(crate) trait Member: Send + Sync {
-    /// Takes its locks.
+    /// Takes the arena's locks.
     fn lock_for_fork(&self);
 
-    /// Releases what `lock_for_fork` took.
+    /// Releases the locks that `lock_for_fork` took.
     fn unlock_after_fork(&self);
 
-    /// Counts the committed pages anew, in a child, before its caches are repaired.
+    /// Recounts the committed pages in a child, before its caches are repaired.
     fn recount(&self);
 }
 
-/// Has an arena, and all caches, held over every fork.
+/// Registers an arena, so that its locks and those of all caches are held during every fork.
 pub(crate) fn register(arena: Weak<dyn Member>) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     page::fork::register_once(&IS_REGISTERED, All, page::fork::Turn::First);
@@ -72,7 +75,7 @@ impl AtFork for All {
         ARENAS.unlock_after_fork();
         locked.caches.iter().for_each(|cache| cache.unlock_after_fork());
         thread::unlock_after_fork();
-        // Here a cache may end that was held last, with no lock held.
+        // The last reference to a cache may be dropped here, without a lock held.
     }
 
     fn in_child(&self) {
@@ -82,7 +85,7 @@ impl AtFork for All {
         };
         self.in_parent();
         let number = thread::forget_lost();
-        // Counted first: repairing gives pages back.
+        // Recounted first, because the repair gives pages back.
         arenas.iter().for_each(|arena| arena.recount());
         // SAFETY: this is called in a child that has no other thread yet.
         caches.iter().for_each(|cache| unsafe { cache.repair(number) });

@@ -1,9 +1,10 @@
-//! Slabs are made and given back, with no lock of the cache held.
+//! Creates slabs and gives them back, without a lock of the cache held.
 //!
 //! # Safety
-//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known to its maker alone, which
-//!   has a [`NewSlab`], or to the one that unlinked it, which has a [`Chain`]: that one may work in
-//!   it, and do anything with its memory, as no object of it is live (sl-K1).
+//! - sl-A1: a slab that is not attached (sl-H2 in `cache_id`) is known only to the thread that
+//!   creates it, which has a [`NewSlab`], or to the one that unlinked it, which has a [`Chain`].
+//!   That thread may work in the slab, and do anything with its memory, because no object of it is
+//!   live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -20,10 +21,10 @@ use page::{ExtentId, ListHead, PageSet, Request, page_size};
 use std::alloc;
 use std::ptr::NonNull;
 
-/// Slabs that may be empty, as a share of all.
+/// The share of all slabs that may be empty, as a divisor.
 const EMPTY_SHARE: usize = 32;
 
-/// A slab without objects in use that no one else knows of.
+/// A slab without objects in use that no other thread knows of.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct NewSlab<'d> {
@@ -32,23 +33,23 @@ pub(crate) struct NewSlab<'d> {
 }
 
 impl NewSlab<'_> {
-    /// Takes the slab up into its cache, as `owner`'s, in no list yet.
+    /// Attaches the slab to its cache, with the given `owner`, and leaves it in no list.
     pub(crate) fn attach(self, locked: &mut Locked<'_>, owner: u32) -> ExtentId {
         assert!(std::ptr::eq(self.depot, locked.depot), "the new slab is another cache's");
-        // SAFETY: this is the slab's maker (sl-A1), which goes on only as the owner, or the holder
-        // of the lock.
+        // SAFETY: this thread created the slab (sl-A1), and continues only as the owner or the
+        // holder of the lock.
         unsafe { locked.attach(self.id, owner) };
         self.id
     }
 
-    /// Takes the slab up as no one's.
+    /// Attaches the slab without an owner.
     pub(crate) fn link(self, locked: &mut Locked<'_>) {
         let id = self.attach(locked, NO_ONE);
         locked.link(id);
     }
 }
 
-/// Empty slabs that were unlinked to go, each linked to the next.
+/// Empty slabs that were unlinked to be freed, each linked to the next.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Chain<'d> {
@@ -56,31 +57,31 @@ pub(crate) struct Chain<'d> {
     slabs: ListHead,
 }
 
-/// Makes a slab without objects in use.
+/// Creates a slab without objects in use.
 pub(crate) fn make(depot: &Depot) -> Result<NewSlab<'_>, Error> {
     let (space, pages) = (depot.space(), depot.shape.pages as u32);
     let block = alloc_block(depot)?;
     let made = space.alloc(pages, depot.cache_id.tag()).and_then(|id| {
-        // SAFETY: it was made just now, and no one else knows of it.
+        // SAFETY: the extent was allocated just now, and no other code knows of it.
         space.charge(pages).inspect_err(|_| unsafe { space.free(id) })?;
         Ok(id)
     });
     match made {
         Ok(id) => {
-            // SAFETY: the extent is new and its pages are charged, and the block is; no one else
-            // knows of either.
+            // SAFETY: the extent is new and its pages are charged, and the block is new; no other
+            // code knows of either.
             unsafe { lay_out(depot, id, block) };
             Ok(NewSlab { depot, id })
         }
         Err(error) => {
-            // SAFETY: no slab has it.
+            // SAFETY: no slab has the block.
             unsafe { free_block(depot, block) };
             Err(error.into())
         }
     }
 }
 
-/// Returns what a block takes of the heap: its layout, and the bytes that are counted for it.
+/// Returns the heap layout of a block, and the bytes that are counted for it.
 fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
     let bytes = depot.shape.block_bytes();
     match alloc::Layout::from_size_align(bytes, align_of::<u64>()) {
@@ -89,40 +90,39 @@ fn block_layout(depot: &Depot) -> (alloc::Layout, usize) {
     }
 }
 
-/// Returns a block for a slab.
+/// Allocates a block for a slab.
 fn alloc_block(depot: &Depot) -> Result<NonNull<u8>, Error> {
     let (layout, bytes) = block_layout(depot);
     let supply = depot.space().supply();
     if supply.is_some_and(|supply| !supply.grant(Request::Allocate { bytes })) {
         return Err(page::Error::Refused { pages: bytes.div_ceil(page_size()) }.into());
     }
-    // SAFETY: a slab has an object at least, so a block has bytes.
+    // SAFETY: a slab has at least one object, so a block is not empty.
     let block = NonNull::new(unsafe { alloc::alloc(layout) });
     let block = block.ok_or(page::Error::Mapping { bytes })?;
     depot.arena.block_bytes.fetch_add(bytes, Relaxed);
     Ok(block)
 }
 
-/// Gives a block back.
+/// Frees a block.
 ///
 /// # Safety
-/// The block is from `alloc_block` of this cache, and no slab has it any more.
+/// `alloc_block` of this cache returned the block, and no slab has it any more.
 unsafe fn free_block(depot: &Depot, block: NonNull<u8>) {
     let (layout, bytes) = block_layout(depot);
     depot.arena.block_bytes.fetch_sub(bytes, Relaxed);
-    // SAFETY: the block is of this layout, and no one's, as the caller says.
+    // SAFETY: the block has this layout, and no slab has it, as the caller guarantees.
     unsafe { alloc::dealloc(block.as_ptr(), layout) }
 }
 
-/// Gives back the blocks of the slabs that stay when the cache is gone, for objects that users
-/// still have.
+/// Frees the blocks of the slabs that outlive the cache because users still have objects in them.
 ///
 /// # Safety
-/// No one uses the cache, nor will.
+/// No thread uses the cache now or later.
 pub(crate) unsafe fn free_blocks(depot: &Depot) {
     let space = depot.space();
     for id in space.live().filter(|&id| depot.cache_id.has(space.extent(id))) {
-        // SAFETY: no one asks for the slab's bits any more, and it has forgotten the block.
+        // SAFETY: no thread reads the slab's bits any more, and the slab has forgotten the block.
         unsafe {
             if let Some(block) = depot.slab(id).take_block() {
                 free_block(depot, block);
@@ -131,20 +131,21 @@ pub(crate) unsafe fn free_blocks(depot: &Depot) {
     }
 }
 
-/// Lays a slab out, and its objects.
+/// Lays out a slab and its objects.
 ///
 /// # Safety
-/// The extent is of the cache, with all its pages charged, and the block is from `alloc_block`; no
-/// one else knows of either.
+/// The extent belongs to the cache, with all its pages charged, and the block is from
+/// `alloc_block`; no other code knows of either.
 unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let Shape { colours, colour_step, first, objects, .. } = depot.shape;
     let colour = depot.colour.fetch_add(1, Relaxed) as usize % colours * colour_step;
     let (slab, start) = (depot.slab(id), depot.space().address(depot.space().extent(id).start()));
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
-    // First, so that a child which is forked meanwhile finds it in no list.
+    // Stored first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
-    // A fork amid a constructor leaves the slab to the thread that makes it, which the child has.
-    // SAFETY: no one else knows of the slab, says the caller; so here and below.
+    // If a constructor forks, the slab stays with the thread that creates it, which exists in the
+    // child.
+    // SAFETY: the caller guarantees, here and below, that no other code knows of the slab.
     let slab_ref = unsafe {
         slab.set_owner(thread::mark());
         SlabRef::begin(slab, &depot.shape, (start, block), first + colour + pad)
@@ -161,7 +162,7 @@ unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     }
 }
 
-/// Unlocks, and gives back what there is too much of.
+/// Releases the lock, and gives back the empty slabs above the limit.
 pub(crate) fn end(mut locked: Locked<'_>) {
     let most = locked.depot.empty_min.max(locked.slabs() / EMPTY_SHARE);
     let chain = unlink_empty(&mut locked, most);
@@ -181,20 +182,21 @@ pub(crate) fn unlink_empty<'d>(locked: &mut Locked<'d>, most: usize) -> Chain<'d
     Chain { depot: locked.depot, slabs }
 }
 
-/// Gives slabs back, now or after a grace period. No lock is held.
+/// Gives slabs back, now or after a grace period. No lock may be held.
 pub(crate) fn retire(chain: Chain<'_>) {
     let Chain { depot, slabs } = chain;
     if slabs.is_empty() {
         return;
     }
     if depot.options.memory == Memory::AnyTime {
-        // SAFETY: this has the chain.
+        // SAFETY: this function has the chain.
         unsafe { reclaim(depot, slabs) };
     } else if let Some(depot) = depot.me.upgrade() {
         depot.waiting.fetch_add(1, Relaxed);
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
-            // SAFETY: this had the chain, and no guard of before is left.
+            // SAFETY: this closure had the chain, and every guard that was pinned before is
+            // dropped.
             unsafe { reclaim(&depot, slabs) };
             depot.waiting.fetch_sub(1, Relaxed);
         });
@@ -202,15 +204,15 @@ pub(crate) fn retire(chain: Chain<'_>) {
     }
 }
 
-/// Gives back the pages of slabs that no one knows any more.
+/// Gives back the pages of slabs that no other thread knows of.
 ///
 /// # Safety
-/// The caller has, or had, the chain of the slabs, and no guard is pinned since before.
+/// The caller has or had the chain of the slabs, and every guard that was pinned before is dropped.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
-    // A fork within a destructor leaves the slabs to the thread that unlinked them.
+    // If a destructor forks, the slabs stay with the thread that unlinked them.
     let mine = thread::mark();
     for id in slabs.iter(links(depot.space())) {
-        // SAFETY: the caller alone knows of the slabs (sl-A1).
+        // SAFETY: only the caller knows of the slabs (sl-A1).
         unsafe { depot.slab(id).set_owner(mine) };
     }
     while let Some(id) = slabs.first() {
@@ -229,22 +231,23 @@ unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
 /// Gives back the pages of a slab, and its block if it has one.
 ///
 /// # Safety
-/// The slab is the cache's, but not attached, and no one but the caller knows of it, or will look
-/// at it (sl-A1). No object of it is in use (sl-K1).
+/// The slab belongs to the cache, but is not attached, and no other thread knows of it or will
+/// access it (sl-A1). No object of it is in use (sl-K1).
 pub(crate) unsafe fn give_back(depot: &Depot, id: ExtentId) {
     let (space, slab) = (depot.space(), depot.slab(id));
     let block = slab.block();
     let all = u16::MAX >> (u16::BITS as usize - depot.shape.pages);
     let pages = PageSet::from_low_bits((all & !slab.released()).into());
-    // SAFETY: no object is out, and no one looks any more, says the caller; so the block is no
-    // one's once the slab is gone.
+    // SAFETY: the caller guarantees that no object is in use and that no thread accesses the slab;
+    // so after the slab is freed, nothing refers to the block.
     unsafe {
         if space.release(id, &pages).len() == pages.len() {
             slab.clear();
             space.free(id);
             block.into_iter().for_each(|block| free_block(depot, block));
         } else if let Some(block) = block {
-            // Locked memory, so none of it was given back before: it stays, as a new slab.
+            // Its pages are locked memory, so none was given back before: the slab stays, as a new
+            // one.
             lay_out(depot, id, block);
             NewSlab { depot, id }.link(&mut depot.lock());
         }

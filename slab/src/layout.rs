@@ -1,45 +1,45 @@
-//! The layouts of slabs, by name: where and how free objects are noted.
+//! The layouts of slabs, by name: where and how free objects are recorded.
 //!
 //! ```text
 //!   linked-bufctl  | header 40 | index: u32 each |pad| object | ...   or both off the slab
 //!   stack-u32                  | index: u32 each |pad| object | ...   or the index off it
-//!   stack          | object | object | ... | index: u8, u16 or u32 each |   likewise
-//!   native         | object | object | ...                            nothing but bits
+//!   stack          | object | object | ... | index: u8, u16 or u32 each |   or the index off it
+//!   native         | object | object | ...                            no index; only bits
 //! ```
 
 use crate::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a line of the processor's cache.
+/// The bytes of a cache line of the processor.
 pub(crate) const LINE: usize = 64;
-/// Most pages of a slab.
+/// The maximum number of pages of a slab.
 pub(crate) const PAGES_MAX: usize = 16;
-/// Pages of an entry of the map from pages to slabs.
+/// The number of pages of an entry of the map from pages to slabs.
 pub(crate) const GRANULE: u32 = 4;
 
-/// Where and how a slab's free objects are noted.
+/// Where and how a slab's free objects are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// No index: what is free is told by the bits that say what is live.
+    /// No index: the live bits determine the free objects.
     #[default]
     Native,
-    /// A stack of indexes of the smallest width that fits, on the slab or off it, whichever packs
-    /// more.
+    /// A stack of indexes of the smallest sufficient width, on the slab or off it, whichever packs
+    /// more objects.
     Stack,
-    /// A stack of 4-byte indexes, as SLAB had from 2013 on.
+    /// A stack of 4-byte indexes, as in SLAB from 2013 on.
     StackU32,
-    /// A linked list of 4-byte indexes behind a header of 40 bytes, as SLAB had before.
+    /// A linked list of 4-byte indexes after a header of 40 bytes, as in SLAB before 2013.
     LinkedBufctl,
 }
 
 impl Layout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [Layout; 4] =
         [Layout::Native, Layout::Stack, Layout::StackU32, Layout::LinkedBufctl];
 
-    /// Returns the name that the layout is selected by.
+    /// Returns the name that selects the layout.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Native => "native",
@@ -64,8 +64,8 @@ impl FromStr for Layout {
     }
 }
 
-/// Returns the alignment that keeps small objects within a line of the processor's cache: 64,
-/// halved as long as two objects fit, and 8 at least. SLAB uses it for its own caches.
+/// Returns the alignment that keeps small objects within a cache line of the processor: 64, halved
+/// while two objects fit, and at least 8. SLAB uses it for its own caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

@@ -1,13 +1,13 @@
-//! The layouts that SLAB had until 2013 and from then on, and `stack`, which is of their kind: an
-//! array of indexes tells what is free.
+//! The layouts that SLAB had until 2013 and from then on, and `stack`, which is similar: an array
+//! of indexes determines the free objects.
 //!
 //! ```text
 //!   linked-bufctl  | active, free, ..: 40 | next free: u32 each |  a list from `free` on
 //!   stack, stack-u32                 | index: u8, u16 or u32 each |  free from place `active` on
 //! ```
 //! # Safety
-//! An [`Index`] is made of memory that its maker vouches for; places are compared with the number
-//! of objects.
+//! The creator of an [`Index`] vouches for its memory; places are compared with the number of
+//! objects.
 #![allow(unsafe_code)]
 
 use crate::layout::{LINE, PAGES_MAX};
@@ -15,34 +15,34 @@ use crate::slab::{Counts, Slab};
 use crate::sync::Relaxed;
 use page::page_size;
 
-/// Bytes of SLAB's header before 2013: two links, colour and address of the first object, two
-/// counts.
+/// The bytes of SLAB's header before 2013: two links, the colour and address of the first object,
+/// and two counts.
 pub(crate) const HEADER: usize = 40;
-/// Bytes of SLAB's indexes.
+/// The bytes of one of SLAB's indexes.
 pub(crate) const WIDTH: usize = 4;
-/// SLAB tried no order above this one as long as one object fits.
+/// The highest order that SLAB tried if an object fits in it.
 const ORDER_MAX: u32 = 1;
 /// The end of a linked list of indexes.
 const END: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Counts>() <= HEADER);
 
-/// What SLAB's arithmetic comes to.
+/// The result of SLAB's arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
     pub(crate) stride: usize,
     pub(crate) objects: usize,
     pub(crate) pages: usize,
     pub(crate) on_slab: bool,
-    /// Bytes that are left for colours.
+    /// The bytes that are left for colours.
     pub(crate) left: usize,
-    /// Offset of the first object.
+    /// The offset of the first object.
     pub(crate) first: usize,
 }
 
 impl Packing {
-    /// Returns what SLAB came to for objects of `size` bytes, aligned to `align`, with a header of
-    /// `header` bytes and 4-byte indexes in front of the objects.
+    /// Returns SLAB's packing of objects of `size` bytes, aligned to `align`, with a header of
+    /// `header` bytes and 4-byte indexes before the objects.
     pub(crate) fn new(size: usize, align: usize, header: usize) -> Option<Self> {
         let stride = size.next_multiple_of(8).next_multiple_of(align);
         let management = |objects: usize| header + objects * WIDTH;
@@ -63,7 +63,7 @@ impl Packing {
             if order < ORDER_MAX && left * 8 > bytes {
                 continue;
             }
-            // What goes off the slab comes back if there is room after all.
+            // Management that was moved off the slab is moved back if there is room for it.
             let on_slab = !is_large || left >= front(objects);
             let left = left - if on_slab && is_large { front(objects) } else { 0 };
             let first = if on_slab { front(objects) } else { 0 };
@@ -72,18 +72,18 @@ impl Packing {
         None
     }
 
-    /// Returns the bytes from one colour to the next.
+    /// Returns the distance in bytes from one colour to the next.
     pub(crate) fn colour_step(align: usize) -> usize {
         align.max(LINE)
     }
 }
 
-/// A slab's index, which the caller alone uses.
+/// A slab's index, of which the caller has exclusive use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Index<'s> {
     counts: &'s Counts,
     first: *mut u8,
-    /// Bytes of an element.
+    /// The bytes of an element.
     width: usize,
     objects: usize,
     is_linked: bool,
@@ -93,16 +93,16 @@ impl<'s> Index<'s> {
     /// Returns the index of a slab.
     ///
     /// # Safety
-    /// The slab has begun with an index of `objects` elements of `width` bytes, behind a header if
-    /// it is linked, which is the caller's alone as long as this is used (sl-D1 in `slab`).
+    /// The slab has an index of `objects` elements of `width` bytes, after a header if it is
+    /// linked. The caller has exclusive use of it while the result is used (sl-D1 in `slab`).
     pub(crate) unsafe fn new(slab: &'s Slab, objects: usize, width: usize, linked: bool) -> Self {
         let start = slab.index();
         if !linked {
             let counts = &slab.counts;
             return Index { counts, first: start, width, objects, is_linked: false };
         }
-        // SAFETY: a place in a slab or block that is a multiple of 8, with the header, whose bytes
-        // are integers: the caller's, zeros, or those of objects before.
+        // SAFETY: this is a place in a slab or block that is a multiple of 8, with room for the
+        // header. Its bytes are integers: written here, zeros, or those of earlier objects.
         let counts = unsafe { &*start.cast::<Counts>() };
         Index { counts, first: start.wrapping_add(HEADER), width, objects, is_linked: true }
     }
@@ -120,7 +120,7 @@ impl<'s> Index<'s> {
     fn get(self, nth: usize) -> u32 {
         assert!(nth < self.objects, "{self:?} has no place {nth}");
         let at = self.first.wrapping_add(nth * self.width);
-        // SAFETY: the place is one of the index's, and was written by `rebuild`.
+        // SAFETY: the place is one of the index's, and `rebuild` wrote it.
         unsafe {
             match self.width {
                 1 => u32::from(at.read()),
@@ -133,7 +133,7 @@ impl<'s> Index<'s> {
     fn set(self, nth: usize, index: u32) {
         assert!(nth < self.objects, "{self:?} has no place {nth}");
         let at = self.first.wrapping_add(nth * self.width);
-        // SAFETY: the place is one of the index's, and the caller's alone.
+        // SAFETY: the place is one of the index's, and the caller has exclusive use of it.
         unsafe {
             match self.width {
                 1 => at.write(index as u8),
@@ -143,7 +143,8 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Makes the index that of a slab of which `free` are free: they are given out in that order.
+    /// Rebuilds the index for a slab whose `free` objects are free: they are given out in that
+    /// order.
     pub(crate) fn rebuild(self, free: impl DoubleEndedIterator<Item = usize>) {
         let (mut head, mut active) = (END, self.objects);
         for index in free.rev() {
@@ -175,7 +176,7 @@ impl<'s> Index<'s> {
         Some(index as usize)
     }
 
-    /// Takes note that object `index` is free.
+    /// Records that object `index` is free.
     pub(crate) fn put(self, index: usize) {
         let active = self.active() - 1;
         self.set_active(active);

@@ -1,17 +1,17 @@
-//! Objects that users still had when their cache was ended.
+//! Objects that users still had when their cache was destroyed.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Addresses a report lists.
+/// The maximum number of addresses in a report.
 const LISTED: usize = 8;
 
-/// Which objects were not freed.
+/// The objects that were not freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
     /// The cache's name.
     pub name: String,
-    /// The objects; their memory stays as long as the arena lives.
+    /// The objects; their memory stays as long as the arena.
     pub objects: Vec<NonNull<u8>>,
 }
 

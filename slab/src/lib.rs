@@ -1,15 +1,15 @@
 //! Object caches: many objects of one size, packed into slabs of pages.
 //!
-//! What manages a slab lies in the descriptor of its pages, found from any object's address in
-//! constant time, so nothing but objects need lie in the slab (the change that SLAB made in 2013).
-//! Each thread has slabs of its own, in which it takes and frees without a lock; what it frees of
-//! another's slabs that one drains.
+//! The data that manages a slab lies in the descriptor of its pages, which is found from any
+//! object's address in constant time. So a slab contains only objects (SLAB's change of 2013). Each
+//! thread has slabs of its own, in which it allocates and frees without a lock. Objects that it
+//! frees in another thread's slabs are collected by that thread.
 //!
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own
-//!                                      --> slabs of no one: partial, full, free
+//!                                      --> slabs without an owner: partial, full, free
 //!   Arena -- page::Space<Slab> -- extent | descriptor: links, active, first object, index, owner |
-//!                                            `-- block, of the heap: live bits, index off the slab
+//!                                            `-- block, in the heap: live bits, index off the slab
 //! ```
 //! ```
 //! let arena = slab::Arena::new(page::Config::default())?;

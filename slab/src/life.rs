@@ -1,8 +1,9 @@
-//! How a cache begins and ends, and what is left of threads that end, or that a child lacks.
+//! The creation and end of a cache, and the treatment of slabs of threads that exit, or that a
+//! child lacks.
 //!
 //! # Safety
-//! A thread's slabs are touched by another one only when no thread is at work in the cache any
-//! more, or there is none.
+//! Another thread touches a thread's slabs only when no thread uses the cache any more, or when
+//! that thread does not exist.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -14,7 +15,7 @@ use crate::{Arena, Error, grow, own, shrink};
 use page::ExtentId;
 use std::sync::{Arc, Weak};
 
-/// Makes a cache, with its reserve, that is told of threads that end.
+/// Creates a cache, with its reserve, that is notified when threads exit.
 pub(crate) fn open(
     arena: &Arc<Arena>,
     size: usize,
@@ -28,16 +29,16 @@ pub(crate) fn open(
     Ok(depot)
 }
 
-/// Gives everything back that no user has, for a cache that ends.
+/// Gives back everything that no user has, for a cache that ends.
 ///
 /// # Safety
-/// No one uses the cache any more.
+/// No thread uses the cache any more.
 pub(crate) unsafe fn close(depot: &Depot) {
     let Some(cache) = depot.me.upgrade() else { return };
-    // From here on no thread that ends comes by; so the slabs of all threads are this caller's.
+    // From here on no exiting thread visits the cache; so this caller has the slabs of all threads.
     let cache: Arc<dyn ThreadHooks> = cache;
     thread::forget(&cache);
-    // SAFETY: no thread is at work in the cache, says the caller.
+    // SAFETY: the caller guarantees that no thread uses the cache.
     for own in unsafe { depot.threads.all() } {
         let mut locked = depot.lock();
         own::disown_all(&mut locked, own);
@@ -47,7 +48,7 @@ pub(crate) unsafe fn close(depot: &Depot) {
     shrink::shrink(depot);
 }
 
-/// Makes the slabs of the reserve.
+/// Creates the slabs of the reserve.
 fn make_reserve(depot: &Depot) -> Result<(), Error> {
     let slabs = depot.options.reserve.div_ceil(depot.shape.objects);
     let refused = page::Error::Mapping { bytes: slabs * size_of::<ExtentId>() };
@@ -61,11 +62,11 @@ fn make_reserve(depot: &Depot) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the reserve's slabs no one's, for a cache that ends.
+/// Removes the owner of the reserve's slabs, for a cache that ends.
 fn end_reserve(depot: &Depot) {
     let mut locked = depot.lock();
     for id in std::mem::take(&mut locked.reserve) {
-        // SAFETY: the slab is the reserve's, and the lock is held.
+        // SAFETY: the slab belongs to the reserve, and the lock is held.
         unsafe { locked.attach(id, NO_ONE) };
         locked.link(id);
     }
@@ -94,7 +95,7 @@ impl ThreadHooks for Depot {
     }
 
     unsafe fn repair(&self, number: Number) {
-        // SAFETY: the child has no other threads, says the caller.
+        // SAFETY: the caller guarantees that the child has no other threads.
         unsafe {
             self.threads.end_others(number);
             repair_slabs(self, number);
@@ -110,7 +111,8 @@ impl Drop for Depot {
     }
 }
 
-/// Gives up the slabs of all threads but this one, which are no more, and what they were about.
+/// Gives up the slabs of all threads except this one, which do not exist in the child, and repairs
+/// their unfinished work.
 ///
 /// # Safety
 /// There are no other threads.
@@ -128,7 +130,8 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
             if owner == thread::mark() {
                 continue;
             }
-            // New or on its way out. Where memory is stable it may wait for its grace period.
+            // New or being given back. If the memory is stable, it may be waiting for its grace
+            // period.
             let is_whole = !slab.first().is_null() && slab.block().is_some();
             if !is_whole || depot.options.memory == Memory::AnyTime {
                 lost.push(id);
@@ -140,26 +143,26 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
         } else {
             // A thread's, or the reserve's while its idle pages were given back.
             locked.owned -= usize::from(owner != RESERVE);
-            // SAFETY: the thread is no more.
+            // SAFETY: the thread does not exist any more.
             unsafe { depot.detached(id) }.rebuild();
         }
-        // SAFETY: as above; no thread of this process has noted the slab.
+        // SAFETY: as above; no thread of this process has recorded the slab.
         unsafe { link_orphan(&mut locked, id) };
     }
     drop(locked);
     for id in lost {
-        // Without destructors: some may have been called.
-        // SAFETY: the thread that made it, or had unlinked it, is no more.
+        // Without destructors, because some may already have been called.
+        // SAFETY: the thread that created or unlinked the slab does not exist any more.
         unsafe { grow::give_back(depot, id) };
     }
 }
 
-/// Makes a slab no one's, and frees in it what others have freed.
+/// Removes the owner of a slab, and frees in it the objects that other threads have freed.
 ///
 /// # Safety
-/// No thread works in the slab, or has it noted.
+/// No thread works in the slab, or has recorded it.
 unsafe fn link_orphan(locked: &mut Locked<'_>, id: ExtentId) {
-    // SAFETY: as the caller says, and the lock is held.
+    // SAFETY: as the caller guarantees, and the lock is held.
     unsafe { locked.depot.detached(id).orphan() };
     locked.link(id);
 }

@@ -1,4 +1,4 @@
-//! The slabs that are no thread's, in lists by how many of their objects are in use.
+//! The slabs that no thread owns, in lists by how many of their objects are in use.
 //!
 //! ```text
 //!   partial | full | free: head --> slab <--> slab <--> ...     linked in the descriptors
@@ -8,7 +8,7 @@ use crate::slab::Slab;
 use crate::sync::Relaxed;
 use page::{ExtentId, Links, ListHead, Space};
 
-/// Returns what finds the links of a slab.
+/// Returns a closure that returns the links of a slab.
 pub(crate) fn links<'s>(space: &'s Space<Slab>) -> impl Fn(ExtentId) -> &'s Links {
     move |id| &space.extent(id).data.links
 }
@@ -19,12 +19,13 @@ pub(crate) enum List {
     Partial,
     Full,
     Free,
-    /// None of them: it is a thread's, the reserve's, new, or on its way out.
+    /// None of the lists: the slab belongs to a thread or to the reserve, is new, or is being given
+    /// back.
     Unlisted,
 }
 
 impl List {
-    /// Returns the list of slabs of which so many of `objects` are in use.
+    /// Returns the list for a slab of `objects` objects of which `active` are in use.
     pub(crate) fn of(active: usize, objects: usize) -> Self {
         match active {
             0 => List::Free,
@@ -40,12 +41,12 @@ impl List {
     }
 }
 
-/// The slabs that are no one's.
+/// The slabs that no thread owns.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     heads: [ListHead; 3],
     lens: [usize; 3],
-    /// Objects in use in their slabs.
+    /// The number of objects in use in the listed slabs.
     pub(crate) active: usize,
 }
 
@@ -63,7 +64,7 @@ impl Lists {
         self.lens.iter().sum()
     }
 
-    /// Takes a slab with `active` objects in use out of its list.
+    /// Removes a slab with `active` objects in use from its list.
     pub(crate) fn unlink(&mut self, space: &Space<Slab>, id: ExtentId, active: usize) {
         let slab = &space.extent(id).data;
         let list = List::of_slab(slab) as usize;
@@ -73,7 +74,7 @@ impl Lists {
         self.active -= active;
     }
 
-    /// Puts a slab with `active` objects in use at the head of a list.
+    /// Inserts a slab with `active` objects in use at the head of a list.
     pub(crate) fn link(&mut self, space: &Space<Slab>, id: ExtentId, list: List, active: usize) {
         self.heads[list as usize].push_front(id, links(space));
         space.extent(id).data.list.store(list as u8, Relaxed);
@@ -81,7 +82,7 @@ impl Lists {
         self.active += active;
     }
 
-    /// Asserts that links and lengths agree.
+    /// Asserts that the links and lengths agree.
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let lens = self.heads.each_ref().map(|head| head.check(links(space)));
         assert_eq!(lens, self.lens, "slabs by list");

@@ -1,9 +1,9 @@
-//! Models of what threads do to one slab's bits: its thread takes, frees, orphans and drains it,
-//! others free remotely; and of a slab that goes from cache to cache while one who freed in it
-//! comes late.
+//! Models of concurrent operations on one slab's bits: its thread takes, frees, orphans and drains
+//! while others free remotely. Also models of a slab that passes from one cache to another while a
+//! thread that freed in it drains it late.
 //!
-//! The lock, the count and what the owner may do are played here as the depot has them (sl-K3); the
-//! bits are the real ones, and the tags.
+//! The models imitate the depot's lock, its count and the owner's rights (sl-K3); the bits and the
+//! tags are the real ones.
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Freed, NO_ONE, Owner, Word};
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MINE: u32 = 1;
 
-/// A slab of a few objects, all live, with the lock of its cache; it guards the count of what was
-/// freed and found.
+/// A slab of a few objects, all live, with the lock of its cache, which guards the number of
+/// objects that were freed and found.
 struct Slab {
     live: Vec<Word>,
     remote: Vec<Word>,
@@ -39,8 +39,8 @@ impl Slab {
         Bits { live: &self.live, remote: &self.remote, owner: &self.owner }
     }
 
-    /// As its thread does when it has nothing left: looks, and gives the slab up if there is
-    /// nothing.
+    /// Does what the slab's thread does when no object is left: drains, and gives the slab up if
+    /// nothing was found.
     fn drain_or_orphan(&self) -> usize {
         let mut found = 0;
         self.bits().drain_remote(|_| found += 1);
@@ -52,7 +52,7 @@ impl Slab {
         found
     }
 
-    /// As any other thread frees; whether the object was live.
+    /// Frees as any other thread does. Returns whether the object was live.
     fn free(&self, index: usize) -> bool {
         loop {
             if self.owner.load(Relaxed) == NO_ONE {
@@ -89,7 +89,7 @@ fn model(work: impl Fn() + Sync + Send + 'static) {
     builder.check(work);
 }
 
-/// sl-B1: whatever is freed while the slab is orphaned is found by one side, and by one only.
+/// sl-B1: an object that is freed while the slab is orphaned is found by exactly one side.
 #[test]
 fn loom_no_remote_free_is_forgotten() {
     model(|| {
@@ -110,8 +110,8 @@ fn loom_no_remote_free_is_forgotten() {
     });
 }
 
-/// sl-B2, sl-B3: two free one object, while its thread drains and frees others: it is freed once,
-/// and not both are refused.
+/// sl-B2, sl-B3: two threads free one object while its thread drains and frees others. It is freed
+/// exactly once, and at least one free succeeds.
 #[test]
 fn loom_two_frees_free_once() {
     model(|| {
@@ -135,7 +135,7 @@ fn loom_two_frees_free_once() {
     });
 }
 
-/// sl-B3: a second free does nothing to who is given the object next, and the first is never
+/// sl-B3: a second free does not affect the next user of the object, and the first free is never
 /// refused.
 #[test]
 fn loom_a_second_free_changes_nothing() {
@@ -154,8 +154,8 @@ fn loom_a_second_free_changes_nothing() {
     });
 }
 
-/// sl-B3: a second free that is over when the object is given out does nothing to it, wherever it
-/// came in between.
+/// sl-B3: a second free that completes before the object is given out does not affect it, whatever
+/// the interleaving.
 #[test]
 fn loom_a_late_bit_is_never_given_out() {
     model(|| {
@@ -173,7 +173,7 @@ fn loom_a_late_bit_is_never_given_out() {
         slab.bits().drain_remote(|_| found += 1);
         if over.load(Acquire) {
             slab.bits().drain_remote(|_| found += 1);
-            // As with a current word: at once, or after a look at the slab.
+            // As with a current word: at once, or after a search of the slab.
             let [live, remote] = [&slab.live[0], &slab.remote[0]];
             let taken = bits::alloc(live, remote).or_else(|| slab.bits().alloc_from(0));
             assert_eq!((found, taken), (1, Some(0)));
@@ -185,7 +185,7 @@ fn loom_a_late_bit_is_never_given_out() {
     });
 }
 
-/// What its user wrote to an object is seen by who is given it next.
+/// The next user of an object sees what its previous user wrote.
 #[test]
 fn loom_what_was_written_comes_before() {
     model(|| {
@@ -194,7 +194,7 @@ fn loom_what_was_written_comes_before() {
         let other = {
             let (slab, bytes) = (slab.clone(), bytes.clone());
             thread::spawn(move || {
-                // SAFETY: the object is this thread's until it is freed.
+                // SAFETY: the object belongs to this thread until it is freed.
                 bytes.with_mut(|bytes| unsafe { *bytes = 7 });
                 assert!(slab.free(0));
             })
@@ -203,15 +203,15 @@ fn loom_what_was_written_comes_before() {
         slab.bits().drain_remote(|_| found += 1);
         if found == 1 {
             assert_eq!(slab.bits().alloc_from(0), Some(0));
-            // SAFETY: it was freed and is this thread's now.
+            // SAFETY: the object was freed and belongs to this thread now.
             assert_eq!(bytes.with(|bytes| unsafe { *bytes }), 7);
         }
         other.join().unwrap();
     });
 }
 
-/// An extent that is a slab of one cache or the other, with the locks of both. Who works in it does
-/// so through the cell, in which loom finds two at once.
+/// An extent that is a slab of one cache or the other, with the locks of both. Every thread that
+/// works in it does so through the cell, in which loom detects two at once.
 struct Place {
     tag: Owner,
     is_listed: Owner,
@@ -224,7 +224,7 @@ fn id(cache: usize) -> CacheId {
 }
 
 impl Place {
-    /// In a list of the first cache.
+    /// Returns a place in a list of the first cache.
     fn new() -> Arc<Self> {
         let tag = Owner::new(id(0).attached_tag());
         let cell = loom::cell::UnsafeCell::new(id(0));
@@ -233,11 +233,11 @@ impl Place {
     }
 
     fn work(&self, cache: usize) {
-        // SAFETY: that it is the caller's alone is what is looked for.
+        // SAFETY: the model tests that the caller has exclusive use of the cell.
         self.cell.with_mut(|id_of| unsafe { assert_eq!(*id_of, id(cache)) });
     }
 
-    /// As one who gives it back does.
+    /// Does what a thread does that gives the slab back.
     fn unlink(&self, cache: usize) {
         let _lock = self.locks[cache].lock().unwrap();
         self.work(cache);
@@ -245,7 +245,7 @@ impl Place {
         self.tag.store(id(cache).tag(), Relaxed);
     }
 
-    /// As one who makes it does, to whom the extent was given.
+    /// Does what a thread does that creates a slab in the extent.
     fn make(&self, cache: usize) {
         self.tag.store(id(cache).tag(), Relaxed);
         // SAFETY: as in `work`.
@@ -256,7 +256,8 @@ impl Place {
         self.is_listed.store(1, Relaxed);
     }
 
-    /// As one does who has freed remotely in a slab of the first cache that was no one's by then.
+    /// Does what a thread does that has freed remotely in a slab of the first cache that had lost
+    /// its owner.
     fn drain(&self) {
         let _lock = self.locks[0].lock().unwrap();
         if self.tag.load(Relaxed) == id(0).attached_tag() && self.is_listed.load(Relaxed) != 0 {
@@ -265,8 +266,8 @@ impl Place {
     }
 }
 
-/// sl-H2: who drains late in a slab that went works in none that is another cache's, or in the
-/// making.
+/// sl-H2: a thread that drains late, after the slab was given back, does not work in a slab that
+/// belongs to another cache or is under construction.
 #[test]
 fn loom_a_late_drain_keeps_to_its_own_slabs() {
     model(|| {

@@ -1,42 +1,44 @@
-//! How a cache is made.
+//! The options of a cache.
 
 use crate::Error;
 use crate::layout::Layout;
 use std::ptr::NonNull;
 
-/// Whether misuse of objects' memory is looked for.
+/// Whether misuse of objects' memory is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Debug {
-    /// Only what costs little: frees that are foreign, or second ones.
+    /// Detects only what is cheap to detect: foreign frees and double frees.
     #[default]
     Off,
-    /// Also writes outside an object, and to a free one. No slabs for threads.
+    /// Also detects writes outside an object and writes to a free object. Threads have no slabs of
+    /// their own.
     On,
 }
 
-/// When memory of free objects may become something else.
+/// When the memory of free objects may be used for something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Memory {
     /// At any time.
     #[default]
     AnyTime,
-    /// Only once every guard that [`pin`](crate::pin) gave before is dropped: until then it holds
-    /// an object of the cache, that one or a later one.
+    /// Only after every guard that [`pin`](crate::pin) returned before is dropped: until then the
+    /// memory holds an object of the cache, the same one or a later one.
     Stable,
 }
 
 /// How many free objects a thread keeps in slabs of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunables {
-    /// Most free objects; above, slabs go back to the cache. 0 is no slabs for threads.
+    /// The maximum number of free objects; above it, slabs are returned to the cache. 0 means that
+    /// threads have no slabs.
     pub limit: u32,
-    /// Free objects that go back at a time, at least.
+    /// The minimum number of free objects that are returned at a time.
     pub batchcount: u32,
 }
 
 impl Tunables {
-    /// Returns what suits slabs of `objects` objects, `stride` bytes each: a mebibyte of objects,
-    /// but no more than 4096, and at least two slabs of them.
+    /// Returns tunables for slabs of `objects` objects of `stride` bytes: a mebibyte of objects, at
+    /// most 4096, and at least two slabs.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }
@@ -50,24 +52,24 @@ impl Tunables {
     }
 }
 
-/// What a cache is to be like; the default is what suits most.
+/// The properties of a cache; the default suits most uses.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What `slabinfo` calls it.
+    /// The name of the cache in `slabinfo`.
     pub name: String,
-    /// How slabs are laid out.
+    /// The layout of its slabs.
     pub layout: Layout,
-    /// Whether misuse is looked for.
+    /// Whether misuse is detected.
     pub debug: Debug,
-    /// When memory may become something else.
+    /// When memory may be used for something else.
     pub memory: Memory,
-    /// Number of objects kept for `alloc_reserved`, rounded up to whole slabs.
+    /// The number of objects kept for `alloc_reserved`, rounded up to whole slabs.
     pub reserve: usize,
-    /// How much threads may keep; `None` is what suits the size.
+    /// How much threads may keep; `None` selects values that suit the size.
     pub tunables: Option<Tunables>,
-    /// Makes each object of a new slab; a user leaves the object so when it is freed.
+    /// Constructs each object of a new slab; a user restores that state before the object is freed.
     pub constructor: Option<fn(NonNull<u8>)>,
-    /// Ends each object before its slab goes.
+    /// Destroys each object before its slab is freed.
     pub destructor: Option<fn(NonNull<u8>)>,
 }
 
@@ -87,12 +89,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns whether a free object's bytes may be lost.
+    /// Returns true if a free object's bytes may be lost.
     pub(crate) fn may_forget(&self) -> bool {
         self.constructor.is_none() && self.memory == Memory::AnyTime
     }
 
-    /// Returns the default under a name.
+    /// Returns the default options with a name.
     pub fn named(name: impl Into<String>) -> Self {
         Options { name: name.into(), ..Options::default() }
     }

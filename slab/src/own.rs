@@ -1,13 +1,13 @@
-//! The slabs that are a thread's own: how it takes and frees in them, comes by them and gives them
+//! The slabs that a thread owns: how it allocates and frees in them, acquires them and gives them
 //! up.
 //!
-//! A slab that no thread owns becomes the thread's in `own_listed` and `own_new`, and no one's in
-//! `disown`, all under the lock. The thread's slabs and the cache that functions here are given are
-//! of one cache.
+//! A slab without an owner becomes the thread's in `own_listed` and `own_new`, and loses its owner
+//! in `disown`, always under the lock. The `depot` and the `own` that functions here receive belong
+//! to the same cache.
 //!
 //! # Safety
-//! A slab is noted in the thread's slabs after it became the thread's, and forgotten before it
-//! becomes no one's (sl-M2).
+//! A slab is recorded in the thread's slabs after it became the thread's, and removed from them
+//! before it loses its owner (sl-M2).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,20 +22,20 @@ use crate::thread_slabs::{FastFree, ThreadSlabs};
 use page::ExtentId;
 use std::ptr::NonNull;
 
-/// Takes an object of the thread's current word, if there is one.
+/// Allocates an object of the thread's current word, if there is one.
 #[inline]
 pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
     depot.threads.of(number)?.alloc()
 }
 
-/// Frees an object of the thread's own slabs. Returns false where no hint tells of the object.
+/// Frees an object of the thread's own slabs. Returns false if no hint covers the object.
 ///
 /// # Safety
-/// No one uses the object, unless it is free.
+/// No thread uses the object, unless it is free.
 #[inline]
 pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8>) -> bool {
     let Some(own) = depot.threads.of(number) else { return false };
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     match unsafe { own.free(object) } {
         FastFree::Done => {}
         FastFree::OverLimit => trim(depot, own),
@@ -44,13 +44,13 @@ pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8
     true
 }
 
-/// Frees an object of a slab that is the calling thread's. Returns false where it is free.
+/// Frees an object of a slab that the calling thread owns. Returns false if it is already free.
 ///
 /// # Safety
-/// No one uses the object, unless it is free.
+/// No thread uses the object, unless it is free.
 pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index: usize) -> bool {
     let slab_ref = depot.of_thread(own, id);
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
@@ -62,19 +62,20 @@ pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index:
     true
 }
 
-/// Notes one of the thread's slabs, to be found by address.
+/// Records one of the thread's slabs, to be found by address.
 fn set_hint(depot: &Depot, own: &ThreadSlabs, slab_ref: SlabRef<'_>) {
     if depot.shape.layout == Layout::Native {
-        // SAFETY: the slab is the thread's, and `disown` forgets it.
+        // SAFETY: the thread owns the slab, and `disown` removes the record.
         unsafe { own.set_hint(slab_ref.object(0).addr().get(), slab_ref.bits().live) };
     }
 }
 
-/// Takes an object of the thread's current slab.
+/// Allocates an object of the thread's current slab.
 pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     let slab_ref = depot.of_thread(own, own.current.get()?);
     if depot.shape.layout == Layout::Native {
-        // SAFETY: free objects are taken, of a slab that is the thread's, and `disown` forgets it.
+        // SAFETY: free objects are taken, in a slab that the thread owns, and `disown` removes the
+        // record.
         unsafe {
             let bits = slab_ref.bits();
             let word = bits.next_word(own.word_of(&bits))?;
@@ -87,7 +88,7 @@ pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     Some(object)
 }
 
-/// Makes a slab with free objects the thread's current one.
+/// Selects or acquires a slab with free objects as the thread's current one.
 pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
     if let Some(id) = own.current.get() {
         let found = depot.of_thread(own, id).drain_remote();
@@ -119,22 +120,23 @@ pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a slab that is in a list the thread's.
+/// Makes the thread the owner of a listed slab.
 pub(crate) fn own_listed(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.unlink(id);
-    // SAFETY: it is attached, and no one's, or it would be in no list; the caller is the thread.
+    // SAFETY: the slab is attached and has no owner, because it was in a list; the caller is the
+    // thread.
     unsafe { locked.attach(id, own.number()) };
     note(locked, own, id);
 }
 
-/// Makes a slab that was just made the thread's.
+/// Makes the thread the owner of a new slab.
 fn own_new(locked: &mut Locked<'_>, own: &ThreadSlabs, new: NewSlab<'_>) -> ExtentId {
     let id = new.attach(locked, own.number());
     note(locked, own, id);
     id
 }
 
-/// Notes a slab that became the thread's, the first of them.
+/// Records a slab that became the thread's, as the first of them.
 fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);
@@ -145,7 +147,7 @@ fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     set_hint(depot, own, slab_ref);
 }
 
-/// Makes a slab of the thread's no one's.
+/// Removes the thread as owner of a slab.
 fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);
@@ -154,13 +156,14 @@ fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     slab_ref.recount();
     let free = depot.shape.objects - slab_ref.active();
     own.set_kept(own.kept() - free as u32);
-    // SAFETY: the lock is held, and the thread has forgotten the slab.
+    // SAFETY: the lock is held, and the thread has no record of the slab.
     unsafe { slab_ref.orphan() };
     locked.owned -= 1;
     locked.link(id);
 }
 
-/// Gives the thread's oldest slabs up, as long as it keeps too much; all, if someone asked.
+/// Gives up the thread's oldest slabs while it keeps too many free objects, or all slabs if another
+/// thread asked for them.
 pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     let Tunables { limit, batchcount } = depot.threads.tunables();
     let most = if own.is_asked() { 0 } else { limit - batchcount };
@@ -174,7 +177,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     grow::end(locked);
 }
 
-/// Gives up all slabs of a thread, or of one that is no more.
+/// Gives up all slabs of a thread, which may no longer exist.
 pub(crate) fn disown_all(locked: &mut Locked<'_>, own: &ThreadSlabs) {
     while let Some(id) = own.slabs().first() {
         disown(locked, own, id);

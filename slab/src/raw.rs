@@ -1,8 +1,8 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! What is given out is memory of an object that nobody else has: it was free, and is marked as
-//! live by the only thread that may work in its slab (sl-K3).
+//! Memory that is given out belongs to an object that no other user has: it was free, and is marked
+//! as live by the only thread that may work in its slab (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// A cache of objects of one size and alignment.
 ///
-/// Each thread has slabs of its own, in which it takes and frees without a lock.
-/// Objects that are still out when the cache is dropped stay readable as long as the arena lives.
+/// Each thread has slabs of its own, in which it allocates and frees without a lock. Objects that
+/// users still have when the cache is dropped stay readable as long as the arena lives.
 #[derive(Debug)]
 pub struct RawCache {
     depot: Arc<Depot>,
@@ -41,8 +41,8 @@ impl RawCache {
         Ok(RawCache { depot: life::open(arena, size, align, options)? })
     }
 
-    /// Takes an object. Its bytes are those it had when it was last freed, the constructor's, or
-    /// zero.
+    /// Allocates an object. Its bytes are those it had when it was last freed, the constructor's,
+    /// or zero.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
@@ -59,29 +59,29 @@ impl RawCache {
 
     fn give(&self, object: NonNull<u8>) -> Result<NonNull<u8>, Error> {
         if let Some(red_zones) = &self.depot.red_zones {
-            // SAFETY: an object of the cache that no one has.
+            // SAFETY: this is an object of the cache that no user has.
             unsafe { red_zones.on_alloc(object) }.inspect_err(|_| self.depot.quarantine(object))?;
         }
         Ok(object)
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, and where there is no memory returns an object of
-    /// the reserve. This is for callers that must go on so that others can free.
+    /// Allocates as [`alloc`](Self::alloc) does, and if there is no memory returns an object of the
+    /// reserve. This is for callers that must make progress so that other objects can be freed.
     pub fn alloc_reserved(&self) -> Result<NonNull<u8>, Error> {
         self.alloc().or_else(|error| self.give(alloc::alloc_reserved(&self.depot).ok_or(error)?))
     }
 
-    /// Gives an object back. A foreign address and a double free are errors and change nothing, but
-    /// are counted. (That holds as long as no one was given the object anew: then the free is of
-    /// that one's.)
+    /// Frees an object. A foreign address and a double free are errors that change nothing, but are
+    /// counted. (A double free is detected only until the object is allocated again: then the free
+    /// applies to the new user's object.)
     ///
     /// # Safety
-    /// No one uses the object again. Where it may be free already, no other thread frees or shrinks
-    /// in the cache meanwhile: its slab could go while it is looked at.
+    /// No code uses the object again. If it may already be free, no other thread frees or shrinks
+    /// in the cache during the call, because the slab could be given back while it is read.
     #[doc(alias = "kmem_cache_free")]
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             if own::free_fast(&self.depot, number_if_known(), object) {
                 Ok(())
@@ -95,7 +95,7 @@ impl RawCache {
     /// As for [`free`](Self::free).
     #[cold]
     unsafe fn free_slowly(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let freed = unsafe { self.free_found(object) };
         freed.inspect_err(|_| _ = self.depot.refused.fetch_add(1, Relaxed))
     }
@@ -106,52 +106,54 @@ impl RawCache {
         let location = self.depot.locate(object)?;
         let (_, extent, index) = location;
         if let Some(red_zones) = &self.depot.red_zones {
-            // SAFETY: the object is live, so its slab stays; or no one ends it, says the caller.
+            // SAFETY: the object is live, so its slab stays; otherwise the caller guarantees that
+            // no thread gives it back.
             let bits = unsafe { extent.data.bits(self.depot.shape.bits_words) };
             if bits.is_live(index) {
-                // SAFETY: it is an object of the cache, which its user gives back.
+                // SAFETY: it is an object of the cache that its user frees.
                 let looked_at = unsafe { red_zones.on_free(object) };
                 looked_at.inspect_err(|_| self.depot.quarantine(object))?;
             }
         }
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { alloc::free(&self.depot, object, location) }
     }
 
-    /// Gives back all empty slabs; other threads give up theirs when they next free. Returns how
-    /// many slabs went, or wait for a grace period.
+    /// Gives back all empty slabs; other threads give up theirs when they next free. Returns the
+    /// number of slabs that were given back, or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         shrink::shrink(&self.depot)
     }
 
-    /// Ends the cache. Objects that users still have are an error, which names them; they stay
+    /// Destroys the cache. If users still have objects, returns an error that lists them; they stay
     /// readable.
     #[doc(alias = "kmem_cache_destroy")]
     pub fn destroy(self) -> Result<(), Leak> {
         self.leak()
     }
 
-    /// Returns how many objects users have, which [`stat`](Self::stat) tells but for what another
-    /// thread than their slab's has freed: this looks at each. It is exact while no thread is at
-    /// work in the cache.
+    /// Returns the number of objects that users have, by reading every object's bits. Unlike
+    /// [`stat`](Self::stat) it excludes objects that other threads have freed remotely. The result
+    /// is exact while no thread uses the cache.
     pub fn in_use(&self) -> usize {
         check::live_count(&self.depot)
     }
 
-    /// Returns an error that names the objects which users have, if there are any.
+    /// Returns an error that lists the objects that users have, if there are any.
     pub(crate) fn leak(&self) -> Result<(), Leak> {
         let objects = check::live(&self.depot);
         let name = self.depot.options.name.clone();
         if objects.is_empty() { Ok(()) } else { Err(Leak { name, objects }) }
     }
 
-    /// Returns the name that the cache was given.
+    /// Returns the name of the cache.
     pub fn name(&self) -> &str {
         &self.depot.options.name
     }
 
-    /// Returns whether objects are made with their slab, and stay as users leave them.
+    /// Returns true if objects are constructed with their slab, and keep the state in which users
+    /// leave them.
     pub(crate) fn is_constructed(&self) -> bool {
         self.depot.options.constructor.is_some()
     }
@@ -161,7 +163,7 @@ impl RawCache {
         &self.depot.arena
     }
 
-    /// Returns the bytes of an object, as they were asked for.
+    /// Returns the bytes of an object, as requested.
     #[doc(alias = "kmem_cache_size")]
     pub fn size(&self) -> usize {
         self.depot.size
@@ -172,18 +174,18 @@ impl RawCache {
         self.depot.shape
     }
 
-    /// Returns the number of objects and slabs there are now.
+    /// Returns the current numbers of objects and slabs.
     pub fn stat(&self) -> CacheStat {
         CacheStat::of(&self.depot)
     }
 
-    /// Returns the same counts as the kernel tells them.
+    /// Returns the same counts in the form of the kernel's `slabinfo`.
     pub fn slabinfo(&self) -> SlabInfo {
         SlabInfo::of(&self.depot)
     }
 
-    /// Asserts the state of the cache, in which no thread is at work. Of the slabs of other threads
-    /// only the number is looked at.
+    /// Asserts the state of the cache, which no thread may be using. Only the number of other
+    /// threads' slabs is checked.
     pub fn check(&self) {
         check::check(&self.depot);
     }
@@ -191,7 +193,8 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`, and besides this only threads that reclaim slabs hold the depot.
+        // SAFETY: `&mut self` excludes users; besides it only threads that reclaim slabs hold the
+        // depot.
         unsafe { life::close(&self.depot) }
     }
 }

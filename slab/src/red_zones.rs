@@ -1,11 +1,11 @@
-//! Debug mode: zones around objects that no one writes to, and a pattern in free ones.
+//! Debug mode: zones around objects that must not be written to, and a pattern in free objects.
 //!
 //! ```text
 //!   | left zone (align, 16 or more) | object: size | right zone, 8 or more, up to the next |
 //! ```
 //! # Safety
-//! Zones and object of a slab's object lie within its stride, as `bytes` went into the slab's
-//! shape.
+//! The zones and the bytes of an object lie within its stride, because the slab's shape was
+//! computed from `bytes`.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -22,7 +22,7 @@ pub(crate) struct RedZones {
     size: usize,
     left: usize,
     right: usize,
-    /// Whether a free object's bytes mean nothing, so that it can be filled.
+    /// Whether free objects can be filled, because their bytes have no meaning.
     fills: bool,
 }
 
@@ -44,12 +44,13 @@ impl RedZones {
         self.left
     }
 
-    /// Draws the zones of a new object, and fills it.
+    /// Writes the zones of a new object, and fills it.
     ///
     /// # Safety
-    /// It is an object of a slab whose shape counts [`bytes`](Self::bytes), and no one uses it.
+    /// It is an object of a slab whose shape was computed from [`bytes`](Self::bytes), and no
+    /// thread uses it.
     pub(crate) unsafe fn write_zones(&self, object: NonNull<u8>) {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             object.sub(self.left).write_bytes(ZONE, self.left);
             object.add(self.size).write_bytes(ZONE, self.right);
@@ -61,35 +62,35 @@ impl RedZones {
     /// As for `write_zones`.
     unsafe fn fill(&self, object: NonNull<u8>, byte: u8) {
         if self.fills {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             unsafe { object.write_bytes(byte, self.size) };
         }
     }
 
-    /// Returns the first byte of `len` at `start` that is not `byte`.
+    /// Returns the address of the first of the `len` bytes at `start` that is not `byte`.
     ///
     /// # Safety
-    /// They are bytes of an object that no one uses, or of its zones.
+    /// They are bytes of an object that no thread uses, or of its zones.
     unsafe fn first_other(start: NonNull<u8>, len: usize, byte: u8) -> Option<usize> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
         let at = bytes.iter().position(|&other| other != byte)?;
         Some(start.addr().get() + at)
     }
 
-    /// Looks at an object that is to be given out, and fills it.
+    /// Checks an object that is about to be given out, and fills it.
     ///
     /// # Safety
     /// As for `write_zones`, which was called.
     pub(crate) unsafe fn on_alloc(&self, object: NonNull<u8>) -> Result<(), Error> {
         let address = object.addr().get();
         if self.fills {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             if let Some(at) = unsafe { Self::first_other(object, self.size, FREED) } {
                 return Err(Error::UsedAfterFree { address, at });
             }
         }
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             self.check_zones(object)?;
             self.fill(object, FRESH);
@@ -97,12 +98,12 @@ impl RedZones {
         Ok(())
     }
 
-    /// Looks at an object that was given back, and fills it.
+    /// Checks an object that was freed, and fills it.
     ///
     /// # Safety
     /// As for `write_zones`, which was called.
     pub(crate) unsafe fn on_free(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             self.check_zones(object)?;
             self.fill(object, FREED);
@@ -113,7 +114,7 @@ impl RedZones {
     /// # Safety
     /// As for `write_zones`, which was called.
     unsafe fn check_zones(&self, object: NonNull<u8>) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let found = unsafe {
             let left = Self::first_other(object.sub(self.left), self.left, ZONE);
             left.or_else(|| Self::first_other(object.add(self.size), self.right, ZONE))

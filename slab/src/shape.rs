@@ -1,51 +1,53 @@
-//! How a slab is laid out: how many objects, in how many pages, and where its management lies.
+//! The shape of a slab: how many objects and pages it has, and where its management lies.
 //!
-//! What lies off the slab is its *block*, which begins with two bits per object: whether it is
-//! live, and whether another thread than the slab's has freed it. `linked-bufctl` and `stack-u32`
-//! are the layouts that SLAB had before and after 2013, and count as it did: management goes off
-//! the slab for objects of an eighth of a page or more, unless it fits in what is left over; the
-//! order is the smallest, of two, that leaves no more than an eighth. The other two take the pages,
-//! and the side, that pack most.
+//! The data off the slab is its *block*, which begins with two bits per object: whether it is live,
+//! and whether a thread that does not own the slab has freed it. `linked-bufctl` and `stack-u32`
+//! are the layouts of SLAB before and after 2013, and use its arithmetic. Their management lies off
+//! the slab for objects of an eighth of a page or more, unless it fits in the remaining space.
+//! Their order is the smallest, of two, that leaves at most an eighth unused. The other two layouts
+//! choose the pages, and the place of the index, that pack most objects.
 
 use crate::layout::{GRANULE, PAGES_MAX};
 use crate::layouts_2013::{HEADER, Packing, WIDTH};
 use crate::{Error, Layout};
 use page::page_size;
 
-/// What a slab costs outside its pages and its block: descriptor and map entries.
+/// The bytes of a slab outside its pages and its block: the descriptor; map entries are added.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// What the heap keeps with a block, or loses behind it.
+/// The bytes that the heap uses for a block, or wastes after it.
 pub(crate) const BLOCK_HEADER: usize = 16;
-/// More pages are not worth it once this share of a slab goes to anything but objects.
+/// A slab does not grow further once at most this share (as a divisor) is used for anything except
+/// objects.
 const SMALL_SHARE: usize = 128;
-/// A thread that goes to another slab does so for as many objects at least, or as many pages.
+/// The minimum number of objects, or else of pages, that make it worthwhile for a thread to change
+/// to another slab.
 const WORTH: (usize, usize) = (128, 8);
 
-/// The shape of a cache's slabs. Offsets are from the slab's first byte, or the block's.
+/// The shape of a cache's slabs. Offsets are from the slab's first byte, or from the block's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Which layout it is of.
+    /// The layout.
     pub layout: Layout,
-    /// Bytes from one object to the next.
+    /// The distance in bytes from one object to the next.
     pub stride: usize,
-    /// Objects in a slab.
+    /// The number of objects in a slab.
     pub objects: usize,
-    /// Pages in a slab.
+    /// The number of pages in a slab.
     pub pages: usize,
     /// Whether the index (and the header) lie on the slab.
     pub on_slab: bool,
-    /// Bytes of an index, 0 where there is none.
+    /// The bytes of an index; 0 without an index.
     pub width: usize,
-    /// Places the first object may be at: slabs take them in turn, to spread over the processor's
-    /// cache.
+    /// The number of possible places of the first object: slabs use them in turn, to spread over
+    /// the processor's cache.
     pub colours: usize,
-    /// Bytes from one place to the next.
+    /// The distance in bytes from one place to the next.
     pub colour_step: usize,
-    /// Words of a bit per object.
+    /// The number of words with a bit per object.
     pub(crate) bits_words: usize,
-    /// Offset of the header or index, on the slab or in the block.
+    /// The offset of the header or index, on the slab or in the block.
     pub(crate) index_at: usize,
-    /// Offset of the first object, before colouring.
+    /// The offset of the first object, before colouring.
     pub(crate) first: usize,
 }
 
@@ -92,7 +94,7 @@ impl Shape {
         self.pages * page_size()
     }
 
-    /// Returns all bytes that a slab costs besides its objects.
+    /// Returns all bytes of a slab that are not objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
         let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
@@ -100,13 +102,13 @@ impl Shape {
     }
 }
 
-/// Returns whether `width` is the smallest in which `objects` objects can be numbered.
+/// Returns true if `width` is the smallest width in which `objects` objects can be numbered.
 fn is_width_of(width: usize, objects: usize) -> bool {
     width == 0 || width == [1, 2, 4][usize::from(objects > 1 << 8) + usize::from(objects > 1 << 16)]
 }
 
-/// Returns the shape with nothing but objects on the slab; the index, if there is one, is in the
-/// block behind the bits.
+/// Returns the shape with only objects on the slab. The index, if there is one, is in the block
+/// after the bits.
 fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let objects = pages * page_size() / stride;
@@ -128,7 +130,7 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// Returns the shape with the index behind the objects, where the index needs no rounding to their
+/// Returns the shape with the index after the objects, without rounding it up to their
 /// alignment.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
@@ -153,8 +155,8 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// Returns the shape of the fewest pages that are worth it, with hardly any overhead, or else that
-/// with the least overhead for each byte of objects.
+/// Returns the shape with the fewest pages that is worthwhile and has little overhead, or else the
+/// shape with the least overhead per byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * SMALL_SHARE <= shape.bytes();
@@ -165,7 +167,7 @@ fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     })
 }
 
-/// Returns the shape that SLAB's arithmetic comes to, with a header of `header` bytes.
+/// Returns the shape by SLAB's arithmetic, with a header of `header` bytes.
 fn historical(layout: Layout, size: usize, align: usize, header: usize) -> Option<Shape> {
     let Packing { stride, objects, pages, on_slab, left, first } =
         Packing::new(size, align, header)?;
@@ -215,7 +217,8 @@ mod tests {
         for size in [32, 64, 192, 512, 1000, 4096] {
             let shape = Shape::new(Layout::Native, size, 8).unwrap();
             assert!(shape.overhead() * 100 <= shape.bytes(), "{size}: {shape:?}");
-            // An index of a byte per object is more than that by itself below 100 bytes.
+            // For objects below 100 bytes, an index of one byte per object alone takes more than
+            // that.
             let stack = Shape::new(Layout::Stack, size, 8).unwrap();
             assert!(stack.overhead() * 100 <= stack.bytes() * 10, "{size}: {stack:?}");
         }

@@ -1,11 +1,11 @@
-//! Giving back: a thread's slabs, empty slabs, and pages of others on which nothing lives.
+//! Gives back a thread's slabs, empty slabs, and pages of other slabs on which no object is live.
 //!
 //! ```text
 //!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial
 //! ```
 //! # Safety
-//! - sl-H1: while a slab is the reserve's no object of it is given out: so pages on which none is
-//!   live stay so.
+//! - sl-H1: while a slab belongs to the reserve, no object of it is given out; so pages without a
+//!   live object stay so.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -15,8 +15,9 @@ use crate::thread::number;
 use crate::{grow, own};
 use page::{ExtentId, ListHead, PageSet};
 
-/// Gives back all that can be: the slabs of this thread, and empty ones. Other threads give up
-/// theirs when they next free. Returns how many slabs went, or wait for a grace period.
+/// Gives back everything possible: the slabs of this thread, and empty slabs. Other threads give up
+/// theirs when they next free. Returns the number of slabs that were given back, or wait for a
+/// grace period.
 pub(crate) fn shrink(depot: &Depot) -> usize {
     let before = depot.lock().slabs();
     depot.threads.ask();
@@ -37,8 +38,8 @@ pub(crate) fn shrink(depot: &Depot) -> usize {
     before.saturating_sub(after)
 }
 
-/// Gives back the pages of partial slabs on which no object lives. They are counted again when the
-/// slab is next taken from.
+/// Gives back the pages of partial slabs on which no object is live. They are charged again at the
+/// next allocation from the slab.
 fn release_idle_pages(depot: &Depot) {
     let mut slabs = ListHead::default();
     while let Some(id) = unlist_partial(depot) {
@@ -49,8 +50,8 @@ fn release_idle_pages(depot: &Depot) {
     while let Some(id) = slabs.first() {
         slabs.remove(id, links(depot.space()));
         // A thread that freed remotely just before the slab lost its owner, and looked for the
-        // owner after, left the bit to be found here (sl-B1).
-        // SAFETY: the lock is held, and the slab is no thread's.
+        // owner afterwards, left the bit to be found here (sl-B1).
+        // SAFETY: the lock is held, and no thread owns the slab.
         unsafe { locked.slab(id).orphan() };
         locked.link(id);
     }
@@ -59,24 +60,25 @@ fn release_idle_pages(depot: &Depot) {
     grow::retire(empty);
 }
 
-/// Takes the next partial slab out of its list.
+/// Removes the next partial slab from its list.
 fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
     let mut locked = depot.lock();
     let id = locked.lists.first(List::Partial)?;
     locked.unlink(id);
-    // SAFETY: the lock is held, and the slab is no thread's.
+    // SAFETY: the lock is held, and no thread owns the slab.
     unsafe { locked.attach(id, RESERVE) };
     Some(id)
 }
 
 fn release_idle_pages_of(depot: &Depot, id: ExtentId) {
-    // SAFETY: only looked at; what is freed meanwhile makes more pages idle, not fewer (sl-H1).
+    // SAFETY: the slab is only read; concurrent frees make more pages idle, not fewer (sl-H1).
     let idle = unsafe { depot.detached(id) }.idle_pages();
     let slab = depot.slab(id);
     let before = slab.released();
     let pages = PageSet::from_low_bits((idle & !before).into());
     if !pages.is_empty() {
-        // SAFETY: nothing lives on these pages, nor will before the slab is no one's again (sl-H1).
+        // SAFETY: no object is live on these pages, nor will be until the slab loses its owner
+        // again (sl-H1).
         let released = unsafe { depot.space().release(id, &pages) };
         slab.set_released(before | released.low_bits() as u16);
     }

@@ -1,22 +1,22 @@
-//! A slab's descriptor: the `data` of its extent's.
+//! A slab's descriptor: the `data` of its extent.
 //!
 //! ```text
-//!   |  0  next           4  previous            |  slabs of its list, or that wait to be reclaimed
+//!   |  0  next           4  previous            |  in its list, or in a chain to be reclaimed
 //!   |  8  active        12  free                |  objects in use; where the next free one is
 //!   | 16  live: address of the bits             |  two per object (bits.rs)
 //!   | 24  first object: address                 |
 //!   | 32  index: address (block, or slab)       |
 //!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
 //! ```
-//! `linked-bufctl` keeps the two counts in a header before its index instead. Everything but the
-//! bits and the owner belongs to the slab's thread, or, where it has none, to the holder of the
+//! `linked-bufctl` keeps the two counts in a header before its index instead. Everything except the
+//! bits and the owner belongs to the slab's thread, or, if it has none, to the holder of the
 //! cache's lock.
 //!
 //! # Safety
-//! - sl-D1: `live`, `first` and `index` are set by `begin`, before anyone finds the slab, to memory
-//!   that stays until it is destroyed, of the bytes its shape says; `index` is used by the slab's
-//!   thread or under the cache's lock only.
-//! - sl-D2: a descriptor is good as zeros: integers and null pointers.
+//! - sl-D1: `begin` sets `live`, `first` and `index` before any other thread can find the slab.
+//!   They refer to memory of the lengths in its shape, which stays until the slab is destroyed.
+//!   Only the slab's thread uses `index`, or the holder of the cache's lock.
+//! - sl-D2: a descriptor is valid as zeros: integers and null pointers.
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
@@ -25,12 +25,13 @@ use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Relaxed};
 use page::Links;
 use std::ptr::{NonNull, null_mut};
 
-/// What changes as objects come and go.
+/// The counts that change with each allocation and free.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Counts {
     pub(crate) active: AtomicU32,
-    /// The head of the linked list; of `native` a word of the bits below which nothing is free.
+    /// The head of the linked list; in `native`, the word of the bits below which no object is
+    /// free.
     pub(crate) free: AtomicU32,
 }
 
@@ -45,14 +46,14 @@ pub(crate) struct Slab {
     first: AtomicPtr<u8>,
     index: AtomicPtr<u8>,
     pub(crate) list: AtomicU8,
-    /// Bit n: page n was given back though the slab stays. No object is given out then.
+    /// Bit n: page n was given back though the slab stays. No object is given out in that state.
     released: AtomicU16,
     owner: Owner,
 }
 
 const _: () = assert!(PAGES_MAX <= u16::BITS as usize);
 
-// As drawn above, and a line of memory with what is the extent's.
+// As drawn above, and one cache line together with the extent's own fields.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>() == 64);
 
@@ -60,10 +61,10 @@ const _: () = assert!(size_of::<Slab>() == 48 && size_of::<page::Extent<Slab>>()
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
-    /// Takes note of where the slab's bits, objects and index lie.
+    /// Records where the slab's bits, objects and index lie.
     ///
     /// # Safety
-    /// No one else knows of the slab yet, and sl-D1 holds of the three.
+    /// No other thread knows of the slab yet, and sl-D1 holds for the three addresses.
     pub(crate) unsafe fn begin(&self, block: NonNull<u8>, first: NonNull<u8>, index: NonNull<u8>) {
         self.index.store(index.as_ptr(), Relaxed);
         self.first.store(first.as_ptr(), Relaxed);
@@ -72,25 +73,25 @@ impl Slab {
         self.links.clear();
     }
 
-    /// Ends being a slab: its objects are no one's from now on.
+    /// Clears the descriptor: its objects do not belong to a cache any more.
     ///
     /// # Safety
-    /// No object is in use, and no one works in the slab, nor will.
+    /// No object is in use, and no thread works in the slab now or later.
     pub(crate) unsafe fn clear(&self) {
         self.owner.store(NO_ONE, Relaxed);
         self.first.store(null_mut(), Relaxed);
         self.live.store(null_mut(), Relaxed);
     }
 
-    /// Returns the block that lies off the slab, which is forgotten.
+    /// Removes and returns the block that lies off the slab.
     ///
     /// # Safety
-    /// No one asks for the slab's bits any more.
+    /// No thread reads the slab's bits any more.
     pub(crate) unsafe fn take_block(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.live.swap(null_mut(), Relaxed).cast())
     }
 
-    /// Returns the address of the first object, null where there is no slab.
+    /// Returns the address of the first object, or null if there is no slab.
     #[inline]
     pub(crate) fn first(&self) -> *mut u8 {
         self.first.load(Relaxed)
@@ -115,16 +116,16 @@ impl Slab {
         self.released.store(pages, Relaxed);
     }
 
-    /// Returns the number of the thread that the slab is of, or why it has none.
+    /// Returns the number of the thread that owns the slab, or the value for a slab without one.
     #[inline]
     pub(crate) fn owner(&self) -> u32 {
         self.owner.load(Relaxed)
     }
 
-    /// Makes the slab someone's.
+    /// Sets the owner of the slab.
     ///
     /// # Safety
-    /// The caller may work in the slab (sl-K3), and stops here unless the owner may.
+    /// The caller may work in the slab (sl-K3), and continues to do so only if the new owner may.
     pub(crate) unsafe fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Relaxed);
     }
@@ -132,14 +133,14 @@ impl Slab {
     /// Returns the bits of the slab's objects, `words` words of each kind.
     ///
     /// # Safety
-    /// The slab's shape says so many words, and the slab is not destroyed while the bits are looked
-    /// at. A caller that changes live bits may work in the slab (sl-K3), and takes the objects or
-    /// gives them back.
+    /// `words` is the number in the slab's shape, and the slab is not destroyed while the bits are
+    /// used. A caller that changes live bits may work in the slab (sl-K3), and allocates or frees
+    /// the objects.
     #[inline]
     pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
         let live = self.live.load(Relaxed);
-        // SAFETY: the block begins with the words of both kinds (sl-D1), and stays, says the
-        // caller.
+        // SAFETY: the block begins with the words of both kinds (sl-D1), and the caller guarantees
+        // that it stays.
         unsafe {
             Bits {
                 live: std::slice::from_raw_parts(live, words),

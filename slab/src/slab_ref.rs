@@ -1,8 +1,10 @@
-//! A slab that someone may work in: its objects are taken and put back, as its layout notes them.
+//! A slab that the holder may work in: allocates and frees its objects, and records them as its
+//! layout requires.
 //!
 //! # Safety
-//! The descriptor's addresses are of memory as its shape says, and the index no one else's
-//! meanwhile (sl-D1 in `slab`). What makes a [`SlabRef`] says why it may work there.
+//! The descriptor's addresses refer to memory of the slab's shape, and no other thread uses the
+//! index at the same time (sl-D1 in `slab`). The creator of a [`SlabRef`] states why it may work
+//! there.
 #![allow(unsafe_code)]
 
 use crate::bits::Bits;
@@ -14,13 +16,13 @@ use crate::sync::Relaxed;
 use page::page_size;
 use std::ptr::NonNull;
 
-/// A slab that the calling thread may work in: it is its own, or the cache's lock is held and it is
-/// no thread's, or no one else knows of it.
+/// A slab that the calling thread may work in: the thread owns it, or no thread owns it and the
+/// cache's lock is held, or no other thread knows of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
     shape: &'s Shape,
-    /// None where the bits tell what is free.
+    /// `None` if the bits determine the free objects.
     index: Option<Index<'s>>,
 }
 
@@ -28,23 +30,24 @@ impl<'s> SlabRef<'s> {
     /// Returns a slab to work in.
     ///
     /// # Safety
-    /// The slab has begun, with that shape, and is held as said above as long as this is used.
+    /// The slab has begun, with that shape, and is held as described above while the result is
+    /// used.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         let Shape { layout, objects, width, .. } = *shape;
         let index = (layout != Layout::Native).then(|| {
-            // SAFETY: the shape says so, and the rest the caller.
+            // SAFETY: the shape determines the arguments, and the caller guarantees the rest.
             unsafe { Index::new(slab, objects, width, layout == Layout::LinkedBufctl) }
         });
         SlabRef { slab, shape, index }
     }
 
-    /// Makes a descriptor that of a slab without any object in use.
+    /// Initialises the descriptor of a slab without any object in use.
     ///
     /// # Safety
-    /// `start` and `block` are memory of a slab and of a block of the shape, for no one else, until
-    /// it is destroyed; `first` is where the first object goes, counted from `start`. No one else
-    /// knows of the slab as long as this is used.
+    /// `start` and `block` are memory of a slab and of a block of this shape, exclusively for this
+    /// slab until it is destroyed; `first` is the offset of the first object from `start`. No other
+    /// thread knows of the slab while the result is used.
     pub(crate) unsafe fn begin(
         slab: &'s Slab,
         shape: &'s Shape,
@@ -53,8 +56,8 @@ impl<'s> SlabRef<'s> {
     ) -> Self {
         let Shape { objects, index_at, on_slab, bits_words, .. } = *shape;
         let index_in = if on_slab { start } else { block };
-        // SAFETY: the bits lie at the start of the block, index and first object where the shape
-        // has them; so it is a slab of the shape then.
+        // SAFETY: the bits lie at the start of the block, the index and the first object where the
+        // shape places them; so the result is a slab of the shape.
         let slab_ref = unsafe {
             block.write_bytes(0, 2 * 8 * bits_words);
             slab.begin(block, start.add(first), index_in.add(index_at));
@@ -68,19 +71,18 @@ impl<'s> SlabRef<'s> {
     /// Returns the bits of the slab's objects.
     ///
     /// # Safety
-    /// A caller that changes live bits takes free objects, or gives back its own.
+    /// A caller that changes live bits allocates free objects, or frees its own.
     pub(crate) unsafe fn bits(self) -> Bits<'s> {
         self.own_bits()
     }
 
     fn own_bits(self) -> Bits<'s> {
-        // SAFETY: the slab is of the shape, and its user may work in it, as `new`'s caller
-        // promised. Live bits are changed here only for a caller that takes objects or gives them
-        // back.
+        // SAFETY: the slab has this shape, and its user may work in it, as the caller of `new`
+        // guaranteed. Live bits are changed here only for a caller that allocates or frees objects.
         unsafe { self.slab.bits(self.shape.bits_words) }
     }
 
-    /// Makes count and index what the bits say.
+    /// Recomputes the count and the index from the bits.
     pub(crate) fn rebuild(self) {
         match self.index {
             None => self.recount(),
@@ -90,7 +92,8 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Makes count and hint right, of a slab of `native` that was a thread's: which keeps neither.
+    /// Recomputes the count and the hint of a `native` slab that a thread owned, because a thread
+    /// maintains neither.
     pub(crate) fn recount(self) {
         if self.index.is_none() {
             let Shape { objects, bits_words, .. } = *self.shape;
@@ -113,7 +116,7 @@ impl<'s> SlabRef<'s> {
     /// Returns the address of an object.
     pub(crate) fn object(self, index: usize) -> NonNull<u8> {
         assert!(index < self.shape.objects, "a slab has no object {index}");
-        // SAFETY: the object lies in the slab (sl-D1), so not at null either.
+        // SAFETY: the object lies in the slab (sl-D1), so its address is not null.
         unsafe { NonNull::new_unchecked(self.slab.first().add(index * self.shape.stride)) }
     }
 
@@ -131,10 +134,10 @@ impl<'s> SlabRef<'s> {
         Some(index)
     }
 
-    /// Puts an object back. Returns false where it is free already.
+    /// Frees an object. Returns false if it is already free.
     ///
     /// # Safety
-    /// No one uses the object, unless it is free.
+    /// No thread uses the object, unless it is free.
     pub(crate) unsafe fn free(self, index: usize) -> bool {
         let was_live = self.own_bits().free(index);
         if was_live {
@@ -143,13 +146,13 @@ impl<'s> SlabRef<'s> {
         was_live
     }
 
-    /// Takes note of an object that became free.
+    /// Records an object that became free.
     fn note_free(self, index: usize) {
         if let Some(indexes) = self.index {
             return indexes.put(index);
         }
         let counts = &self.slab.counts;
-        // Wrong while the slab is a thread's, until `recount`.
+        // Wrong while a thread owns the slab, until `recount`.
         counts.active.store(counts.active.load(Relaxed).wrapping_sub(1), Relaxed);
         let word = (index / 64) as u32;
         if word < counts.free.load(Relaxed) {
@@ -157,7 +160,7 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Puts back what other threads have freed. Returns how many objects.
+    /// Frees the objects that other threads have freed remotely. Returns their number.
     pub(crate) fn drain_remote(self) -> usize {
         let mut count = 0;
         self.own_bits().drain_remote(|index| {
@@ -167,17 +170,17 @@ impl<'s> SlabRef<'s> {
         count
     }
 
-    /// Makes the slab no one's, and puts back then what other threads have freed (sl-B1). Returns
-    /// how many objects.
+    /// Removes the slab's owner, and then frees the objects that other threads have freed remotely
+    /// (sl-B1). Returns their number.
     ///
     /// # Safety
-    /// The cache's lock is held, and no thread works in the slab any more, or has its bits noted.
+    /// The cache's lock is held, and no thread works in the slab any more or has its bits recorded.
     pub(crate) unsafe fn orphan(self) -> usize {
         self.own_bits().orphan();
         self.drain_remote()
     }
 
-    /// Returns the pages on which no live object lies, of a slab whose objects begin with its first
+    /// Returns the pages on which no live object lies. The slab's objects must begin with its first
     /// page.
     pub(crate) fn idle_pages(self) -> u16 {
         let Shape { stride, objects, pages, .. } = *self.shape;
@@ -196,12 +199,12 @@ impl<'s> SlabRef<'s> {
         }
     }
 
-    /// Returns whether a user has the object.
+    /// Returns true if a user has the object.
     pub(crate) fn is_live(self, index: usize) -> bool {
         self.own_bits().is_live(index)
     }
 
-    /// Asserts that the free objects are each there once, not live, and as many as are not active.
+    /// Asserts that each free object is recorded once and is not live, and that the counts agree.
     pub(crate) fn check(self) {
         let mut free = self.free_objects();
         assert_eq!(free.len() + self.active(), self.shape.objects, "free and active objects");
@@ -222,7 +225,7 @@ mod tests {
     use fastrand::Rng;
     use page::Zeroed;
 
-    /// Memory of a slab and its block, outside any space.
+    /// The memory of a slab and its block, outside any space.
     struct Bed {
         slab: Box<Slab>,
         memory: Vec<u64>,
@@ -230,7 +233,7 @@ mod tests {
     }
 
     fn zeroed<T: Zeroed>() -> Box<T> {
-        // SAFETY: zeros are a valid T, says Zeroed.
+        // SAFETY: zeros are a valid T, as Zeroed guarantees.
         unsafe { Box::<T>::new_zeroed().assume_init() }
     }
 
@@ -240,7 +243,7 @@ mod tests {
             let memory = vec![0x5555_5555_5555_5555; (shape.bytes() + shape.block_bytes()) / 8];
             let mut bed = Bed { slab: zeroed(), memory, shape };
             let start = NonNull::new(bed.memory.as_mut_ptr().cast::<u8>()).unwrap();
-            // SAFETY: the memory is this test's alone, the block behind the slab.
+            // SAFETY: this test has exclusive use of the memory, and the block lies after the slab.
             unsafe {
                 let block = start.add(bed.shape.bytes());
                 SlabRef::begin(&bed.slab, &bed.shape, (start, block), bed.shape.first);
@@ -249,7 +252,7 @@ mod tests {
         }
 
         fn slab_ref(&self) -> SlabRef<'_> {
-            // SAFETY: no one else knows of it.
+            // SAFETY: no other thread knows of the slab.
             unsafe { SlabRef::new(&self.slab, &self.shape) }
         }
     }
@@ -288,7 +291,7 @@ mod tests {
         }
     }
 
-    /// The walk that the text of 2013 shows: free = 6, array 1 END 5 7 0 4 3 2.
+    /// The walk in the document of 2013: free = 6, array 1 END 5 7 0 4 3 2.
     #[test]
     fn the_linked_list_is_walked_as_it_was() {
         let bed = Bed::new(Layout::LinkedBufctl, 512);
@@ -298,7 +301,7 @@ mod tests {
         assert!(order.iter().rev().all(|&index| free(slab_ref, index)));
         assert_eq!(slab_ref.free_objects(), order);
         let array = bed.slab.index().wrapping_add(HEADER).cast::<[u32; 8]>();
-        // SAFETY: the index has eight elements, and no one else uses it.
+        // SAFETY: the index has eight elements, and no other code uses it.
         assert_eq!(unsafe { array.read() }, [1, u32::MAX, 5, 7, 0, 4, 3, 2]);
     }
 

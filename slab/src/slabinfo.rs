@@ -10,27 +10,27 @@ use std::fmt;
 pub struct SlabInfo {
     /// The cache's name.
     pub name: String,
-    /// Objects that users have.
+    /// The number of objects that users have.
     pub active_objs: usize,
-    /// Objects the slabs there are have room for.
+    /// The number of objects that fit in the current slabs.
     pub num_objs: usize,
-    /// Bytes from one object to the next.
+    /// The distance in bytes from one object to the next.
     pub objsize: usize,
-    /// Objects in a slab.
+    /// The number of objects in a slab.
     pub objperslab: usize,
-    /// Pages in a slab.
+    /// The number of pages in a slab.
     pub pagesperslab: usize,
-    /// Free objects that a thread keeps in slabs of its own.
+    /// The maximum number of free objects that a thread keeps in slabs of its own.
     pub limit: u32,
-    /// Of them, those that go back at a time.
+    /// The minimum number of those that are returned at a time.
     pub batchcount: u32,
-    /// 0: threads share whole slabs.
+    /// Always 0: threads share whole slabs.
     pub sharedfactor: u32,
-    /// Slabs of which an object is out.
+    /// The number of slabs with an object in use.
     pub active_slabs: usize,
-    /// Slabs there are.
+    /// The number of slabs.
     pub num_slabs: usize,
-    /// 0, likewise.
+    /// Always 0, for the same reason.
     pub sharedavail: usize,
 }
 

@@ -1,33 +1,36 @@
-//! What a cache counts.
+//! The counters of a cache.
 
 use crate::depot::Depot;
 use crate::lists::List;
 use crate::sync::Relaxed;
 
-/// Counts of a cache. While threads are at work, objects may be off by what they are doing.
+/// Counters of a cache. While threads use the cache, the object counts may be off by their current
+/// operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects that users have, those included that another thread than their slab's has freed
-    /// since it last looked.
+    /// The number of objects that users have, including those that another thread has freed
+    /// remotely and the slab's thread has not collected yet.
     pub active_objects: usize,
-    /// Free objects in slabs that are threads' own.
+    /// The number of free objects in slabs that threads own.
     pub in_magazines: usize,
-    /// Free objects of the reserve.
+    /// The number of free objects in the reserve.
     pub reserved: usize,
-    /// Objects that were written to when no one may, and are not given out again.
+    /// The number of objects in quarantine, because they were overwritten while free or beyond
+    /// their bounds; they are not given out again.
     pub lost: usize,
-    /// Frees that were refused: of what is no object of the cache, or is free, or was written to
-    /// when no one may.
+    /// The number of refused frees: of an address that is no object of the cache, of a free object,
+    /// or of an object with overwritten bounds.
     pub refused: usize,
-    /// Objects the slabs there are have room for.
+    /// The number of objects that fit in the current slabs.
     pub objects: usize,
-    /// Slabs there are.
+    /// The number of slabs.
     pub slabs: usize,
-    /// Of them, those that are no thread's, and without objects in use.
+    /// The number of slabs without an owner and without objects in use.
     pub free_slabs: usize,
-    /// Chains of slabs that wait for a grace period; they are no more among `slabs`.
+    /// The number of chains of slabs that wait for a grace period; these are not counted in
+    /// `slabs`.
     pub waiting: usize,
-    /// Bytes of what notes threads' slabs.
+    /// The bytes of the records of threads' slabs.
     pub magazine_bytes: usize,
 }
 

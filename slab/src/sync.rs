@@ -1,5 +1,5 @@
-//! All synchronisation of this crate comes from here, and from `bits`, so that loom can stand in
-//! where threads share without a lock. No model makes a whole cache.
+//! All synchronisation of this crate is imported from here and from `bits`, so that loom can
+//! replace it where threads share data without a lock. No model contains a whole cache.
 
 pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
@@ -8,8 +8,8 @@ pub(crate) use std::sync::atomic::{
     Ordering::Release,
 };
 
-/// Of sequential consistency loom knows fences only; elsewhere the accesses around have it
-/// themselves.
+/// A fence that gives loom's models sequential consistency, which loom supports only for fences. In
+/// other builds the accesses around it are sequentially consistent themselves.
 #[inline]
 pub(crate) fn fence_in_models() {
     #[cfg(loom)]

@@ -1,10 +1,10 @@
-//! Numbers of threads: small, and used again when a thread has ended.
+//! Small numbers of threads, which are reused after a thread has exited.
 //!
-//! Locks: `CACHES` is taken before any cache's, `TAKEN` last. Under none of them is anything called
-//! that is a user's: a destructor may end a cache, which takes `CACHES`.
+//! Locks: `CACHES` is taken before any cache's lock, `TAKEN` last. No user code is called under
+//! either: a destructor may end a cache, which takes `CACHES`.
 //!
 //! # Safety
-//! One function is declared unsafe, and none called.
+//! One function is declared unsafe, and none is called.
 #![allow(unsafe_code)]
 
 use crate::bits::RESERVE;
@@ -14,28 +14,29 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Numbers there are, 0 among them, which is no thread's. Threads beyond have none, and no slabs.
+/// The number of possible values, including 0, which no thread has. Further threads have no number
+/// and no slabs.
 pub(crate) const NUMBERS: usize = 1 << u8::BITS;
 
-/// The calling thread's number. It is not `Send`, so the thread that has it is the one it names.
+/// The calling thread's number. It is not `Send`, so its holder is the thread that it names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
-    /// From 1 on; 0 is none.
+    /// At least 1; 0 means none.
     number: u8,
     here: PhantomData<*const ()>,
 }
 
 impl Number {
-    /// No thread's.
+    /// The number of no thread.
     pub(crate) const NONE: Number = Number { number: 0, here: PhantomData };
 
-    /// Returns the place of the thread's things among those of all threads; 0 is no thread's.
+    /// Returns the index of the thread's data among that of all threads; 0 belongs to no thread.
     #[inline]
     pub(crate) fn index(self) -> u8 {
         self.number
     }
 
-    /// Returns whether it is this thread that `owner` says; 0 is no one.
+    /// Returns true if `owner` is this thread; 0 means no thread.
     #[inline]
     pub(crate) fn is(self, owner: u32) -> bool {
         self.raw() == owner && owner != 0
@@ -52,48 +53,48 @@ impl Number {
     }
 }
 
-/// What keeps something for each thread.
+/// A structure that keeps data for each thread.
 pub(crate) trait ThreadHooks: Send + Sync {
-    /// Makes what was kept for the thread, which ends, no one's. The registry is locked: nothing is
-    /// called that is not ours, as a destructor may be.
+    /// Gives up the data that was kept for the exiting thread. The registry is locked, so no
+    /// foreign code may be called, such as a destructor.
     fn on_exit(&self, number: Number);
 
-    /// Gives back what there is too much of then.
+    /// Gives back what exceeds the limits after [`on_exit`](Self::on_exit).
     fn after_exit(&self);
 
-    /// Takes its locks, over a fork.
+    /// Takes the structure's locks for a fork.
     fn lock_for_fork(&self);
 
-    /// Releases what `lock_for_fork` took.
+    /// Releases the locks that `lock_for_fork` took.
     fn unlock_after_fork(&self);
 
-    /// Gives up what was kept for all threads but this one, in a child.
+    /// Gives up, in a child, the data that was kept for all threads except this one.
     ///
     /// # Safety
     /// There are no other threads.
     unsafe fn repair(&self, number: Number);
 }
 
-/// Caches, and whether they were forgotten.
+/// The caches, and whether each was removed by [`forget`].
 static CACHES: Mutex<Vec<(Weak<dyn ThreadHooks>, bool)>> = Mutex::new(Vec::new());
-/// Bit n: a thread has number n.
+/// Bit n is set while a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
 
-/// The mark that is given next.
+/// The next mark to give out.
 static MARKS: AtomicU32 = AtomicU32::new(NUMBERS as u32);
 
 thread_local! {
-    /// 0 before the first question, and again once the thread is ending.
+    /// 0 before the first use, and again while the thread is exiting.
     static NUMBER: Cell<u8> = const { Cell::new(0) };
-    /// 0 before the first question. Without a destructor, so it is there to the thread's end.
+    /// 0 before the first use. It has no destructor, so it stays valid to the thread's end.
     static MARK: Cell<u32> = const { Cell::new(0) };
     static LEAVES: Leaves = const { Leaves };
 }
 
-/// Returns what the calling thread's slabs have in place of an owner while they are made or given
-/// back: every thread has one, those without a number too. It is no thread's number, and no other's
-/// mark: if it ever were, after four billion threads, a child that is forked meanwhile would leave
-/// a lost thread's slab where it is.
+/// Returns the mark of the calling thread, which its slabs have in place of an owner while they are
+/// created or given back. Every thread has one, even without a number. It is no thread's number and
+/// no other thread's mark. If a mark were reused, after four billion threads, a child forked at
+/// that moment would only leave a lost thread's slab in place.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
@@ -102,13 +103,13 @@ pub(crate) fn mark() -> u32 {
     MARK.get()
 }
 
-/// Has a cache told of threads that end.
+/// Registers a cache to be notified of exiting threads.
 pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
     CACHES.lock().push((cache, false));
 }
 
-/// Ends that: no thread is in [`ThreadHooks::on_exit`] when this returns, nor will be. Forks hold
-/// the cache still, as others may be giving back slabs of it.
+/// Unregisters a cache: no thread is in its [`ThreadHooks::on_exit`] when this returns, nor will
+/// be. Forks still lock the cache, because other threads may be giving back slabs of it.
 pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();
@@ -116,29 +117,29 @@ pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     caches.iter_mut().filter(|(cache, _)| cache.ptr_eq(&gone)).for_each(|(_, ends)| *ends = true);
 }
 
-/// Holds the registry still over a fork, and says what is in it.
+/// Locks the registry for a fork, and adds its caches to `all`.
 pub(crate) fn lock_for_fork(all: &mut Vec<Arc<dyn ThreadHooks>>) {
     CACHES.lock_for_fork_with(|caches| {
         all.extend(caches.iter().filter_map(|(cache, _)| cache.upgrade()))
     });
 }
 
-/// Releases what [`lock_for_fork`] took.
+/// Releases the lock that [`lock_for_fork`] took.
 pub(crate) fn unlock_after_fork() {
     CACHES.unlock_after_fork();
 }
 
-/// Holds the numbers still over a fork, as the last of all.
+/// Locks the numbers for a fork, as the last of all locks.
 pub(crate) fn lock_numbers_for_fork() {
     TAKEN.lock_for_fork();
 }
 
-/// Releases what [`lock_numbers_for_fork`] took.
+/// Releases the lock that [`lock_numbers_for_fork`] took.
 pub(crate) fn unlock_numbers_after_fork() {
     TAKEN.unlock_after_fork();
 }
 
-/// Makes the numbers of other threads free, in a child; the calling thread's.
+/// Frees the numbers of other threads in a child. Returns the calling thread's number.
 pub(crate) fn forget_lost() -> Number {
     let number = number_if_known();
     let place = usize::from(number.index());
@@ -148,13 +149,13 @@ pub(crate) fn forget_lost() -> Number {
     number
 }
 
-/// Returns the calling thread's number, if it was given one by [`number`].
+/// Returns the calling thread's number, if [`number`] has given it one.
 #[inline]
 pub(crate) fn number_if_known() -> Number {
     Number::new(NUMBER.get())
 }
 
-/// Returns the calling thread's number: none when too many have one, or the thread is ending.
+/// Returns the calling thread's number, or none if all numbers are taken or the thread is exiting.
 pub(crate) fn number() -> Number {
     if NUMBER.get() == 0 && LEAVES.try_with(|_| ()).is_ok() {
         NUMBER.set(take());
@@ -170,7 +171,7 @@ fn take() -> u8 {
     (word as u32 * 64 + bit) as u8
 }
 
-/// Dropped when its thread ends.
+/// A value that is dropped when its thread exits.
 struct Leaves;
 
 impl Drop for Leaves {
@@ -185,8 +186,9 @@ impl Drop for Leaves {
         let kept = caches.iter().filter(|(_, is_forgotten)| !is_forgotten);
         for cache in kept.filter_map(|(cache, _)| cache.upgrade()) {
             cache.on_exit(number);
-            // Without memory it tidies up when it next has reason to. (This is not the last
-            // reference to the cache: a thread that ends a cache has it forgotten first.)
+            // Without memory, the cache is tidied at a later occasion. (This is not the last
+            // reference to the cache: a thread that ends a cache first removes it from the
+            // registry.)
             if left.try_reserve(1).is_ok() {
                 left.push(cache);
             }
@@ -194,7 +196,8 @@ impl Drop for Leaves {
         drop(caches);
         NUMBER.set(0);
         TAKEN.lock()[place / 64] &= !(1 << (place % 64));
-        // With no lock held, and no number: destructors may use caches, make and end them.
+        // Without a lock held, and without a number, because destructors may use, create and end
+        // caches.
         left.into_iter().for_each(|cache| cache.after_exit());
     }
 }

@@ -1,21 +1,21 @@
-//! Thread slabs: the slabs that are a thread's own, in which it takes and frees without a lock or
-//! an atomic operation.
+//! Thread slabs: the slabs that a thread owns, in which it allocates and frees without a lock or an
+//! atomic operation.
 //!
 //! ```text
-//!   thread 3 --> | word: live, remote, base | divider | kept, limit |  all that is needed to take
+//!   thread 3 --> | word: live, remote, base | divider | kept, limit |  used by allocation
 //!                | slabs: the newest <--> ... <--> the oldest | current |   by descriptors
 //!                | hints: first, live | first, live | ...      |  slabs by an address's granule
 //! ```
-//! The word is one of the current slab's: 64 objects from `base` on, of which the lowest free one
-//! is taken. Slabs of layouts that have an index have no hints, and have no word.
+//! The word is one word of the current slab's bits: 64 objects from `base` on, of which the lowest
+//! free one is taken. Slabs of layouts that have an index have no hints and no word.
 //!
 //! # Safety
-//! - sl-M1: a thread's slabs are noted and used by that thread alone: a [`Number`] can't leave its
-//!   thread, and a number goes to another one under a lock. Others may look at `kept`, and set
-//!   `limit` to 0, which asks for all of it.
-//! - sl-M2: the word, and the hints, are slabs' that the thread owns now: a slab is noted when it
-//!   becomes the thread's, and forgotten before it becomes no one's. So the words of bits stay, and
-//!   the thread may change the live ones (sl-K3).
+//! - sl-M1: only the thread itself records and uses its slabs: a [`Number`] can't leave its thread,
+//!   and a number passes to another thread only under a lock. Other threads may read `kept`, and
+//!   set `limit` to 0, which asks for all free objects.
+//! - sl-M2: the word and the hints refer to slabs that the thread owns now: a slab is recorded
+//!   after it becomes the thread's, and removed before it loses its owner. So the words of bits
+//!   stay, and the thread may change the live ones (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Word};
@@ -31,11 +31,11 @@ use page::{ExtentId, ListHead, Space};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// Granules that a thread finds at once, and the binary logarithm of their bytes, where pages are
-/// the smallest.
+/// The number of granules for which a thread keeps a hint, and the binary logarithm of a granule's
+/// bytes with the smallest page size.
 const HINTS: usize = 256;
 const HINT_SHIFT: u32 = 14;
-/// Pages are no longer than 64 KiB.
+/// The binary logarithm of the largest page size, 64 KiB.
 const PAGE_SHIFT_MAX: u32 = 16;
 
 #[inline]
@@ -43,7 +43,7 @@ fn hint_index(address: usize) -> usize {
     (address >> HINT_SHIFT) % HINTS
 }
 
-/// Where a slab begins, and its live bits.
+/// The start of a slab, and its live bits.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     first: usize,
@@ -51,15 +51,15 @@ struct Hint {
 }
 
 impl Hint {
-    /// In place `place` it is no slab's: `first` is half a table away from all addresses that are
-    /// looked for there, and a slab is shorter.
+    /// Returns a hint for `place` that matches no slab: `first` is half a table away from all
+    /// addresses that are looked up there, and a slab is shorter.
     fn none(place: usize) -> Cell<Self> {
         let first = ((place + HINTS / 2) % HINTS) << HINT_SHIFT;
         Cell::new(Hint { first, live: std::ptr::null() })
     }
 }
 
-/// 64 objects: their bits, and where the first lies.
+/// A group of 64 objects: their bits, and the address of the first.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     live: NonNull<Word>,
@@ -67,13 +67,13 @@ struct Current {
     base: NonNull<u8>,
 }
 
-/// What became of an object that was to be freed the fast way.
+/// The result of an attempt to free an object through a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastFree {
     Done,
-    /// Done, and more is kept than may be.
+    /// The object was freed, and more objects are kept than the limit allows.
     OverLimit,
-    /// Not found here, or not live.
+    /// The object was not found here, or is not live.
     Miss,
 }
 
@@ -82,24 +82,24 @@ pub(crate) enum FastFree {
 pub(crate) struct ThreadSlabs {
     word: Cell<Option<Current>>,
     divider: Divider,
-    /// Words of the live bits of a slab, behind which the remote ones lie.
+    /// The number of words of the live bits of a slab, which the remote words follow.
     words: usize,
-    /// Free objects in the thread's slabs.
+    /// The number of free objects in the thread's slabs.
     kept: AtomicU32,
-    /// Most there may be; 0 asks for all.
+    /// The maximum number of them; 0 asks for all.
     limit: AtomicU32,
     /// The thread's slabs, the newest first.
     slabs: Cell<ListHead>,
     oldest: Cell<Option<ExtentId>>,
-    /// Which of them objects are taken from.
+    /// The slab that objects are taken from.
     pub(crate) current: Cell<Option<ExtentId>>,
     number: u32,
     hints: [Cell<Hint>; HINTS],
 }
 
-// What every call needs is a line of memory.
+// The fields that every call needs fit in one cache line.
 const _: () = assert!(std::mem::offset_of!(ThreadSlabs, slabs) == 64);
-// The longest slab, in granules, is less than half the table (`Hint::none`).
+// The longest slab, in granules, is shorter than half the table (`Hint::none`).
 const _: () = assert!(PAGES_MAX << (PAGE_SHIFT_MAX - HINT_SHIFT) < HINTS / 2);
 
 impl ThreadSlabs {
@@ -123,12 +123,12 @@ impl ThreadSlabs {
         self.slabs.get()
     }
 
-    /// Returns the slab that was the thread's first of those there are.
+    /// Returns the slab that the thread has owned for the longest time.
     pub(crate) fn oldest(&self) -> Option<ExtentId> {
         self.oldest.get()
     }
 
-    /// Puts a slab in the list.
+    /// Inserts a slab at the front of the list.
     pub(crate) fn push(&self, space: &Space<Slab>, id: ExtentId) {
         let mut slabs = self.slabs.get();
         if slabs.is_empty() {
@@ -138,7 +138,7 @@ impl ThreadSlabs {
         self.slabs.set(slabs);
     }
 
-    /// Takes a slab out of the list.
+    /// Removes a slab from the list.
     pub(crate) fn remove(&self, space: &Space<Slab>, id: ExtentId) {
         let mut slabs = self.slabs.get();
         slabs.remove(id, links(space));
@@ -160,14 +160,15 @@ impl ThreadSlabs {
         // SAFETY: sl-M2.
         let index = unsafe { bits::alloc(live.as_ref(), remote.as_ref()) }?;
         self.set_kept(self.kept().wrapping_sub(1));
-        // SAFETY: the word's bits beyond the last object are never free, so it lies in the slab.
+        // SAFETY: the word's bits beyond the last object are never free, so the object lies in the
+        // slab.
         Some(unsafe { base.add(index.wrapping_mul(self.divider.stride)) })
     }
 
-    /// Frees an object of a slab that a hint tells of.
+    /// Frees an object of a slab that a hint refers to.
     ///
     /// # Safety
-    /// No one uses the object, unless it is free.
+    /// No thread uses the object, unless it is free.
     #[inline]
     pub(crate) unsafe fn free(&self, object: NonNull<u8>) -> FastFree {
         let address = object.addr().get();
@@ -175,8 +176,8 @@ impl ThreadSlabs {
         let Some(index) = self.divider.index(address.wrapping_sub(first)) else {
             return FastFree::Miss;
         };
-        // SAFETY: the address lies in the slab that begins at `first`, where it has an object of
-        // this number; sl-M2. Behind the words of live bits lie as many of remote ones.
+        // SAFETY: the address lies in the slab that begins at `first`, which has an object of this
+        // number; sl-M2. The words of live bits are followed by equally many of remote bits.
         let freed = unsafe {
             let live = live.add(index / 64);
             bits::free(&*live, &*live.add(self.words), index)
@@ -189,34 +190,34 @@ impl ThreadSlabs {
         if kept > self.limit.load(Relaxed) { FastFree::OverLimit } else { FastFree::Done }
     }
 
-    /// Returns from which word of the current slab, whose bits these are, objects are taken: the
-    /// first, if from none yet.
+    /// Returns the index of the word in `bits`, those of the current slab, that objects are taken
+    /// from, or 0 if no word was selected yet.
     pub(crate) fn word_of(&self, bits: &Bits<'_>) -> usize {
         let is_it =
             |word: &Word| self.word.get().is_some_and(|own| std::ptr::eq(word, own.live.as_ptr()));
         bits.live.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Has objects taken from word `word` of a slab of the thread's from now on.
+    /// Sets the word of a slab of the thread from which objects are taken from now on.
     ///
     /// # Safety
-    /// The bits are of such a slab, whose first object lies at `first`, and [`forget`] comes before
-    /// it is the thread's no more.
+    /// The bits belong to such a slab, whose first object lies at `first`, and [`forget`] is called
+    /// before the thread loses the slab.
     ///
     /// [`forget`]: Self::forget
     pub(crate) unsafe fn set_word(&self, bits: &Bits<'_>, first: NonNull<u8>, word: usize) {
         let [live, remote] = [&bits.live[word], &bits.remote[word]].map(NonNull::from);
-        // SAFETY: a word has a bit for an object at least, which lies in the slab.
+        // SAFETY: every word has a bit for at least one object, which lies in the slab.
         let base = unsafe { first.add(word * 64 * self.divider.stride) };
         self.word.set(Some(Current { live, remote, base }));
     }
 
-    /// Returns the places of a slab's granules.
+    /// Returns the indices of the hints of a slab's granules.
     fn hint_indices(&self, first: usize) -> impl Iterator<Item = usize> {
         (first >> HINT_SHIFT..=(first + self.divider.span - 1) >> HINT_SHIFT).map(|nth| nth % HINTS)
     }
 
-    /// Notes a slab of the thread's, whose first object lies at `first`.
+    /// Records a slab of the thread, whose first object lies at `first`.
     ///
     /// # Safety
     /// As for [`set_word`](Self::set_word).
@@ -225,7 +226,7 @@ impl ThreadSlabs {
             .for_each(|place| self.hints[place].set(Hint { first, live: live.as_ptr() }));
     }
 
-    /// Forgets a slab, of which the first object lies at `first`, and its word.
+    /// Removes the records of a slab, whose first object lies at `first`, and of its word.
     pub(crate) fn forget(&self, id: ExtentId, first: usize) {
         if self.current.get() == Some(id) {
             self.current.set(None);
@@ -236,8 +237,8 @@ impl ThreadSlabs {
         places.for_each(|place| self.hints[place].swap(&Hint::none(place)));
     }
 
-    /// Asserts that the hints, and the word, are those of the thread's slabs (sl-M2): `slabs`,
-    /// of which `current` is one.
+    /// Asserts that the hints and the word refer to the thread's slabs (sl-M2): `slabs`, of which
+    /// `current` is one.
     pub(crate) fn check(
         &self,
         slabs: &[(usize, *const Word)],
@@ -267,13 +268,13 @@ impl ThreadSlabs {
         self.kept.store(kept, Relaxed);
     }
 
-    /// Returns whether more is kept than may be.
+    /// Returns true if more objects are kept than the limit allows.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.kept() > self.limit.load(Relaxed)
     }
 
-    /// Returns whether another thread asks for all that is kept.
+    /// Returns true if another thread asks for all free objects that are kept.
     pub(crate) fn is_asked(&self) -> bool {
         self.limit.load(Relaxed) == 0
     }
@@ -283,7 +284,7 @@ impl ThreadSlabs {
     }
 }
 
-/// The slabs of each thread, of a cache.
+/// The slabs of each thread, in one cache.
 #[derive(Debug)]
 pub(crate) struct AllThreadSlabs {
     tunables: Tunables,
@@ -291,7 +292,7 @@ pub(crate) struct AllThreadSlabs {
     slots: [AtomicPtr<ThreadSlabs>; NUMBERS],
 }
 
-// SAFETY: slabs may be any thread's; a thread's slabs are noted by it alone (sl-M1).
+// SAFETY: any thread may own slabs; only the thread itself records its slabs (sl-M1).
 unsafe impl Send for AllThreadSlabs {}
 // SAFETY: as above.
 unsafe impl Sync for AllThreadSlabs {}
@@ -305,7 +306,7 @@ impl AllThreadSlabs {
         self.tunables
     }
 
-    /// Returns the thread's slabs, if it was given any.
+    /// Returns the thread's slabs, if [`make`](Self::make) has created them.
     #[inline]
     pub(crate) fn of(&self, number: Number) -> Option<&ThreadSlabs> {
         let slot = &self.slots[usize::from(number.index())];
@@ -313,8 +314,8 @@ impl AllThreadSlabs {
         unsafe { slot.load(Relaxed).as_ref() }
     }
 
-    /// Returns the thread's slabs, with room made for them if need be; none where it may have none,
-    /// or there is no memory.
+    /// Returns the thread's slabs, and creates the record if necessary. Returns `None` if the
+    /// thread may have none, or there is no memory.
     pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
         if let Some(made) = self.of(number) {
             return Some(made);
@@ -331,34 +332,34 @@ impl AllThreadSlabs {
         self.of(number)
     }
 
-    /// Returns those of all threads.
+    /// Returns the slabs of all threads.
     ///
     /// # Safety
-    /// No other thread is at work, or only `kept` and `limit` are looked at and changed.
+    /// No other thread is active, or only `kept` and `limit` are read and changed.
     pub(crate) unsafe fn all(&self) -> impl Iterator<Item = &ThreadSlabs> {
-        // SAFETY: as in `of`; made before the pointer was stored, by release.
+        // SAFETY: as in `of`; they were initialised before the pointer was stored with release.
         self.slots.iter().filter_map(|slot| unsafe { slot.load(Acquire).as_ref() })
     }
 
-    /// Returns the number of free objects in slabs of threads.
+    /// Returns the number of free objects in slabs that threads own.
     pub(crate) fn kept(&self) -> usize {
-        // SAFETY: nothing else is looked at.
+        // SAFETY: only `kept` is read.
         unsafe { self.all() }.map(|thread_slabs| thread_slabs.kept() as usize).sum()
     }
 
-    /// Asks all threads for all that they keep.
+    /// Asks all threads for all free objects that they keep.
     pub(crate) fn ask(&self) {
-        // SAFETY: nothing else is changed.
+        // SAFETY: only `limit` is changed.
         unsafe { self.all() }.for_each(|thread_slabs| thread_slabs.set_limit(0));
     }
 
-    /// Returns the bytes that they take, the slabs themselves not counted.
+    /// Returns the bytes of the records, without the slabs themselves.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: they are counted only.
+        // SAFETY: they are only counted.
         size_of_val(&self.slots) + unsafe { self.all() }.count() * size_of::<ThreadSlabs>()
     }
 
-    /// Ends those of all threads but this one.
+    /// Drops the records of all threads except this one.
     ///
     /// # Safety
     /// There are no other threads.
@@ -367,7 +368,7 @@ impl AllThreadSlabs {
             if place != usize::from(number.index())
                 && let Some(thread_slabs) = NonNull::new(slot.swap(null_mut(), Relaxed))
             {
-                // SAFETY: `make` leaked it, as a slice of one, and it was its thread's alone
+                // SAFETY: `make` leaked it, as a slice of one element, and only its thread used it
                 // (sl-M1).
                 drop(unsafe {
                     Box::from_raw(std::ptr::slice_from_raw_parts_mut(thread_slabs.as_ptr(), 1))
@@ -379,7 +380,8 @@ impl AllThreadSlabs {
 
 impl Drop for AllThreadSlabs {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes all others; what is no one's is not this thread's.
+        // SAFETY: `&mut self` excludes all other users; `Number::NONE` is no thread's, so all
+        // records are dropped.
         unsafe { self.end_others(Number::NONE) }
     }
 }

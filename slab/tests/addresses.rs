@@ -1,4 +1,4 @@
-//! Objects are found by their addresses, wherever their slabs come to lie.
+//! Tests that objects are found by their addresses, wherever their slabs are placed.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, RawCache};
@@ -10,9 +10,9 @@ fn fill(cache: &RawCache, objects: usize) -> Vec<NonNull<u8>> {
     (0..objects).map(|_| cache.alloc().unwrap()).collect()
 }
 
-/// Frees them all; how many were refused.
+/// Frees all `objects`. Returns the number of refused frees.
 fn free(cache: &RawCache, objects: Vec<NonNull<u8>>) -> usize {
-    // SAFETY: they are the cache's, and no one uses them again.
+    // SAFETY: they are the cache's, and no code uses them again.
     let refused = objects.into_iter().filter(|&object| unsafe { cache.free(object) }.is_err());
     refused.count()
 }
@@ -25,7 +25,8 @@ fn end(arena: &Arena, cache: RawCache) {
     assert_eq!(arena.budget().used(), 0);
 }
 
-/// Segments of 64, 128 and 256 MiB go and come back at the same addresses, as other sections.
+/// Segments of 64, 128 and 256 MiB are unmapped and mapped again at the same addresses, as other
+/// sections.
 #[test]
 fn segments_come_back_as_other_sections() {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -39,12 +40,12 @@ fn segments_come_back_as_other_sections() {
     end(&arena, cache);
 }
 
-/// The same, freed by a thread that looked up what was there before.
+/// The same, but the objects are freed by a thread that has looked up the earlier sections.
 #[test]
 fn segments_come_back_for_other_threads_too() {
     let arena = Arena::new(page::Config::default()).unwrap();
     let cache = RawCache::new(&arena, 65_536, 8).unwrap();
-    /// Objects that go to another thread.
+    /// Objects that are sent to another thread.
     struct Sent(Vec<NonNull<u8>>);
     // SAFETY: they are freed there, and not used here any more.
     unsafe impl Send for Sent {}
@@ -65,8 +66,8 @@ fn segments_come_back_for_other_threads_too() {
     end(&arena, cache);
 }
 
-/// More sections than the first tables of the address index have room for: 2,049 MiB in segments of
-/// 1 MiB.
+/// Tests more sections than the first tables of the address index have room for: 2,049 MiB in
+/// segments of 1 MiB.
 #[test]
 fn small_segments_without_number() {
     let supply = Arc::new(SmallSegments::default());

@@ -1,6 +1,6 @@
-//! Operations at the edges, on purpose: sizes at which the layout of a slab changes, slabs that are
-//! full or empty but for an object, as much kept as may be and one more or less, by this thread and
-//! by others that end with objects left.
+//! Deliberate operations at boundaries: sizes at which the layout of a slab changes; slabs that are
+//! full or empty except for one object; free objects at the limit, one more and one less. They are
+//! performed by this thread and by others that exit with objects left.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use testkit::seed;
 use testkit::subject::Subject;
 
-/// Objects of a subject are no more, and take no more bytes but for a few.
+/// The maximum number of a subject's objects, and of their bytes except for a few objects.
 const OBJECTS_MAX: usize = 20_000;
 const BYTES_MAX: usize = 4 << 20;
 
-/// Sizes of which one more or less makes another slab.
+/// Returns the sizes at which a difference of one byte changes the slab.
 fn edges(layout: Layout) -> Vec<usize> {
     let max = 16 * page::page_size();
     let kind = |size: usize| {
@@ -25,19 +25,20 @@ fn edges(layout: Layout) -> Vec<usize> {
     edges
 }
 
-/// One of them, of one more, or of one less.
+/// Returns `edge`, one more, or one less.
 fn beside(edge: usize, random: &mut Rng) -> usize {
     (edge + random.usize(..3)).saturating_sub(1)
 }
 
-/// How much is kept, about a slab or two; nothing at times.
+/// Returns tunables for about one slab or two; zero at times.
 fn tunables(objects: usize, random: &mut Rng) -> Tunables {
     let limit = beside(objects * random.usize(..3), random) as u32;
     let batchcount = [1, limit.div_ceil(2), limit][random.usize(..3)].min(limit);
     Tunables { limit, batchcount }
 }
 
-/// Takes or frees until `target` are live, the oldest first, the newest, or any.
+/// Allocates or frees until `target` objects are live; frees the oldest first, the newest first, or
+/// in random order.
 fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     let order = random.u8(..3);
     while subject.live.len() < target {
@@ -49,8 +50,8 @@ fn go_to(subject: &mut Subject, target: usize, random: &mut Rng) {
     }
 }
 
-/// Goes to an edge: a number of whole slabs, or as much as may be kept beside what lives, give or
-/// take one.
+/// Moves to a boundary: a number of whole slabs, or the limit of kept objects beside the live ones,
+/// plus or minus one.
 fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let (objects, live) = (subject.cache.shape().objects, subject.live.len());
     let edge = match random.u8(..5) {
@@ -62,7 +63,7 @@ fn step(subject: &mut Subject, limit: u32, random: &mut Rng) {
     let most = OBJECTS_MAX.min(BYTES_MAX / subject.size + 2);
     let target = beside(edge, random).min(most);
     match random.u8(..4) {
-        // It ends with what it took, and with what it freed of others.
+        // The thread exits with the objects that it allocated, and with remote frees of its own.
         0 => std::thread::scope(|scope| {
             let mut random = random.fork();
             scope.spawn(move || go_to(subject, target, &mut random)).join().unwrap();
@@ -86,7 +87,7 @@ fn run(arena: &Arc<Arena>, layout: Layout, size: usize, random: &mut Rng) {
     for _ in 0..25 {
         step(&mut subject, tunables.limit, random);
         subject.cache.check();
-        // What others have freed in this thread's slabs it finds when it gives them up.
+        // This thread collects what others have freed in its slabs only when it gives the slabs up.
         assert!(subject.cache.stat().active_objects >= subject.live.len(), "{told}");
         if random.u8(..4) == 0 {
             subject.cache.shrink();

@@ -1,4 +1,4 @@
-//! Threads end while their objects' destructors use caches.
+//! Tests that threads exit while their objects' destructors use caches.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Layout, Options, RawCache, Shape, Tunables};
@@ -10,7 +10,8 @@ use std::time::Duration;
 static ARENA: LazyLock<Arc<Arena>> = LazyLock::new(|| Arena::new(page::Config::default()).unwrap());
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// An object with a cache of its own, which ends with it, and is used once more then.
+/// An object with a cache of its own, which ends with it and is used one last time in its
+/// destructor.
 struct Owner {
     cache: Cache<u64>,
     _bytes: [u8; 4000],
@@ -29,15 +30,16 @@ impl Drop for Owner {
     }
 }
 
-/// Two slabs of objects of `size` bytes: as many a thread keeps, and what it takes for both.
+/// Returns tunables that let a thread keep two slabs of objects of `size` bytes, and the number of
+/// objects that needs both.
 fn two_slabs(size: usize) -> (Option<Tunables>, usize) {
     let objects = Shape::new(Layout::Native, size, 8).unwrap().objects;
     let limit = 2 * objects as u32;
     (Some(Tunables { limit, batchcount: limit }), objects + 1)
 }
 
-/// Threads that each keep free objects in slabs of their own end together: more empty slabs than a
-/// cache keeps.
+/// Threads that each keep free objects in slabs of their own exit together, which leaves more empty
+/// slabs than a cache keeps.
 fn end_threads() {
     const THREADS: usize = 8;
     let (tunables, objects) = two_slabs(size_of::<Owner>());
@@ -73,13 +75,14 @@ fn a_destructor_may_end_a_cache_when_its_thread_ends() {
         end_threads();
         done.send(()).unwrap();
     });
-    // Else it is a deadlock, for other threads too.
+    // A timeout means a deadlock, which affects other threads too.
     let waited = ended.recv_timeout(Duration::from_secs(60));
     assert!(waited.is_ok() || work.is_finished(), "threads that end hang");
     work.join().unwrap();
 }
 
-/// A scope does not wait for what threads do when they end: the cache is ended beside them.
+/// A scope does not wait for the thread-local destructors of its threads, so the cache ends
+/// concurrently with them.
 #[test]
 fn a_cache_ends_while_its_threads_do() {
     let arena = Arena::new(page::Config::default()).unwrap();
@@ -92,14 +95,14 @@ fn a_cache_ends_while_its_threads_do() {
             let work = || {
                 let objects: Vec<_> = (0..objects).map(|_| cache.alloc().unwrap()).collect();
                 all.wait();
-                // SAFETY: no one uses them again.
+                // SAFETY: no code uses them again.
                 objects.into_iter().for_each(|object| unsafe { cache.free(object).unwrap() });
             };
             (0..8).for_each(|_| drop(scope.spawn(work)));
         });
         cache.destroy().unwrap();
     }
-    // Slabs that ending threads were giving back are gone in the end.
+    // Slabs that exiting threads were giving back are released eventually.
     for _ in 0..6000 {
         if arena.budget().used() == 0 {
             break;

@@ -1,4 +1,4 @@
-//! Caches in a child after fork, while other threads of the parent use them (I8).
+//! Tests caches in the child of a fork, while other threads of the parent use them (I8).
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -15,7 +15,7 @@ fn alloc(cache: &Cache<[u64; 6]>, value: u64) -> Box6 {
     cache.alloc([value; 6]).unwrap()
 }
 
-/// Takes, frees, and passes on to be freed.
+/// Allocates, frees, and passes objects on to be freed.
 fn disturb(
     cache: &Cache<[u64; 6]>,
     (seed, mark): (u64, u64),
@@ -43,8 +43,8 @@ fn disturb(
     }
 }
 
-/// What a thread has in a cache of its own copy: there is all it had, and room for more, from other
-/// threads too.
+/// Uses all that a thread has in the child's copy of a cache: the objects are intact, and there is
+/// room for more, also for other threads.
 fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     cache.raw().check();
     arena.check();
@@ -54,7 +54,7 @@ fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     std::thread::scope(|scope| {
         let frees = scope.spawn(|| drop(kept));
         let both = scope.spawn(|| drop((0..500).map(|_| alloc(cache, 9)).collect::<Vec<_>>()));
-        // A scope does not wait for what threads do when they end.
+        // A scope does not wait for the thread-local destructors of its threads.
         frees.join().unwrap();
         both.join().unwrap();
     });
@@ -66,7 +66,7 @@ fn use_all(arena: &Arena, cache: &Cache<[u64; 6]>, kept: Vec<Box6>) {
     arena.check();
 }
 
-/// Stops the others, whatever ends this thread.
+/// Stops the other threads, however this thread ends.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -96,8 +96,8 @@ fn fork_all(options: Options) {
             })
         };
         let threads: Vec<_> = (0..).zip(ends).map(start).collect();
-        // A thread that starts, or ends, has locks of the standard library, which takes care of no
-        // fork.
+        // A thread that starts or exits holds locks of the standard library, which does not handle
+        // forks.
         started.wait();
         for _ in 0..20 {
             let mut kept: Vec<_> = (0..300).map(|_| alloc(&cache, 7)).collect();
@@ -105,10 +105,10 @@ fn fork_all(options: Options) {
             assert!(kept.iter().all(|object| **object == [7; 6]));
         }
         drop(stopping);
-        // A scope does not wait for what threads do when they end.
+        // A scope does not wait for the thread-local destructors of its threads.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
-    // Nothing looks for leaks before all grace periods are over.
+    // The leak checker must not run before all grace periods are over.
     drop(cache);
     until("memory that waits for a grace period goes", || {
         slab::pin().flush();
@@ -116,7 +116,7 @@ fn fork_all(options: Options) {
     });
 }
 
-/// One test, so that no other one's threads start or end while this one forks.
+/// One test, so that no other test's threads start or exit while this one forks.
 #[test]
 fn a_child_has_a_whole_copy() {
     for layout in Layout::ALL {

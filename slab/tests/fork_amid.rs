@@ -1,8 +1,9 @@
-//! A fork amid a constructor or a destructor: the slab is the forking thread's, in a child too
-//! (I8).
+//! Tests a fork within a constructor or a destructor: the slab belongs to the forking thread, in a
+//! child too (I8).
 //!
-//! These run one after the other, and beside no other test: a thread that is in an epoch when
-//! another forks is in it for ever in the child, where nothing stable would be given back then.
+//! These tests run one after the other, and in a process without other tests: a thread that is in
+//! an epoch when another thread forks stays in it forever in the child. The child would then never
+//! give stable memory back.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Memory, Options};
@@ -12,7 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
-/// What makes or ends the next object forks; afterwards its answer.
+/// Whether the constructor or destructor of the next object forks; after that, the result of the
+/// fork.
 static FORKS: AtomicI32 = AtomicI32::new(NOT_ASKED);
 const NOT_ASKED: i32 = -1;
 const ASKED: i32 = -2;
@@ -22,13 +24,13 @@ struct Forking([u64; 500]);
 impl Forking {
     fn fork_if_asked() {
         if FORKS.compare_exchange(ASKED, NOT_ASKED, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the child calls nothing that a lost thread could have left locked but caches,
-            // which are what is tested, and the C library's allocator, which takes care of itself;
-            // it ends in `end_in_child`.
+            // SAFETY: the child calls nothing that a lost thread could have left locked, except the
+            // caches, which are under test, and the C library's allocator, which handles forks; it
+            // exits in `end_in_child`.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
             if child == 0 {
-                // SAFETY: it has a handler from the start, which ends the child.
+                // SAFETY: the signal's default action ends the child.
                 unsafe { libc::alarm(60) };
             }
             FORKS.store(child, Relaxed);
@@ -50,18 +52,18 @@ impl Drop for Forking {
     }
 }
 
-/// The child does `work` and ends; its parent waits for it.
+/// The child runs `work` and exits; its parent waits for it.
 fn end_in_child(work: impl FnOnce()) {
     match FORKS.swap(NOT_ASKED, Relaxed) {
         0 => {
             let worked = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: it ends the child, which nothing else runs in.
+            // SAFETY: it ends the child, in which nothing else runs.
             unsafe { libc::_exit(i32::from(!worked)) }
         }
         child => {
             assert!(child > 0, "a fork was met");
             let mut status = 0;
-            // SAFETY: `status` is this function's.
+            // SAFETY: `status` is a local variable.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
         }
@@ -96,7 +98,7 @@ fn fork_amid_both(memory: Memory) {
     end_in_child(use_it);
 }
 
-/// One at a time.
+/// Serialises these tests.
 static AMID: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -107,7 +109,7 @@ fn a_fork_amid_a_constructor_or_destructor() {
     }
 }
 
-/// Work for when a thread ends; it says there whether it went well.
+/// Work that runs when a thread exits, and sends whether it succeeded.
 struct AtEnd(Memory, Sender<bool>);
 
 impl Drop for AtEnd {
@@ -117,8 +119,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// A thread that has no number, as it is at its end: what is dropped first is what was made last,
-/// and its number is taken after the work.
+/// Tests a thread that has no number, as during its exit: values created last are dropped first,
+/// and the thread's number is taken after the work.
 #[test]
 fn a_fork_amid_a_constructor_or_destructor_of_a_thread_without_a_number() {
     thread_local! {

@@ -1,4 +1,5 @@
-//! Objects are memory that is given out: a child has it, whatever the arena was asked for.
+//! Tests that a child has the objects whatever the arena's configuration is, because objects are
+//! plain memory.
 #![allow(clippy::unwrap_used)]
 
 use slab::{Arena, Cache};

@@ -1,4 +1,5 @@
-//! A fork while another thread makes the first cache of the process: its child can make its own.
+//! Tests a fork while another thread creates the first cache of the process: the child can create
+//! its own.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache};
@@ -6,7 +7,8 @@ use std::process::Command;
 use std::sync::Barrier;
 use testkit::child::in_child;
 
-/// Which process this is: how many times the forking thread turns round first.
+/// The variable that selects the role of this process: how many times the forking thread spins
+/// first.
 const TURNS: &str = "FORK_FIRST_TURNS";
 
 fn make() {
@@ -29,7 +31,7 @@ fn fork_amid(turns: u32) {
     });
 }
 
-/// Each in a process of its own, as there is one first cache in each.
+/// Each attempt has a process of its own, because each process has one first cache.
 #[test]
 fn a_child_of_a_fork_amid_the_first_cache_makes_its_own() {
     if let Ok(turns) = std::env::var(TURNS) {

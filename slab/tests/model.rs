@@ -1,5 +1,5 @@
-//! Random operations in every layout against a naive model: objects are apart, keep their bytes,
-//! and counts agree.
+//! Random operations in every layout, compared with a naive model: objects do not overlap and keep
+//! their bytes, and the counts agree.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -25,7 +25,7 @@ fn random_operations_match_the_model() {
             shapes.iter().enumerate().map(|(nth, &shape)| subject(nth, shape)).collect();
         for step in 0..40_000usize {
             let nth = random.usize(..subjects.len());
-            // Fill and drain in turn, so that slabs become full, and empty, and go.
+            // Fill and drain in turn, so that slabs become full and empty, and are given back.
             subjects[nth].step(step as u8, step / 6000 % 2 == 0, &mut random).unwrap();
             if step % 200 == 0 {
                 subjects[nth].check();
@@ -86,13 +86,13 @@ fn the_reserve_is_for_those_who_ask_for_it() {
         }
     };
     assert!(matches!(refused, Error::Pages(page::Error::Limit { .. })));
-    // Whole slabs are kept.
+    // The reserve consists of whole slabs.
     let all = cache.stat().reserved;
     assert!(all >= 3);
     let reserved: Vec<_> = (0..all).map(|_| cache.alloc_reserved().unwrap()).collect();
     assert_eq!((cache.alloc_reserved(), cache.stat().reserved), (Err(refused), 0));
     for object in reserved {
-        // SAFETY: no one uses it again.
+        // SAFETY: no code uses it again.
         unsafe { cache.free(object).unwrap() };
         assert_eq!(cache.alloc(), Err(refused), "what is freed there stays there");
     }
@@ -159,7 +159,7 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     let used = arena.budget().used();
     let guard = slab::pin();
     for object in &objects {
-        // SAFETY: only looked at below, under the guard.
+        // SAFETY: the objects are only read below, under the guard.
         unsafe {
             object.write_bytes(7, 4000);
             cache.free(*object).unwrap();
@@ -168,8 +168,8 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     assert!(cache.shrink() > 0);
     assert!(cache.stat().slabs == 0 && cache.stat().waiting > 0);
     assert_eq!(arena.budget().used(), used);
-    // SAFETY: the guard was pinned before the objects were freed: their memory is an object's
-    // still.
+    // SAFETY: the guard was pinned before the objects were freed, so their memory still belongs to
+    // objects.
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
     drop(guard);
     // Threads of other tests may be in an epoch.
@@ -216,7 +216,7 @@ fn pages_that_were_given_back_are_counted_again_or_refused() {
     let objects: Vec<_> = (0..4 * per_slab).map(|_| cache.alloc().unwrap()).collect();
     let (kept, freed): (Vec<_>, Vec<_>) =
         objects.into_iter().enumerate().partition(|(nth, _)| nth % per_slab == 0);
-    // SAFETY: no one uses them again.
+    // SAFETY: no code uses them again.
     freed.iter().for_each(|&(_, object)| unsafe { cache.free(object).unwrap() });
     cache.shrink();
     assert_eq!(arena.budget().used(), kept.len(), "a page for each");

@@ -1,5 +1,5 @@
-//! The untyped cache as C would use it: addresses, and an errno for every misuse; in release builds
-//! too.
+//! Tests the untyped cache as C would use it: addresses, and an errno for every misuse, also in
+//! release builds.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Debug, Error, Layout, Options, RawCache, Tunables};
@@ -14,7 +14,7 @@ fn arena() -> Arc<Arena> {
     Arena::new(page::Config::default()).unwrap()
 }
 
-/// Caches of every kind: with thread slabs and without, guarded and not.
+/// Returns caches of every kind: with thread slabs and without, with red zones and without.
 fn caches(arena: &Arc<Arena>, size: usize) -> Vec<RawCache> {
     let none = Some(Tunables { limit: 0, batchcount: 0 });
     let kinds = [(None, Debug::Off), (none, Debug::Off), (None, Debug::On)];
@@ -30,9 +30,9 @@ fn at(address: usize) -> NonNull<u8> {
     NonNull::without_provenance(NonZero::new(address).unwrap())
 }
 
-/// A free that is refused.
+/// Frees an object, expects a refusal, and returns the error.
 fn refused(cache: &RawCache, object: NonNull<u8>) -> Error {
-    // SAFETY: whatever the address is, it is not freed, and used by no one.
+    // SAFETY: whatever the address is, it is not freed, and no code uses it.
     let error = unsafe { cache.free(object) }.unwrap_err();
     assert_eq!(error.errno(), INVAL, "{error}");
     error
@@ -49,7 +49,8 @@ fn what_is_no_object_is_refused() {
         let theirs = other.alloc().unwrap();
         let (first, last) = (objects.iter().min().unwrap(), objects.iter().max().unwrap());
         let [first, last] = [first, last].map(|object| object.addr().get());
-        // Null has no `NonNull`; all around it, and what only looks like a place in a slab.
+        // Null has no `NonNull`; these are addresses around it, and addresses that only look like
+        // places in a slab.
         let near_null =
             [1, 8, 40, 4096, 1 << 20, usize::MAX, usize::MAX - 39, 1 << 63, first | 1 << 63];
         let beside = [first - 40, first - 1, first ^ 1 << 40, last + (1 << 16), first + (4 << 20)];
@@ -60,14 +61,14 @@ fn what_is_no_object_is_refused() {
         let all = near_null.into_iter().chain(beside).chain(foreign).chain(inside);
         for address in all.filter(|&address| !objects.contains(&at(address))) {
             let error = refused(cache, at(address));
-            // A slab's first objects lie below the first that was taken.
+            // A slab's first objects lie below the first one that was allocated.
             let is_free = error == Error::DoubleFree { address } && beside.contains(&address);
             assert!(is_free || error == Error::Foreign { address }, "{error} for {address:#x}");
         }
         cache.check();
         assert_eq!(cache.stat().active_objects, objects.len());
         for object in objects {
-            // SAFETY: no one uses it again.
+            // SAFETY: no code uses it again.
             unsafe { cache.free(object).unwrap() };
         }
         // SAFETY: as above.
@@ -82,12 +83,12 @@ fn a_second_free_is_refused_wherever_the_first_was() {
     for cache in caches(&arena, 40) {
         let objects: Vec<_> = (0..500).map(|_| cache.alloc().unwrap().addr().get()).collect();
         let free = |address: usize| {
-            // SAFETY: an object that no one uses again.
+            // SAFETY: the object is not used again.
             unsafe { cache.free(at(address)) }
         };
         let twice =
             |address| assert_eq!(refused(&cache, at(address)), Error::DoubleFree { address });
-        // Half of the objects stay, so that no slab goes.
+        // Half of the objects stay, so that no slab is given back.
         let every_fourth = |from: usize| objects.iter().copied().skip(from).step_by(4);
         for address in every_fourth(0) {
             free(address).unwrap();
@@ -105,7 +106,7 @@ fn a_second_free_is_refused_wherever_the_first_was() {
         });
         every_fourth(0).chain(every_fourth(1)).for_each(twice);
         cache.check();
-        // What is given out anew is each there once.
+        // Each object that is allocated again is returned once.
         let mut again: Vec<_> = (0..250).map(|_| cache.alloc().unwrap().addr().get()).collect();
         again.extend(every_fourth(2).chain(every_fourth(3)));
         again.sort_unstable();
@@ -131,7 +132,7 @@ fn all_that_c_needs_is_there() {
     assert_eq!(refused.errno(), NOMEM, "{refused}");
     objects.push(cache.alloc_reserved().unwrap());
     for object in objects {
-        // SAFETY: no one uses it again.
+        // SAFETY: no code uses it again.
         unsafe { cache.free(object).unwrap() };
     }
     assert!(cache.shrink() > 0);

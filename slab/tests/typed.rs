@@ -1,4 +1,4 @@
-//! Boxes, constructors, threads that come and go, and debug mode.
+//! Tests boxes, constructors, threads that start and exit, and debug mode.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use slab::{Arena, Cache, Construct, ConstructedCache, Debug, Error, Layout, Options, RawCache};
@@ -22,7 +22,7 @@ fn boxes_free_themselves_from_any_thread() {
         })
         .join()
         .unwrap();
-        // This thread's slabs: what the other one freed in them is collected.
+        // The objects that the other thread freed in this thread's slabs are collected.
         cache.shrink();
         cache.raw().check();
         assert_eq!(cache.stat().active_objects, 0);
@@ -47,7 +47,7 @@ fn what_is_taken_by_one_thread_is_freed_by_another() {
     for layout in Layout::ALL {
         let options = Options { layout, ..Options::default() };
         let cache = Cache::<u64>::with_options(&arena(), options).unwrap();
-        // Joined: a scope does not wait for what threads do when they end.
+        // The threads are joined, because a scope does not wait for their thread-local destructors.
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..2)
                 .flat_map(|_| {
@@ -131,7 +131,7 @@ fn writes_where_no_one_may_are_named() {
         let cache = RawCache::with_options(&arena(), 24, 8, options).unwrap();
         let objects: Vec<_> = (0..4).map(|_| cache.alloc().unwrap()).collect();
         let at = |nth: usize| objects[nth].addr().get();
-        // SAFETY: all bytes written lie within the slab, which is this test's alone.
+        // SAFETY: all bytes written lie within the slab, which only this test uses.
         unsafe {
             objects[0].write_bytes(1, 24);
             cache.free(objects[0]).unwrap();
@@ -156,8 +156,8 @@ fn writes_where_no_one_may_are_named() {
     }
 }
 
-/// Threads take, pass on and free at random, all in one cache: what each wrote is there, and
-/// nothing is left.
+/// Threads allocate, pass on and free objects at random, all in one cache: each finds what it
+/// wrote, and nothing is left.
 #[test]
 fn threads_at_random() {
     let seed = testkit::seed(0);
@@ -206,7 +206,7 @@ fn a_box_that_is_not_taken_back_is_told_of() {
     let cache = Cache::<u64>::with_options(&arena(), options).unwrap();
     let object = cache.alloc(1).unwrap();
     let behind = std::ptr::from_ref(&*object).expose_provenance() + 8;
-    // SAFETY: the byte lies in the slab, behind the object, and this thread alone uses it.
+    // SAFETY: the byte lies in the slab, after the object, and only this thread uses it.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(behind).write(1) };
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(object)));
     let told = *dropped.unwrap_err().downcast::<String>().unwrap();

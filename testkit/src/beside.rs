@@ -1,9 +1,8 @@
-//! What lies beside a program.
+//! Files beside a program.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder of what a program's dev-dependencies are built to: cargo builds it with the
-/// test.
+/// Returns the folder of a program's dev-dependencies: cargo builds them with the test.
 pub fn dependencies(program: &Path) -> PathBuf {
     program.parent().unwrap().join("deps")
 }

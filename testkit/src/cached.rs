@@ -1,6 +1,5 @@
-//! A backing store behind a page cache, as a file is: what is written goes to disk later, or by a
-//! sync; what fails there is told to one sync, whichever comes next, and what was written is as it
-//! was before.
+//! A backing store behind a page cache, like a file: written data reach the disk later, or by a
+//! sync. If that fails, only the next sync reports it, and reads return the old data again.
 
 use std::io;
 use std::ops::Range;
@@ -12,21 +11,21 @@ use zram::Backing;
 #[derive(Debug)]
 pub struct Cached {
     state: Mutex<State>,
-    /// How long a sync takes, so that several are under way at once.
+    /// The duration of a sync, which lets several overlap.
     pub latency: Duration,
 }
 
 #[derive(Debug)]
 struct State {
-    /// As it is read, and as the disk has it.
+    /// The contents as a reader sees them, and as they are on the disk.
     bytes: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<Range<usize>>,
-    /// Of writes to disk: how many there were, and which of them fails, counted from 1.
+    /// The number of writes to disk so far, and the number of the one that fails, counted from 1.
     nth: u64,
     fails: u64,
     has_failed: bool,
-    /// Whether an error was told to no one yet.
+    /// Whether an error was not reported yet.
     untold: bool,
 }
 
@@ -38,12 +37,12 @@ impl Cached {
         Cached { state: Mutex::new(state), latency: Duration::from_millis(1) }
     }
 
-    /// Whether that write has come.
+    /// Returns true if the write that fails has taken place.
     pub fn has_failed(&self) -> bool {
         self.state.lock().unwrap().has_failed
     }
 
-    /// Brings what is dirty to disk, as the system does by itself at any time.
+    /// Writes the dirty data to disk, as the system may do at any time.
     pub fn flush(&self) {
         self.state.lock().unwrap().flush();
     }

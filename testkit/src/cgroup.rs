@@ -1,24 +1,24 @@
-//! Memory cgroups of a test's or an experiment's own.
+//! Memory cgroups that a test or an experiment creates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Of version 1: what happens where memory is short.
+/// The file of version 1 that controls the reaction to a memory shortage.
 const OOM: &str = "memory.oom_control";
 
-/// A memory cgroup, gone when dropped.
+/// A memory cgroup, removed on drop.
 #[derive(Debug)]
 pub struct Group {
     dir: PathBuf,
     limit: usize,
-    /// The file of its limit.
+    /// The file that holds its limit.
     file: &'static str,
 }
 
 impl Group {
-    /// With this limit; `None` where none may be made.
+    /// Creates a group with this limit; returns `None` if groups can't be created.
     pub fn new(name: &str, limit: usize) -> Option<Self> {
         let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = |controller: &str| {
@@ -35,23 +35,23 @@ impl Group {
         let dir = parent.join(format!("uzram-{name}-{}", std::process::id()));
         fs::create_dir(&dir).ok()?;
         let group = Group { dir, limit, file };
-        // Dropped, and so removed, if the controller is missing here.
+        // If the controller is missing here, the group is dropped and so removed.
         group.set(limit)?;
         Some(group)
     }
 
-    /// The file that a process which is to be of the group is written to.
+    /// Returns the file to which the id of a process is written to add it to the group.
     pub fn members(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
     }
 
-    /// Has its processes wait where they would be ended for want of memory, until
-    /// [`let_on`](Self::let_on); not with cgroups of version 2, which can't.
+    /// Makes the group's processes wait instead of being killed when memory runs out, until
+    /// [`let_on`](Self::let_on). Cgroups of version 2 do not support this.
     pub fn keep(&self) {
         let _version_2 = fs::write(self.dir.join(OOM), "1");
     }
 
-    /// Lets those go on that wait so, and returns whether there were any.
+    /// Lets the waiting processes continue. Returns true if there were any.
     pub fn let_on(&self) -> bool {
         let state = fs::read_to_string(self.dir.join(OOM)).unwrap_or_default();
         let waits = state.lines().any(|line| line == "under_oom 1");
@@ -66,14 +66,15 @@ impl Group {
         fs::write(self.dir.join(self.file), limit.to_string()).ok()
     }
 
-    /// A line of shell that has a command be of the group: the one it is given.
+    /// Returns a line of shell that adds its process to the group and then runs the command in its
+    /// arguments.
     pub fn enter(&self) -> String {
         format!("echo $$ > '{}' && exec \"$@\"", self.members().display())
     }
 }
 
 impl Group {
-    /// Removes it now, if it is still there; nobody may be of it any more.
+    /// Removes the group, if it still exists; no process may be in it any more.
     pub fn remove(&self) {
         // The last process may take a moment to leave it.
         for _ in 0..1500 {

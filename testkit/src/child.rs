@@ -1,30 +1,30 @@
-//! Work in a child after fork.
+//! Runs code in a child of fork.
 #![allow(unsafe_code)]
 
 use crate::scaled;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Seconds after which a child is ended, in short runs and in long ones.
+/// The seconds after which a child is ended, in short runs and in long ones.
 const TIME: [usize; 2] = [60, 600];
 
-/// A child at its work. It is waited for by [`wait`](Self::wait) or [`status`](Self::status) alone.
+/// A running child. Only [`wait`](Self::wait) or [`status`](Self::status) wait for it.
 #[derive(Debug)]
 #[must_use]
 pub struct Child(i32);
 
 impl Child {
-    /// Forks; the child does `work` and ends with 0, or with 1 if that panics or takes too long:
-    /// nothing of the test's is run in it after that.
+    /// Forks. The child runs `work` and exits with 0, or with 1 if `work` panics or takes too long.
+    /// No other code of the test runs in the child.
     pub fn fork(work: impl FnOnce()) -> Self {
-        // SAFETY: the child calls nothing that a lost thread could have left locked but what is
-        // tested, and the C library's allocator, which takes care of itself.
+        // SAFETY: the child calls nothing that a lost thread could have left locked, except the
+        // code under test and the C library's allocator, which handles forks.
         Self::begin(unsafe { libc::fork() }, work)
     }
 
-    /// The same by the system call, so that no handler of forks is told of it.
+    /// Forks by the system call itself, so that no fork handler runs.
     pub fn clone_unnoticed(work: impl FnOnce()) -> Self {
-        // SAFETY: as of `fork`, but that the allocator must not be locked: no other thread of the
-        // test's allocates meanwhile.
+        // SAFETY: as for `fork`, but the allocator must not be locked: no other thread of the test
+        // may allocate during the call.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         Self::begin(child as i32, work)
     }
@@ -46,38 +46,38 @@ impl Child {
         Child(child)
     }
 
-    /// Its process.
+    /// Returns the id of the child's process.
     pub fn id(&self) -> i32 {
         self.0
     }
 
-    /// Waits for its end, and returns its status as `waitpid` gives it.
+    /// Waits for the child to exit, and returns its status in the format of `waitpid`.
     pub fn status(self) -> i32 {
         let mut status = 0;
-        // SAFETY: the status is here.
+        // SAFETY: the status is a local variable.
         assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
         status
     }
 
-    /// Waits for its end.
+    /// Waits for the child to exit.
     ///
     /// # Panics
-    /// The work failed.
+    /// If the work failed.
     pub fn wait(self) {
         assert_eq!(self.status(), 0, "the child failed");
     }
 }
 
-/// Writes `text` to the standard error, if that is possible.
+/// Writes `text` to the standard error, if possible.
 fn write_error(text: &str) {
     // SAFETY: the text is valid for the call.
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Says where a child is that takes too long, and ends it: by a second signal at the latest, as
-/// what is called here may wait for what the child waits for.
+/// Reports where a child is that takes too long, and ends it. A second signal ends it if this
+/// function blocks on what the child waits for.
 extern "C" fn tell_where(_: libc::c_int) {
-    // SAFETY: the default ends the child.
+    // SAFETY: the default action ends the child.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::alarm(10);
@@ -94,7 +94,7 @@ extern "C" fn tell_where(_: libc::c_int) {
     unsafe { libc::_exit(1) }
 }
 
-/// Has a child do `work`, and waits for it.
+/// Runs `work` in a child, and waits for it.
 pub fn in_child(work: impl FnOnce()) {
     Child::fork(work).wait();
 }

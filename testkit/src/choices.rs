@@ -1,13 +1,13 @@
-//! Where chance comes from: a seed in tests, the fuzzer's bytes in a target.
+//! The source of random choices: a seed in tests, the fuzzer's bytes in a fuzz target.
 
 use fastrand::Rng;
 use std::ops::RangeInclusive;
 
-/// Makes choices. Every one of them is possible with either source.
+/// A source of choices. Both sources can make every choice.
 pub enum Choices<'b> {
-    /// Without end.
+    /// An endless source.
     Seeded(Rng),
-    /// The bytes that are left. Behind their end all choices are the first.
+    /// The remaining bytes. After their end every choice is the first one.
     Bytes(&'b [u8]),
 }
 
@@ -20,12 +20,12 @@ impl<'b> Choices<'b> {
         Choices::Bytes(bytes)
     }
 
-    /// Returns whether the bytes are used up. A seed never is.
+    /// Returns true if the bytes are used up. A seed never is.
     pub fn is_over(&self) -> bool {
         matches!(self, Choices::Bytes([]))
     }
 
-    /// Returns a number of so many of the source's bytes.
+    /// Returns a number from the next `bytes` bytes of the source.
     fn number(&mut self, bytes: usize) -> u64 {
         match self {
             Choices::Seeded(rng) => rng.u64(..),
@@ -60,7 +60,7 @@ impl<'b> Choices<'b> {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// Returns true once in so many times.
+    /// Returns true once in `times` calls on average.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -69,7 +69,7 @@ impl<'b> Choices<'b> {
         &of[self.below(of.len())]
     }
 
-    /// Returns one of `of`, each as often as the number beside it says.
+    /// Returns an element of `of`, with a probability proportional to its weight.
     pub fn weighted<T: Copy>(&mut self, of: &[(u32, T)]) -> T {
         let mut nth = self.below(of.iter().map(|(weight, _)| *weight as usize).sum());
         for (weight, choice) in of {
@@ -81,7 +81,7 @@ impl<'b> Choices<'b> {
         unreachable!("the weights are as many as their sum")
     }
 
-    /// Returns a number up to `most`: any, or one at an edge, just below it or just above.
+    /// Returns a number up to `most`: any number, or one of `edges`, one less or one more.
     pub fn beside(&mut self, edges: &[usize], most: usize) -> usize {
         if self.bool() {
             return self.within(0..=most);
@@ -90,7 +90,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns bytes, at most `most`: no more than the source has.
+    /// Returns at most `most` bytes, and no more than the source has.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

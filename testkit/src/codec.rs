@@ -1,5 +1,5 @@
-//! A stream of a codec, and what it makes of any bytes: an error, or output that the input alone
-//! decides; and what it made itself comes back.
+//! A stream of a codec. It turns any bytes into an error, or into output that depends on the input
+//! alone; and what it compressed decompresses to the original.
 
 use crate::Choices;
 use crate::contents::shorter;
@@ -14,9 +14,9 @@ pub use Trained::*;
 #[derive(Clone, Debug)]
 pub enum Trained {
     Without,
-    /// The so many-th of those that there are.
+    /// The n-th of the available dictionaries.
     Nth(usize),
-    /// What these bytes are: it may look damaged.
+    /// These bytes: they may look like a damaged dictionary.
     Of(Vec<u8>),
 }
 
@@ -30,10 +30,10 @@ pub struct Setup {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// These are to be so many bytes.
+    /// Decompresses these bytes, which are expected to give `len` bytes.
     Hostile { bytes: Vec<u8>, len: usize },
-    /// So many bytes of these, again and again, with so many bytes less room than they take; what
-    /// they became comes back, and then damaged in places and cut short.
+    /// Compresses `len` bytes that repeat `bytes`, into a buffer that is `less` bytes too small.
+    /// Decompresses the result, also after damage and truncation.
     RoundTrip { bytes: Vec<u8>, len: usize, less: usize, flips: Vec<(usize, u8)> },
 }
 
@@ -42,7 +42,7 @@ pub struct CodecModel {
     block: usize,
 }
 
-/// Compresses with `less` bytes of room less than is enough for all.
+/// Compresses `plain` into a buffer of `room` bytes.
 fn compressed(stream: &mut dyn Stream, plain: &[u8], room: usize) -> Option<Vec<u8>> {
     let mut output = Fence::new(room, 0);
     let written = stream.compress(&Fence::of(plain), &mut output);
@@ -50,7 +50,7 @@ fn compressed(stream: &mut dyn Stream, plain: &[u8], room: usize) -> Option<Vec<
     written.expect("it is no longer than the block").map(|len| output[..len].to_vec())
 }
 
-/// More than anything of this length compresses to.
+/// Returns a length that no compressed data of `len` bytes exceed.
 fn bound(len: usize) -> usize {
     len + len / 64 + 512
 }
@@ -107,7 +107,8 @@ impl Model for CodecModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let len = match choices.below(3) {
-            // 5 and 12 bytes are what lz4 ends each block with; zstd's begin with 2 or 3.
+            // lz4 treats the last 5 and 12 bytes of a block specially; zstd's headers have 2 or 3
+            // bytes.
             0 => choices.beside(&[1, 5, 12, self.block], self.block),
             _ => self.block,
         };
@@ -143,7 +144,7 @@ impl Model for CodecModel {
         }
     }
 
-    /// Whatever came before, the stream is as good as new.
+    /// The stream works like a new one after any events.
     fn check(&mut self) {
         let page: Vec<u8> = (0..self.block).map(|nth| (nth / 7 % 251) as u8).collect();
         self.round_trip(&page);

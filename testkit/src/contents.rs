@@ -1,9 +1,10 @@
-//! Contents that follow from a number.
+//! Contents that are derived from a number.
 
 use crate::Choices;
 use fastrand::Rng;
 
-/// Returns bytes that follow from a stamp and their number, and differ from those of any other.
+/// Returns `len` bytes that are derived from `stamp` and `len`, and differ from those of other
+/// numbers.
 pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     let mut state = (stamp ^ (len as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -15,42 +16,43 @@ pub fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns lengths to try in the place of one: 1, a half, and one byte less.
+/// Returns lengths to try instead of `len`: 1, a half, and one byte less.
 pub fn shorter(len: usize) -> impl Iterator<Item = usize> {
     let shorter = [1, len / 2, len.saturating_sub(1)].into_iter();
     shorter.filter(move |shorter| (1..len).contains(shorter))
 }
 
-/// Returns offsets to try in the place of one: the beginning, and that of its unit.
+/// Returns offsets to try instead of `at`: 0, and the start of its unit.
 pub fn lower(at: usize, unit: usize) -> impl Iterator<Item = usize> {
     [0, at / unit * unit].into_iter().filter(move |lower| *lower < at)
 }
 
-/// Returns bytes of any of the kinds of [`Data`], which differ from all others.
+/// Returns bytes of any kind of [`Data`], which differ from all others.
 pub fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
     let stamp = rng.u64(..);
     Data::draw(&mut Choices::Seeded(rng.fork()), stamp).bytes(len)
 }
 
-/// Contents of each kind that a device meets.
+/// Contents of each kind that a device stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     Zeros,
     Byte(u8),
-    /// Eight bytes, again and again.
+    /// Eight bytes, repeated.
     Word(u64),
-    /// No codec makes it shorter.
+    /// Incompressible bytes.
     Noise(u64),
-    /// Runs of up to so many equal bytes, each with four others behind it: compresses to a degree.
+    /// Runs of up to the given number of equal bytes, each followed by four different bytes:
+    /// compresses partly.
     Runs(u64, u16),
-    /// Four letters without repetitions, of which zstd makes much less than lz4 does.
+    /// Four letters without repetitions, which zstd compresses much better than lz4.
     Letters(u64),
-    /// Pieces of so many bytes, the first sixteenth of each noise: compresses better.
+    /// Pieces of the given length, the first sixteenth of each random: compresses better.
     Pieces(u64, u16),
 }
 
 impl Data {
-    /// Returns contents of any kind. Those of another stamp differ, but for zeros.
+    /// Draws contents of any kind. Contents of different stamps differ, except zeros.
     pub fn draw(choices: &mut Choices, stamp: u64) -> Self {
         let size = 1 << choices.within(6..=9);
         match choices.below(9) {

@@ -1,4 +1,4 @@
-//! A device beside an array of what must be in it.
+//! A device, compared with an array of its expected contents.
 
 use crate::Choices;
 use crate::contents::{Data, lower, shorter};
@@ -19,7 +19,7 @@ pub use Limits::*;
 pub use zram::Which::{self, *};
 pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
-/// Which limits change.
+/// The limits that change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
     Off,
@@ -34,21 +34,21 @@ pub struct Setup {
     pub block: usize,
     pub algorithm: &'static str,
     pub geometry: Geometry,
-    /// Whether access times and checksums are kept.
+    /// Whether access times and checksums are recorded.
     pub track_access: bool,
     pub checksums: bool,
-    /// Whether the pool is compacted by itself, which makes what happens depend on time.
+    /// Whether the pool is compacted in the background, which makes the results depend on time.
     pub is_compacted: bool,
     pub limits: Limits,
-    /// Whether much is done to cold data: marked, recompressed, written back.
+    /// Whether many operations on cold data are drawn: marking, recompression, write-back.
     pub is_cold: bool,
-    /// Bytes of the store that data are written back to.
+    /// The bytes of the store that data are written back to.
     pub store: Option<usize>,
     pub refuse: Option<Refuse>,
 }
 
 impl Setup {
-    /// lz4, single slots, the native geometry, and nothing else.
+    /// Returns a set-up with lz4, single slots, the native geometry, and no option enabled.
     pub fn new(disksize: usize) -> Self {
         Setup {
             disksize,
@@ -91,7 +91,7 @@ pub enum Event {
         len: usize,
         data: Data,
     },
-    /// Slots that each have contents of another kind, from the beginning of a block.
+    /// Slots with contents of different kinds, from the beginning of a block.
     Mixed {
         at: usize,
         slots: usize,
@@ -105,7 +105,7 @@ pub enum Event {
         at: usize,
         len: usize,
     },
-    /// Each of these is refused.
+    /// Requests past the end, all of which are refused.
     PastTheEnd {
         offset: u64,
         len: u16,
@@ -116,7 +116,7 @@ pub enum Event {
         bytes: usize,
     },
     LimitPages(Option<u64>),
-    /// So many bytes above those of the empty device.
+    /// The number of bytes above those of the empty device.
     LimitTotal(Option<u64>),
     Statistics,
     Recompress {
@@ -126,35 +126,35 @@ pub enum Event {
     WriteBack {
         which: Which,
     },
-    /// Saves all, and restores it to a device of other blocks.
+    /// Saves all contents, and restores them to a device with another block size.
     Save {
         block: usize,
     },
-    /// From now on each so many-th operation of the store fails.
+    /// From now on each n-th operation of the store fails.
     FailEvery(u64),
     FailNth(u64),
     Mend,
 }
 
-/// What came about in a run.
+/// What a run has reached.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Requests of the device's for memory.
+    /// The device's requests for memory.
     pub requests: Requests,
-    /// Requests that there was no memory for, and those of them that the total limit refused.
+    /// The requests that failed for lack of memory, and those of them that the total limit refused.
     pub refused: u64,
     pub by_total: u64,
-    /// Writes that failed, as the device counts them.
+    /// The failed writes, as the device counts them.
     pub failed_writes: u64,
-    /// Slots that were recompressed to less, and those of them in the end, with cold data.
+    /// The slots that became smaller by recompression, and those in the final step.
     pub smaller: u64,
     pub smaller_in_the_end: u64,
     pub written_back: u64,
-    /// Requests and jobs that ended as the store failed, or was full.
+    /// The requests and jobs that ended because the store failed or was full.
     pub failed: u64,
     pub store: BdStat,
     pub blocks: Option<OrderStat>,
-    /// Bytes of the pool's pages after all was discarded.
+    /// The bytes of the pool's pages after all was discarded.
     pub left: u64,
 }
 
@@ -166,14 +166,15 @@ pub struct DeviceModel {
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
     store: Option<Arc<Faulty>>,
-    /// Whether memory may be refused other than by a limit; operations of the store may fail.
+    /// Whether memory may be refused other than by a limit, and whether operations of the store may
+    /// fail.
     is_refusing: bool,
     is_failing: bool,
-    /// What the empty device takes.
+    /// The bytes that the empty device takes.
     empty: u64,
     used_max: u64,
     total_max: u64,
-    /// Events that were applied: contents of each differ.
+    /// The number of events that were applied; the contents of each differ.
     stamp: u64,
     report: Report,
 }
@@ -183,7 +184,7 @@ impl DeviceModel {
         &self.shadow.device
     }
 
-    /// Does what looks at the device from outside, while the store does not fail.
+    /// Runs `work`, which examines the device from outside, while the store does not fail.
     fn soundly<R>(&mut self, work: impl FnOnce(&mut Shadow<Device>) -> R) -> R {
         let shadow = &mut self.shadow;
         match &self.store {
@@ -192,7 +193,7 @@ impl DeviceModel {
         }
     }
 
-    /// Takes note of an error that may be.
+    /// Records an error, which must be a possible one.
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
@@ -214,7 +215,8 @@ impl DeviceModel {
         }
     }
 
-    /// Of a write that is refused those slots are new that come before the one the error names.
+    /// If a write is refused, the slots before the one that the error names are new, and the others
+    /// are old.
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let old = self.shadow.bytes[at..at + bytes.len()].to_vec();
         let written = self.device().write(at as u64, bytes);
@@ -242,9 +244,9 @@ impl DeviceModel {
         }
     }
 
-    /// Of a range that was to be zeros, of which `old` was there, whole slots are free before parts
-    /// of others are written, in their order. Of a block that is covered in part, whole slots may
-    /// stay: then the error names one of them, and no part is written.
+    /// Checks a range that was to be zeroed and held `old` before. Whole slots are freed before
+    /// parts of others are written, in their order. In a block that is covered in part, whole slots
+    /// may stay: then the error names one of them, and no part is written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -259,7 +261,7 @@ impl DeviceModel {
                 (false, false) => slot < named,
                 (false, true) => false,
                 (true, true) if slot == named => false,
-                // It may be another that stays.
+                // The slot that stays may be another one.
                 (true, true) if !is_block_whole(slot) => continue,
                 (true, _) => true,
             };
@@ -298,7 +300,7 @@ impl DeviceModel {
         refused(self.device().discard(offset, u64::MAX - u64::from(len)));
     }
 
-    /// Frees pages by moves: those for so many bytes, or all.
+    /// Frees pages by moving objects: for `wanted` bytes, or as many as possible.
     fn compact(&self, wanted: Option<usize>) {
         let page = page_size() as u64;
         let used = || self.device().mm_stat().mem_used_total;
@@ -308,9 +310,9 @@ impl DeviceModel {
             None => self.device().compact(),
         };
         let (freed, after) = (freed as u64 * page, used());
-        // Where classes with hardly an object are closed, a zspage may be taken that takes in their
-        // objects, and none be freed. Blocks that are stored anew may take one, too, and free
-        // others, which is not counted.
+        // When classes with few objects are closed, a zspage may be allocated for their objects,
+        // and none freed. Blocks that are stored again may also allocate one, and free others,
+        // which is not counted.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
         let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;
@@ -323,7 +325,7 @@ impl DeviceModel {
     fn limit_pages(&mut self, limit: Option<u64>) {
         self.device().set_mem_limit(limit);
         let used = self.device().mm_stat().mem_used_total;
-        // From now on there can only be less, if it is more.
+        // From now on the use can only decrease, if it is above the limit.
         let limit = limit.map_or(u64::MAX, |bytes| bytes.next_multiple_of(page_size() as u64));
         self.used_max = limit.max(used);
     }
@@ -331,7 +333,8 @@ impl DeviceModel {
     fn limit_total(&mut self, limit: Option<u64>) {
         let limit = limit.map(|above| self.empty + above);
         self.device().set_total_limit(limit);
-        // Past the limit all is refused but the list of who reads the store, which is short.
+        // Past the limit every request is refused except the list of readers of the store, which is
+        // short.
         let unasked = self.setup.store.map_or(0, |_| 512);
         let at_most = self.device().mem_total() + unasked;
         self.total_max = limit.unwrap_or(u64::MAX).max(at_most);
@@ -345,7 +348,7 @@ impl DeviceModel {
         let _ = self.device().freeable();
         let stored = self.device().block_state().count() as u64;
         assert_eq!(stat.orig_data_size, stored * SLOT_BYTES as u64);
-        // Dead slots of a block lie there, too.
+        // Dead slots of a block are counted, too.
         let huge = self.device().block_state().filter(|of| of.is_huge).count() as u64;
         let dead = self.device().order_stats().pop().map_or(0, |of| of.dead_slots);
         assert!((huge..=huge + dead).contains(&stat.huge_pages), "{huge}, {dead}: {stat:?}");
@@ -363,7 +366,8 @@ impl DeviceModel {
         }
     }
 
-    /// At the end there is something of which the second codec makes less than the first.
+    /// Ensures that the final state contains data that the second codec compresses better than the
+    /// first.
     fn recompress_all(&mut self) {
         let before = self.report.smaller;
         let len = self.setup.block.min(self.shadow.bytes.len());
@@ -405,7 +409,7 @@ impl DeviceModel {
         }
     }
 
-    /// A range of any kind: of slots, of a block, at edges of them, short.
+    /// Draws a range of any kind: of slots, of a block, at their edges, or short.
     fn draw_range(&self, choices: &mut Choices) -> (usize, usize) {
         let (block, end) = (self.setup.block, self.shadow.bytes.len());
         let slot = choices.below(end / SLOT_BYTES) * SLOT_BYTES;
@@ -440,7 +444,7 @@ impl DeviceModel {
         (at, len.min(end - at))
     }
 
-    /// Somewhere, often at the edge of a slot or a block, or just behind it.
+    /// Draws an offset, often at the edge of a slot or a block, or just after it.
     fn draw_point(&self, choices: &mut Choices) -> usize {
         let end = self.shadow.bytes.len();
         let unit = *choices.pick(&[1, SLOT_BYTES, self.setup.block]);
@@ -448,7 +452,8 @@ impl DeviceModel {
         (choices.within(0..=end) / unit * unit + beside).min(end)
     }
 
-    /// Bytes at a page's edge or beside it, or where the next request is refused; or none.
+    /// Draws a limit in bytes: at a page's edge or beside it, where the next request is refused, or
+    /// none.
     fn draw_limit(&self, choices: &mut Choices, used: u64) -> Option<u64> {
         let page = page_size();
         match choices.below(4) {
@@ -630,7 +635,7 @@ impl Model for DeviceModel {
         }
         let (used, total) = (self.device().mm_stat().mem_used_total, self.device().mem_total());
         assert!(used <= self.used_max, "{used} bytes of pages, {} may be", self.used_max);
-        // What a thread beside asks for is counted until it is refused.
+        // The request of a background thread is counted until it is refused.
         let asked = if self.setup.is_compacted { 16 * page_size() as u64 } else { 0 };
         let most = self.total_max.saturating_add(asked);
         assert!(total <= most, "{total} bytes, {most} may be");
@@ -648,7 +653,7 @@ impl Model for DeviceModel {
         self.report.failed_writes = self.device().io_stat().failed_writes;
         self.report.store = self.device().bd_stat();
         self.report.blocks = self.device().order_stats().pop();
-        // To discard all needs no memory, whatever the limit.
+        // Discarding all needs no memory, whatever the limit.
         self.device().set_mem_limit(Some(0));
         let len = self.shadow.bytes.len();
         self.device().discard(0, len as u64).expect("whole slots and blocks");

@@ -1,5 +1,5 @@
-//! A device under load: stretches of it with a shadow each, which one thread writes or some read at
-//! a time.
+//! A device under load: stretches of it, each with a shadow, which one thread writes or several
+//! read at a time.
 
 use crate::load::{Sizes, Subject};
 use crate::shadow::Shadow;
@@ -7,7 +7,7 @@ use fastrand::Rng;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use zram::{Device, Error, SLOT_BYTES};
 
-/// Slots of a stretch.
+/// The number of slots of a stretch.
 const STRETCH: usize = 8;
 
 pub struct Disk {
@@ -32,12 +32,12 @@ impl Disk {
         self.stretches[nth].write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares all of the device.
+    /// Compares the whole device.
     pub fn compare(&self) {
         (0..self.stretches.len()).for_each(|nth| self.read(nth).compare(0, STRETCH * SLOT_BYTES));
     }
 
-    /// Discards all; nothing is counted any more.
+    /// Discards all contents. All counters must be 0 afterwards.
     pub fn free_all(&self) {
         for nth in 0..self.stretches.len() {
             self.write(nth).discard(0, STRETCH * SLOT_BYTES).expect("whole slots and blocks");
@@ -48,7 +48,7 @@ impl Disk {
     }
 }
 
-/// Blocks that compress to about one of `sizes`, or hold one pattern.
+/// Returns blocks that compress to about one of `sizes`, or hold one pattern.
 fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for block in bytes.chunks_mut(SLOT_BYTES) {
@@ -63,7 +63,7 @@ fn data(rng: &mut Rng, sizes: &Sizes, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// At any offset, or whole slots.
+/// Draws a range at any offset, or one of whole slots.
 fn range(rng: &mut Rng) -> (usize, usize) {
     if rng.bool() {
         let first = rng.usize(..STRETCH);

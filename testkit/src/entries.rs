@@ -1,5 +1,5 @@
-//! A table of entries, as a device has one, beside a map of what must be in it: each entry has an
-//! object, a payload or nothing.
+//! A table of entries, as in a device, compared with a map of its expected contents: each entry has
+//! an object, a payload or nothing.
 
 use crate::Choices;
 use crate::contents::{shorter, stamped};
@@ -13,28 +13,28 @@ use zsmalloc::{Columns, Config, Content, EntryPool, Error, Old};
 
 pub use zsmalloc::{ChainRule::*, Geometry, Geometry::*, KernelGeometry};
 
-/// Entries that there are.
+/// The number of entries.
 pub const ENTRIES: u32 = 3000;
-/// Entries of a leaf: at its edges more is tried.
+/// The number of entries of a leaf: tests try its edges more often.
 const LEAF: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub geometry: Geometry,
-    /// The most pages that a limit, which changes, ever allows; None: there is none.
+    /// The highest value of the limit, which changes; `None` means no limit.
     pub limit: Option<usize>,
     pub refuse: Option<Refuse>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Stored beside the old object, or over it where there is no room.
+    /// Stores an object beside the old one, or over it if there is no room.
     Write {
         index: u32,
         len: usize,
         flags: u8,
     },
-    /// Stored with the entry locked from the beginning.
+    /// Stores an object with the entry locked from the beginning.
     Store {
         index: u32,
         len: usize,
@@ -48,7 +48,7 @@ pub enum Event {
         index: u32,
         flags: u8,
     },
-    /// An object is made and not published.
+    /// Creates an object that is not published.
     Drop {
         index: u32,
         len: usize,
@@ -61,21 +61,21 @@ pub enum Event {
         pages: usize,
     },
     PastTheEnd,
-    /// Whether most of what follows are stores.
+    /// Sets whether most of the following events are stores.
     Fill(bool),
 }
 
-/// What came about in a run.
+/// What a run has reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Requests of the table's for memory.
+    /// The table's requests for memory.
     pub requests: Requests,
-    /// Objects that there was no memory for.
+    /// The objects that there was no memory for.
     pub refused: usize,
     pub objects_max: usize,
 }
 
-/// What an entry has.
+/// The contents of an entry.
 #[derive(Clone, Debug)]
 enum Entry {
     Object { bytes: Vec<u8>, flags: u8 },
@@ -127,7 +127,7 @@ impl EntriesModel {
         self.report.objects_max = self.report.objects_max.max(self.objects);
     }
 
-    /// Takes note of a request. After one that is refused all is as it was.
+    /// Records the result of a request. A refused request changes nothing.
     fn settle(&mut self, index: u32, done: Result<Old, Error>, entry: Entry) {
         match done {
             Ok(old) => {
@@ -148,7 +148,7 @@ impl EntriesModel {
         stamped(self.versions, len)
     }
 
-    /// Over the old object where there is no room beside it.
+    /// Stores an object, over the old one if there is no room beside it.
     fn written(&self, index: u32, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         match self.pool.stage(index, bytes) {
             Ok(staged) => Ok(self.pool.lock(index)?.replace(staged, flags)),
@@ -166,7 +166,7 @@ impl EntriesModel {
         self.report
     }
 
-    /// No room is needed for what is not longer than what is there (I6).
+    /// An object that is not longer than the old one needs no room (I6).
     pub fn overwrite_all(&mut self) {
         self.pool.pages().set_limit(Some(0));
         for index in 0..ENTRIES {
@@ -248,7 +248,7 @@ impl Model for EntriesModel {
             _ => match (choices.below(8), self.setup.limit) {
                 (0..2, _) => Event::Compact,
                 (2, _) => Event::PastTheEnd,
-                // Anywhere, or at what is used.
+                // Anywhere, or close to the used pages.
                 (3..6, Some(most)) => {
                     let used = self.pool.pages().used();
                     let any = choices.within(most / 10..=most);

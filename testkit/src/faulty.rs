@@ -1,4 +1,4 @@
-//! A backing store in memory that fails, and gets stuck, when it is told to.
+//! A backing store in memory that fails, or blocks, on demand.
 
 use std::io;
 use std::ops::Range;
@@ -11,20 +11,20 @@ use crate::wait::patience;
 #[derive(Debug)]
 pub struct Faulty {
     bytes: Mutex<Vec<u8>>,
-    /// Every so many operations fail; 0: none.
+    /// Every n-th operation fails; 0 means none.
     pub every: AtomicU64,
     pub errno: AtomicU64,
     operations: AtomicU64,
     gate: Mutex<Gate>,
-    /// An operation got stuck, or those that are go on.
+    /// Signalled when an operation blocks, or blocked operations may continue.
     changed: Condvar,
-    /// The operation that fails, counted from 1; 0: none.
+    /// The operation that fails, counted from 1; 0 means none.
     nth: AtomicU64,
-    /// Quarters of its bytes that one which fails has written or read before.
+    /// The quarters of its bytes that a failing operation transfers before.
     pub quarters: AtomicUsize,
-    /// What can't be read: bytes of the store.
+    /// The ranges of the store that can't be read.
     pub bad: Mutex<Vec<Range<u64>>>,
-    /// Reads give other bytes than were written.
+    /// Reads return other bytes than were written.
     pub damages: AtomicBool,
     /// Whether operations neither fail nor count.
     is_sound: AtomicBool,
@@ -33,9 +33,9 @@ pub struct Faulty {
 #[derive(Debug, Default)]
 struct Gate {
     is_stuck: bool,
-    /// The operation that gets stuck alone, counted from 1; 0: none.
+    /// The only operation that blocks, counted from 1; 0 means none.
     nth: u64,
-    /// Operations that wait here.
+    /// The number of operations that wait here.
     stuck: usize,
 }
 
@@ -61,7 +61,7 @@ impl Faulty {
         self.every.store(every, Relaxed);
     }
 
-    /// Does `work` while no operation fails, nor is counted.
+    /// Runs `work` while operations neither fail nor are counted.
     pub fn soundly<R>(&self, work: impl FnOnce() -> R) -> R {
         self.is_sound.store(true, Relaxed);
         let done = work();
@@ -74,12 +74,12 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
-    /// Operations that there were since one was chosen to fail or to get stuck.
+    /// Returns the number of operations since one was chosen to fail or to block.
     pub fn operations(&self) -> u64 {
         self.operations.load(Relaxed)
     }
 
-    /// All get stuck from now on, or none, and those that are go on.
+    /// Blocks all operations from now on, or none and releases the blocked ones.
     pub fn stick(&self, is_stuck: bool) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_stuck, gate.nth) = (is_stuck, 0);
@@ -95,8 +95,7 @@ impl Faulty {
         self.gate.lock().unwrap().stuck > 0
     }
 
-    /// Waits until so many operations are stuck, which they are from then on, until they are let
-    /// go.
+    /// Waits until `operations` operations are blocked. They stay so until they are released.
     pub fn wait_until_stuck(&self, operations: usize) {
         let gate = self.gate.lock().unwrap();
         drop(self.wait_while(gate, |gate| gate.stuck < operations));
@@ -110,7 +109,7 @@ impl Faulty {
         let (gate, waited) = self.changed.wait_timeout_while(gate, patience(), is_not_yet).unwrap();
         if waited.timed_out() {
             let late = format!("{gate:?} after {:?}", patience());
-            // Others who fail find the lock as it was.
+            // Other threads that fail must not find the lock poisoned.
             drop(gate);
             panic!("{late}");
         }
@@ -127,7 +126,7 @@ impl Faulty {
         }
     }
 
-    /// Bytes that are written or read of so many.
+    /// Returns how many of `len` bytes are transferred.
     fn len_of(&self, len: usize, done: &io::Result<()>) -> usize {
         if done.is_ok() { len } else { len * self.quarters.load(Relaxed) / 4 }
     }

@@ -1,7 +1,7 @@
-//! Memory that ends where a page begins that nobody may touch: one byte too far and the test dies.
+//! Memory that ends at an inaccessible page: an access one byte too far kills the test.
 //!
 //! # Safety
-//! A [`Fence`] owns the mapping it made; its slice lies between the two forbidden pages.
+//! A [`Fence`] owns the mapping that it created; its slice lies between the two inaccessible pages.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -10,20 +10,21 @@ use std::ptr;
 
 use zcomp::{Error, Stream};
 
-/// Bytes before the slice that have to stay as they were: a page would catch only far strays.
+/// The value of the bytes before the slice, which must not change: the page before them catches
+/// only distant accesses.
 const GUARD: u8 = 0xa5;
 
 thread_local! {
-    /// Mappings that are not in use: making one takes far longer than what is tried in it.
+    /// Mappings that are not in use: creating one takes far longer than the test that uses it.
     static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Opened memory between two forbidden pages.
+/// Accessible memory between two inaccessible pages.
 struct Map {
     start: *mut u8,
-    /// Of a forbidden page.
+    /// The length of an inaccessible page.
     page: usize,
-    /// What is opened behind the first of them.
+    /// The length of the accessible part after the first of them.
     inner: usize,
 }
 
@@ -48,25 +49,25 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, to which no slice is left.
+        // SAFETY: this is the mapping made in `new`, and no slice of it is left.
         unsafe { libc::munmap(self.start.cast(), self.inner + 2 * self.page) };
     }
 }
 
-/// A slice right before a forbidden page, with guard bytes in front of it.
+/// A slice directly before an inaccessible page, with guard bytes before it.
 pub struct Fence {
-    /// There until the fence is dropped.
+    /// `Some` until the fence is dropped.
     map: Option<Map>,
-    /// Where the opened part begins, and the slice.
+    /// The start of the accessible part, and of the slice.
     open: *mut u8,
     start: *mut u8,
     length: usize,
 }
 
 impl Fence {
-    /// `length` bytes of `fill`.
+    /// Returns `length` bytes of `fill`.
     pub fn new(length: usize, fill: u8) -> Self {
-        // SAFETY: asks for a constant.
+        // SAFETY: the call returns a constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let inner = (length + 1).next_multiple_of(page);
         let free = FREE.with_borrow_mut(|free| {
@@ -74,7 +75,8 @@ impl Fence {
             Some(free.swap_remove(fitting))
         });
         let map = free.unwrap_or_else(|| Map::new(page, inner));
-        // SAFETY: all within the opened part of the mapping, which nothing else uses.
+        // SAFETY: all writes are within the accessible part of the mapping, which nothing else
+        // uses.
         let (open, start) = unsafe {
             let open = map.start.add(page);
             ptr::write_bytes(open, GUARD, inner);
@@ -85,16 +87,17 @@ impl Fence {
         fence
     }
 
-    /// A copy of `bytes`.
+    /// Returns a copy of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let mut fence = Fence::new(bytes.len(), 0);
         fence.copy_from_slice(bytes);
         fence
     }
 
-    /// That nothing was written in front of the slice.
+    /// Asserts that nothing was written before the slice.
     pub fn check(&self) {
-        // SAFETY: from the end of the forbidden page to the slice, all of it written in `new`.
+        // SAFETY: the range from the end of the inaccessible page to the slice was all written in
+        // `new`.
         let guard = unsafe {
             let bytes = self.start.offset_from_unsigned(self.open);
             std::slice::from_raw_parts(self.open, bytes)
@@ -106,7 +109,7 @@ impl Fence {
 impl Deref for Fence {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` and `length` are within the opened part of the mapping.
+        // SAFETY: `start` and `length` are within the accessible part of the mapping.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
@@ -124,8 +127,8 @@ impl Drop for Fence {
     }
 }
 
-/// What `src` decompresses to, with both slices fenced, if it does: twice, into zeros and into
-/// ones, which must not show through.
+/// Decompresses `src`, with both slices fenced. Does so twice, into zeros and into ones, which must
+/// not remain in the output.
 pub fn decompressed(stream: &mut dyn Stream, src: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let src = Fence::of(src);
     let [mut zeros, mut ones] = [Fence::new(length, 0), Fence::new(length, 0xff)];

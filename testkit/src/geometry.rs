@@ -1,9 +1,9 @@
-//! Geometries, and sizes that matter in them.
+//! Geometries, and sizes that are critical in them.
 
 use crate::Choices;
 use zsmalloc::{ChainRule, ClassTable, Geometry, KernelGeometry};
 
-/// Returns any geometry.
+/// Draws any geometry.
 pub fn draw(choices: &mut Choices) -> Geometry {
     if choices.bool() {
         return Geometry::Native { order: *choices.pick(&[0, 0, 0, 1, 2, 3, 4]) };
@@ -17,7 +17,8 @@ pub fn draw(choices: &mut Choices) -> Geometry {
     })
 }
 
-/// The native geometry, the kernel's, and two with few zspages: long ones, and of a page each.
+/// Returns the native geometry, the kernel's default, the one of the kernel's document with long
+/// zspages, and one with zspages of a page each.
 pub fn some() -> [Geometry; 4] {
     let kernel = KernelGeometry::default();
     let document = KernelGeometry { chain: 16, rule: ChainRule::UsedPercent, ..kernel };
@@ -26,7 +27,7 @@ pub fn some() -> [Geometry; 4] {
     [Geometry::default(), kernels[0], kernels[1], kernels[2]]
 }
 
-/// Both with objects of up to 16 and 64 KiB: blocks of several pages.
+/// Returns both geometries with objects of up to 16 and 64 KiB: blocks of several pages.
 pub fn of_blocks() -> [Geometry; 4] {
     let kernel = |order| Geometry::Kernel(KernelGeometry { order, ..KernelGeometry::default() });
     [Geometry::Native { order: 2 }, Geometry::Native { order: 4 }, kernel(2), kernel(4)]
@@ -44,7 +45,7 @@ impl Edges {
         self.0[self.0.len() - 1]
     }
 
-    /// Returns a length: at the edge of a class, just below or above, the longest, short, or any.
+    /// Draws a length: at the edge of a class, just below or above it, the longest, short, or any.
     /// Some are too short or too long to be stored.
     pub fn draw(&self, choices: &mut Choices) -> usize {
         match choices.below(10) {
@@ -55,7 +56,7 @@ impl Edges {
         }
     }
 
-    /// Returns the same, of lengths that can be stored.
+    /// Draws a length in the same way, but only one that can be stored.
     pub fn draw_possible(&self, choices: &mut Choices) -> usize {
         self.draw(choices).clamp(1, self.largest())
     }

@@ -1,17 +1,17 @@
-//! Slots that are old and slots that are young, whatever time goes by between.
+//! Distinguishes old slots from recently accessed ones, however much time passes between.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::thread;
 use std::time::Duration;
 use zram::Device;
 
-/// Seconds of the clock by which slots are young or old.
+/// Returns the seconds of the clock that determines the age of slots.
 pub fn boot_seconds() -> u32 {
     clock_gettime(ClockId::Boottime).tv_sec as u32
 }
 
-/// Waits until what is accessed from now on differs by a second at least; the last one of what was
-/// accessed before.
+/// Waits until all later accesses differ by at least a second from the earlier ones. Returns the
+/// last second of the earlier accesses.
 pub fn next_second() -> u32 {
     let last = boot_seconds();
     while boot_seconds() < last + 2 {
@@ -20,12 +20,12 @@ pub fn next_second() -> u32 {
     last
 }
 
-/// Marks what was accessed up to that second, which is past, and nothing else.
+/// Marks the slots that were accessed up to the second `last`, which is past, and no others.
 pub fn mark_idle_up_to(device: &Device, last: u32) {
     loop {
         let now = boot_seconds();
         device.mark_idle_older(u64::from(now - last - 1)).unwrap();
-        // Where the next second has begun meanwhile, some more may be marked.
+        // If the next second has begun during the call, a few more slots may be marked.
         if boot_seconds() == now {
             return;
         }

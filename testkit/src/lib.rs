@@ -1,11 +1,13 @@
-//! What tests and fuzz targets share. No product crate names it: it is a dev-dependency only.
+//! Code that tests and fuzz targets share. No product crate depends on it, except as a
+//! dev-dependency.
 //!
-//! A [`Model`] is a structure beside what it must be like. Events are drawn by chance, from a seed
-//! in tests and from the fuzzer's bytes in a target; each is applied to both sides and compared.
-//! The events of a run that fails are cut down to a few, and printed as a test that can be pasted.
+//! A [`Model`] is a structure together with its expected behaviour. Events are drawn at random,
+//! from a seed in tests and from the fuzzer's bytes in a target; each is applied to both and the
+//! results are compared. The events of a failing run are reduced to a few, and printed as a test
+//! that can be pasted.
 //!
-//! The core knows none of the crates, so that their unit tests and loom models can use it. What
-//! knows one is behind a feature with the crate's name.
+//! The core depends on none of the crates, so that their unit tests and loom models can use it.
+//! Code that depends on a crate is behind a feature with the crate's name.
 #![allow(missing_docs, reason = "as in tests: names say it")]
 #![allow(clippy::unwrap_used)]
 
@@ -79,5 +81,5 @@ pub fn mappings_max() -> usize {
     text.trim().parse().unwrap()
 }
 
-/// The folder of what C programs of tests include.
+/// The folder that C programs of tests include from.
 pub const INCLUDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c");

@@ -1,5 +1,5 @@
-//! Load from threads that others get in the way of: they compact and swing the limit. Between two
-//! rounds of it is quiet.
+//! Load from several threads, which others disturb: they compact and change the limit. Between two
+//! rounds all threads are idle.
 
 use crate::wait::load;
 use fastrand::Rng;
@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// Threads that work in a round. A word has 7 readers at most, and a thread pins a word once.
+/// The number of working threads of a round. An entry allows at most 6 readers, and a thread pins
+/// an entry once.
 const WORKERS: u64 = 4;
-/// What they do, each.
+/// The number of operations of each.
 const OPERATIONS: usize = 2000;
 
-/// Sizes that objects have for a while: what decides which classes pay.
+/// The sizes of objects in a phase, which determine the classes that are worthwhile.
 #[derive(Clone, Debug)]
 pub struct Sizes(RangeInclusive<usize>);
 
 impl Sizes {
-    /// Around one size, in some band, or any up to `largest`.
+    /// Draws sizes around one size, in some band, or any up to `largest`.
     pub fn any(rng: &mut Rng, largest: usize) -> Self {
         let middle = rng.usize(1..=largest);
         let spread = [0, 4, 60, largest / 6, largest][rng.usize(..5)];
@@ -29,7 +30,7 @@ impl Sizes {
         rng.usize(self.0.clone())
     }
 
-    /// The smallest and the largest in one number, to be handed to threads.
+    /// Returns the smallest and the largest size in one number, to be passed to threads.
     pub fn to_bits(&self) -> u64 {
         (*self.0.start() as u64) << 32 | *self.0.end() as u64
     }
@@ -39,7 +40,7 @@ impl Sizes {
     }
 }
 
-/// Tells other threads to stop when it goes, also when what went before it panicked.
+/// Signals other threads to stop when it is dropped, also after a panic.
 pub struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -48,29 +49,30 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What is put under load. Contents are compared whenever they are read.
+/// The structure under load. Contents are compared whenever they are read.
 pub trait Subject: Sync {
-    /// The largest object.
+    /// Returns the largest size of an object.
     fn largest(&self) -> usize;
 
-    /// Does something random. Of 1000 places for objects, `filled` are to hold one.
+    /// Performs a random operation. `filled` of 1000 places should hold an object.
     fn operate(&self, rng: &mut Rng, sizes: &Sizes, filled: usize);
 
-    /// Compacts, shrinks, trims or looks at figures.
+    /// Compacts, shrinks, trims or reads statistics.
     fn disturb(&self, rng: &mut Rng);
 
     fn pages_used(&self) -> usize;
 
     fn set_limit(&self, pages: Option<usize>);
 
-    /// Objects moved, and plans made.
+    /// Returns the numbers of moved objects and of plans.
     fn moved(&self) -> (u64, u64);
 
-    /// Asserts state and contents. Nothing else is done meanwhile, but by the background thread.
+    /// Asserts the state and the contents. Only the background thread is active at the same time.
     fn check(&self);
 }
 
-/// One round: the load shifts in its middle, from one size to another and to more or fewer objects.
+/// Runs one round: in its middle the load changes from one size to another and to more or fewer
+/// objects.
 pub fn round(subject: &dyn Subject, rng: &mut Rng) {
     let phases = [(); 2].map(|()| {
         let filled = [1000, 1000, 600, 50, 0][rng.usize(..5)];
@@ -109,14 +111,14 @@ pub fn round(subject: &dyn Subject, rng: &mut Rng) {
                 subject.set_limit(None);
             });
         }
-        // A worker that panics ends the others too.
+        // A worker that panics also ends the others.
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         done.store(true, Relaxed);
         assert!(ended.iter().all(Result::is_ok), "a worker found a fault");
     });
 }
 
-/// Rounds for `time`, and until objects were moved and classes chosen anew a few times.
+/// Runs rounds for `time`, and until objects were moved and classes were chosen again a few times.
 pub fn rounds(subject: &dyn Subject, rng: &mut Rng, time: Duration) {
     let mut count = 0;
     load(

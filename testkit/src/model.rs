@@ -1,4 +1,4 @@
-//! A structure and what it must be like, as events on both.
+//! A structure and its expected behaviour, with events applied to both.
 
 use crate::quiet::caught;
 use crate::shrink::shrink;
@@ -6,53 +6,55 @@ use crate::{Choices, seed};
 use std::fmt::{Debug, Write};
 use std::sync::LazyLock;
 
-/// A structure and what it must be like.
+/// A structure and its expected behaviour.
 ///
-/// Events name things by which of those there are at the moment, never by a handle, and contents by
-/// a number from which they follow. So each part of a list of events is a list of events.
+/// Events refer to objects by their position among the current ones, never by a handle, and to
+/// contents by a number that they are derived from. So each sublist of a list of events is a valid
+/// list of events.
 pub trait Model: Sized {
-    /// How it is made: geometry, sizes, what refuses it memory.
+    /// The parameters of its creation: geometry, sizes, and which requests for memory are refused.
     type Setup: Clone + Debug;
-    /// Something that is done to it.
+    /// An operation on it.
     type Event: Clone + Debug;
-    /// What a test may ask of a whole run: how often something came about.
+    /// The statistics of a whole run that a test may check.
     type Report;
 
     fn setup(choices: &mut Choices) -> Self::Setup;
 
-    /// Returns None where the setup itself has it refused.
+    /// Creates the model. Returns `None` if the set-up lets the creation be refused.
     fn new(setup: &Self::Setup) -> Option<Self>;
 
     fn draw(&self, choices: &mut Choices) -> Self::Event;
 
-    /// Does it to both sides, and compares the answers.
+    /// Applies `event` to both sides, and compares the results.
     fn apply(&mut self, event: &Self::Event);
 
-    /// Compares all contents, and has the structure check itself.
+    /// Compares all contents, and lets the structure check itself.
     fn check(&mut self);
 
-    /// Takes all out; nothing is left.
+    /// Removes all contents. Nothing may be left.
     fn finish(self) -> Self::Report;
 
-    /// Returns simpler events that may fail in the same way: half as long, the first of its kind.
+    /// Returns simpler events that may fail in the same way: half as long, or the first of its
+    /// kind.
     fn simpler(_: &Self::Event) -> Vec<Self::Event> {
         Vec::new()
     }
 }
 
-/// How long a run is, and how often all is checked.
+/// The length of a run, and how often everything is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub seed: u64,
-    /// Events.
+    /// The number of events.
     pub steps: usize,
-    /// All is checked after each of so many first events.
+    /// Everything is checked after each of the first `first` events.
     pub first: usize,
-    /// And then after every so many.
+    /// After those, everything is checked after every `every` events.
     pub every: usize,
 }
 
-/// Draws and applies events, while there are choices. All of them are in `events` in the end.
+/// Draws and applies events until the choices are used up. At the end `events` holds all of them.
 fn explore<M: Model>(
     setup: &M::Setup,
     choices: &mut Choices,
@@ -72,7 +74,7 @@ fn explore<M: Model>(
     Some(model.finish())
 }
 
-/// Applies a list of events that once failed, for a test of that.
+/// Applies a list of events that once failed, for a regression test.
 pub fn replay<M: Model>(setup: M::Setup, events: &[M::Event]) {
     let Some(mut model) = M::new(&setup) else { return };
     let every = events.len().div_ceil(64);
@@ -86,14 +88,14 @@ pub fn replay<M: Model>(setup: M::Setup, events: &[M::Event]) {
     model.finish();
 }
 
-/// Draws and applies events from a seed. After a failure it cuts the list down, and panics with it.
-/// Returns None where the setup has the structure refused.
+/// Draws and applies events from a seed. After a failure it reduces the list, and panics with the
+/// result. Returns `None` if the set-up lets the creation be refused.
 pub fn run<M: Model>(setup: M::Setup, run: Run) -> Option<M::Report> {
     let by = format!("UZRAM_SEED={}", run.seed);
     find::<M>(setup, Choices::seeded(run.seed), run, &by)
 }
 
-/// The same with a setup that is drawn, too.
+/// The same as [`run`], but also draws the set-up.
 pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     let seed = seed(own_seed);
     let mut choices = Choices::seeded(seed);
@@ -102,8 +104,8 @@ pub fn run_any<M: Model>(own_seed: u64, steps: usize) -> Option<M::Report> {
     find::<M>(setup, choices, run, &format!("UZRAM_SEED={seed}"))
 }
 
-/// A fuzz target's whole body. With `UZRAM_SHRINK` in the environment what fails is cut down, else
-/// the fuzzer is told of it at once.
+/// The whole body of a fuzz target. If `UZRAM_SHRINK` is set in the environment, a failing list is
+/// reduced; otherwise the failure is passed to the fuzzer at once.
 pub fn fuzz<M: Model>(bytes: &[u8]) {
     static SHRINKS: LazyLock<bool> = LazyLock::new(|| std::env::var_os("UZRAM_SHRINK").is_some());
     let mut choices = Choices::of_bytes(bytes);
@@ -124,7 +126,7 @@ fn find<M: Model>(setup: M::Setup, mut choices: Choices, run: Run, by: &str) -> 
     }
 }
 
-/// What failed, and the shortest list of events found that fails.
+/// Returns a description of the failure, with the shortest failing list of events that was found.
 fn explained<M: Model>(setup: &M::Setup, events: Vec<M::Event>, failure: &str, by: &str) -> String {
     let fails = |events: &[M::Event]| caught(|| replay::<M>(setup.clone(), events)).err();
     let all = events.len();
@@ -140,7 +142,7 @@ fn explained<M: Model>(setup: &M::Setup, events: Vec<M::Event>, failure: &str, b
     text + &pasted::<M>(setup, &shrunk.events)
 }
 
-/// A list of events as the body of a test.
+/// Returns a list of events as the body of a test.
 fn pasted<M: Model>(setup: &M::Setup, events: &[M::Event]) -> String {
     let name = std::any::type_name::<M>();
     let (module, name) = name.rsplit_once("::").unwrap_or(("self", name));

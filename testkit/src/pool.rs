@@ -1,8 +1,8 @@
-//! A pool of handles beside a map of what must be in it.
+//! A pool of handles, compared with a map of its expected contents.
 //!
 //! # Safety
 //! A guard that stays from one event to the next borrows the pool and its handle for as long as the
-//! model lives: both are behind an `Arc` that the model, or the guard's neighbour, keeps.
+//! model lives: both are behind an `Arc`, which the model, or the field beside the guard, keeps.
 #![allow(unsafe_code)]
 
 use crate::Choices;
@@ -23,17 +23,17 @@ pub struct Setup {
     pub refuse: Option<Refuse>,
 }
 
-/// `nth` is of the objects there are, taken modulo their number.
+/// `nth` is the position of an object among the current ones, modulo their number.
 #[derive(Clone, Debug)]
 pub enum Event {
     Store {
         len: usize,
     },
-    /// An object of zeros.
+    /// Stores an object of zeros.
     Malloc {
         len: usize,
     },
-    /// Many of one length, so that zspages fill up.
+    /// Stores many objects of one length, so that zspages fill up.
     Many {
         len: usize,
         count: usize,
@@ -48,11 +48,11 @@ pub enum Event {
     Free {
         nth: usize,
     },
-    /// Each so many-th.
+    /// Frees each object whose position is a multiple of `every`.
     FreeEvery {
         every: usize,
     },
-    /// All that is possible with a number that is no live object's.
+    /// Tries every operation with the handle of an object that was freed.
     Stale {
         nth: usize,
     },
@@ -64,7 +64,7 @@ pub enum Event {
     Invented {
         raw: u64,
     },
-    /// Reads it until it is unpinned.
+    /// Reads an object until it is unpinned.
     Pin {
         nth: usize,
     },
@@ -76,18 +76,18 @@ pub enum Event {
         bytes: usize,
     },
     Trim,
-    /// So many pages above those that are used, or below.
+    /// Sets the limit to the used pages plus `above`, which may be negative.
     Limit {
         above: isize,
     },
     Unlimited,
     Statistics,
-    /// What most of the following events are like.
+    /// Sets the kind of most of the following events.
     Turn(Turn),
 }
 
-/// Lengths that most objects have for a while, which decides the classes that are open; and whether
-/// there are more and more of them, or fewer.
+/// The lengths of most objects in a phase, which determine the open classes, and whether the number
+/// of objects rises or falls.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub shortest: usize,
@@ -99,25 +99,25 @@ pub struct Turn {
 pub enum Way {
     Up,
     Down,
-    /// Many come and go at a time.
+    /// Many objects are stored and freed at a time.
     Waves,
 }
 pub use Way::*;
 
-/// What came about in a run.
+/// What a run has reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Requests of the pool's for memory.
+    /// The pool's requests for memory.
     pub requests: Requests,
-    /// Objects that there was no memory for.
+    /// The objects that there was no memory for.
     pub refused: usize,
-    /// The most objects that there were.
+    /// The maximum number of objects.
     pub objects_max: usize,
-    /// Pages freed by moving objects.
+    /// The pages freed by moving objects.
     pub compacted: u64,
 }
 
-/// An object that is being read. Fields are dropped in this order.
+/// An object that is being read. The fields are dropped in this order.
 struct Pinned {
     guard: ReadGuard<'static>,
     _handle: Arc<Handle>,
@@ -125,17 +125,17 @@ struct Pinned {
 }
 
 pub struct PoolModel {
-    /// Before the pool, which they borrow.
+    /// Dropped before the pool, which they borrow.
     pins: Vec<Pinned>,
     pool: Arc<Pool>,
     supply: Option<Arc<RefuseNth>>,
     /// Whether pages may be refused other than by the limit.
     is_refusing: bool,
-    /// Made when it is needed.
+    /// Created when it is needed.
     foreign: Option<Pool>,
     edges: Edges,
     contents: HashMap<u64, Vec<u8>>,
-    /// Numbers of the objects, in an order that only the events decide.
+    /// The handles of the objects, in an order that only the events determine.
     live: Vec<u64>,
     dead: Vec<u64>,
     versions: u64,
@@ -144,12 +144,12 @@ pub struct PoolModel {
     report: Report,
 }
 
-/// A handle from its number: the model decides when it is used.
+/// Returns a handle for its number. The model ensures that it is used correctly.
 fn handle(raw: u64) -> Handle {
     Handle::from_raw(raw).expect("numbers of handles are not 0")
 }
 
-/// A pool whose classes are few, so that it is made fast.
+/// Returns a pool with few classes, which is created fast.
 fn foreign_pool() -> Pool {
     let geometry = Kernel(KernelGeometry { chain: 1, ..KernelGeometry::default() });
     Pool::new(Config { geometry, ..Config::default() }).expect("nothing refuses its memory")
@@ -160,7 +160,7 @@ impl PoolModel {
         self.live.get(nth % self.live.len().max(1)).copied()
     }
 
-    /// One that nobody reads: to write or free it would wait for ever.
+    /// Returns an object that is not pinned: to write or free a pinned one would block forever.
     fn unpinned(&self, nth: usize) -> Option<u64> {
         self.raw(nth).filter(|raw| self.pins.iter().all(|pinned| pinned.raw != *raw))
     }
@@ -222,7 +222,7 @@ impl PoolModel {
         self.expect_bad(raw);
     }
 
-    /// All that is done with a number that is no live object's is refused.
+    /// Asserts that every operation with a number of no live object is refused.
     fn expect_bad(&self, raw: u64) {
         let refused = Error::Handle { raw };
         if raw == 0 {
@@ -245,15 +245,15 @@ impl PoolModel {
 
     fn pin(&mut self, nth: usize) {
         let Some(raw) = self.raw(nth) else { return };
-        // There are 6 readers of an object at most, and `read` is one for a moment.
+        // An object has at most 6 readers, and `read` is one for a moment.
         if self.pins.iter().filter(|pinned| pinned.raw == raw).count() >= 5 {
             return;
         }
         let handle = Arc::new(handle(raw));
         let guard = self.pool.read(&handle).expect("the object is live");
-        // SAFETY: what it borrows is behind two `Arc`s, so it stays where it is. The handle's is
-        // `_handle`, which is dropped after the guard; the pool's is in `self`, whose field `pins`
-        // is dropped before it, and cleared before `self` is taken apart.
+        // SAFETY: the guard borrows from two `Arc`s, so the borrowed values do not move. The
+        // handle's is `_handle`, which is dropped after the guard. The pool's is in `self`, whose
+        // field `pins` is dropped before it, and cleared before `self` is taken apart.
         let guard = unsafe { std::mem::transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
         self.pins.push(Pinned { guard, _handle: handle, raw });
     }
@@ -263,7 +263,7 @@ impl PoolModel {
         assert!(*pinned.guard == self.contents[&raw], "{raw:#x} changed while it was read");
     }
 
-    /// Frees pages by moves: those for so many bytes, or all.
+    /// Frees pages by moving objects: for `wanted` bytes, or as many as possible.
     fn compact(&mut self, wanted: Option<usize>) {
         let (before, total) = (self.pool.pages().used(), self.pool.pages_compacted());
         let freeable = self.pool.freeable();
@@ -272,10 +272,10 @@ impl PoolModel {
             None => self.pool.compact(),
         };
         let used = self.pool.pages().used();
-        // Where classes with hardly an object are closed, a few more may be taken than freed.
+        // When classes with few objects are closed, a few more pages may be allocated than freed.
         let is_taken = freed == 0 && (before..before + 8).contains(&used);
         assert!(used == before - freed || is_taken, "{before} to {used}, {freed} freed");
-        // What was only trimmed is freed, and not by moves.
+        // Pages that were only trimmed are freed, but not by moving objects.
         let compacted = self.pool.pages_compacted();
         assert!(
             compacted <= total + freed as u64,
@@ -340,7 +340,7 @@ impl PoolModel {
             5 => Event::Shrink { bytes: choices.beside(&[0, page_size()], 1 << 24) },
             6 => Event::Shrink { bytes: 1 << choices.within(12..=20) },
             7 => Event::Trim,
-            // Mostly where the next page, or the next but one, is refused.
+            // Usually a limit that refuses the next page, or the second next.
             8 => Event::Limit { above: choices.beside(&[1, 3], 300) as isize - 1 },
             9 => Event::Limit { above: -(choices.below(64) as isize) },
             10 | 11 => Event::Unlimited,
@@ -368,7 +368,7 @@ impl Model for PoolModel {
             ..page::Config::default()
         };
         let Ok(pool) = Pool::new(Config { geometry: setup.geometry, pages }) else {
-            // A pool is made of what it may have; the geometries are all possible.
+            // Only refusals can make the creation fail; the geometries are all possible.
             assert!(is_refusing, "{setup:?}");
             return None;
         };

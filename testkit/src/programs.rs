@@ -1,4 +1,4 @@
-//! Programs that tests run with the code under test in their process, and without.
+//! Programs that tests run with the code under test in their process, and without it.
 
 use crate::rights::NOBODY;
 use crate::{INCLUDED, scaled};
@@ -11,26 +11,26 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A program that hangs is ended then, so that the test fails.
+/// Returns the time after which a program that hangs is ended, so that the test fails.
 fn limit() -> Duration {
     Duration::from_secs(scaled(300, 1200) as u64)
 }
 
-/// What a program has shown.
+/// The status and the output of a program.
 #[derive(Debug, PartialEq)]
 pub struct Shown {
     pub status: String,
     pub output: String,
 }
 
-/// A folder that any user can look into, with programs that were compiled.
+/// A folder that any user can read, with compiled programs.
 #[derive(Debug)]
 pub struct Place {
     dir: TempDir,
     user: Option<u32>,
 }
 
-/// Returns the folder that cargo builds in, of the test that runs.
+/// Returns the folder in which cargo has built the running test.
 pub fn built() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.parent().unwrap().parent().unwrap().to_path_buf()
@@ -63,7 +63,7 @@ impl Place {
         self.dir.path()
     }
 
-    /// Compiles a program, `NAME.c` of a folder.
+    /// Compiles the program `name`.c of the folder `sources`.
     pub fn compile(&self, sources: &Path, name: &str) -> PathBuf {
         let program = self.path().join(name);
         let flags =
@@ -74,7 +74,7 @@ impl Place {
         program
     }
 
-    /// Makes a file that any user may append to.
+    /// Creates a file that any user may append to.
     pub fn empty_file(&self, name: &str) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, "").unwrap();
@@ -82,14 +82,14 @@ impl Place {
         path
     }
 
-    /// Runs a program as it is.
+    /// Runs a program without any wrapper.
     pub fn run(&self, command: &[&str]) -> Shown {
         let mut it = Command::new(command[0]);
         it.args(&command[1..]);
         self.show(&mut it)
     }
 
-    /// Runs a command here. Returns what it has shown.
+    /// Runs a command in this folder. Returns its status and output.
     pub fn show(&self, command: &mut Command) -> Shown {
         let seen = self.path().join("seen");
         let file = File::create(&seen).unwrap();

@@ -1,4 +1,4 @@
-//! Panics that are expected: nothing is printed, and the message is returned.
+//! Expected panics: nothing is printed, and the message is returned.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -10,7 +10,7 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `work`. Returns its result, or where it panicked and with what.
+/// Runs `work`. Returns its result, or the place and the message of its panic.
 pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

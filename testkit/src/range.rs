@@ -1,10 +1,10 @@
-//! Where requests begin and end.
+//! The offsets and lengths of requests.
 
 use fastrand::Rng;
 use zram::SLOT_BYTES;
 
-/// Returns the start and the length of a range in `len` bytes. It begins or ends at, or just
-/// beside, the edge of a block or a slot, or anywhere; it has 3 blocks and a slot at most.
+/// Returns the start and the length of a range in `len` bytes. It begins or ends at the edge of a
+/// block or a slot, just beside it, or anywhere; its length is at most 3 blocks and a slot.
 pub fn range(rng: &mut Rng, block: usize, len: usize) -> (usize, usize) {
     let mut point = || {
         let unit = [1, SLOT_BYTES, block][rng.usize(..3)];

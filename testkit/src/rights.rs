@@ -1,15 +1,15 @@
-//! What a process in a container may do that nobody gave a right: user nobody's, under a filter of
-//! system calls made of Docker's default allow-list.
+//! The rights of an unprivileged process in a container: it runs as user nobody, with a seccomp
+//! filter made from Docker's default allow-list.
 //!
 //! # Safety
-//! The calls change this process alone, and a filter stays where it is while it is handed over.
+//! The calls change this process only, and a filter does not move while it is passed to the kernel.
 #![allow(unsafe_code)]
 
 use std::ptr;
 
 pub const NOBODY: u32 = 65_534;
 
-/// What the allow-list leaves out for a process without capabilities, on all processors.
+/// The calls that the allow-list refuses to a process without capabilities, on all processors.
 const REFUSED: [i64; 51] = [
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -64,7 +64,7 @@ const REFUSED: [i64; 51] = [
     libc::SYS_vhangup,
 ];
 
-/// What it leaves out beside those.
+/// Further calls that the list refuses on this processor.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: [i64; 13] = [
     libc::SYS__sysctl,
@@ -84,15 +84,16 @@ const REFUSED_HERE: [i64; 13] = [
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: [i64; 1] = [libc::SYS_userfaultfd];
 
-/// The last call that the list has heard of (`mseal`): later ones are unknown to the system.
+/// The last call that the list knows (`mseal`): later ones fail with ENOSYS.
 const LAST: u32 = 462;
-/// Flags of `clone` that make namespaces, which are refused.
+/// The flags of `clone` that create namespaces, which are refused.
 const NAMESPACES: u32 = 0x7e02_0000;
-/// Where a filter finds a call's number and the lower half of its first argument.
+/// The places of a call's number and of the lower half of its first argument in a filter's data.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
 
-/// Has this process be nobody's, and refuses it what a container refuses, and `more` calls.
+/// Makes this process run as nobody, and refuses the calls that a container refuses, and also
+/// `more`.
 pub fn give_up(more: &[i64]) {
     // SAFETY: see the module.
     unsafe {
@@ -100,7 +101,7 @@ pub fn give_up(more: &[i64]) {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
             assert_eq!(libc::setgid(NOBODY), 0);
             assert_eq!(libc::setuid(NOBODY), 0);
-            // As of a program that nobody started: it may look at its own memory.
+            // Like a newly started program, the process may read its own memory.
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
         let mut filter = filter(more);
@@ -112,7 +113,7 @@ pub fn give_up(more: &[i64]) {
     }
 }
 
-/// The filter's statements.
+/// Returns the statements of the filter.
 fn filter(more: &[i64]) -> Vec<libc::sock_filter> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
@@ -121,7 +122,7 @@ fn filter(more: &[i64]) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| jump(code, k, 0, 0);
     let refuse = |error: i32| statement(RETURN, libc::SECCOMP_RET_ERRNO | error as u32);
     let mut filter = vec![statement(LOAD, NUMBER)];
-    // The C library then makes threads by `clone`, whose flags can be looked at.
+    // The C library then creates threads by `clone`, whose flags the filter can check.
     filter.extend([jump(EQUAL, libc::SYS_clone3 as u32, 0, 1), refuse(libc::ENOSYS)]);
     let above = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
     filter.extend([jump(above, LAST, 0, 1), refuse(libc::ENOSYS)]);
@@ -150,7 +151,7 @@ mod tests {
         in_child(|| {
             give_up(&[libc::SYS_ptrace]);
             let refused = |call: i64, argument: usize| {
-                // SAFETY: none of these calls looks at memory with these arguments.
+                // SAFETY: none of these calls accesses memory with these arguments.
                 assert_eq!(unsafe { libc::syscall(call, argument, 0, 0, 0, 0) }, -1);
                 Error::last_os_error().raw_os_error()
             };
@@ -161,7 +162,7 @@ mod tests {
             assert_eq!(refused(libc::SYS_clone3, 0), Some(libc::ENOSYS));
             assert_eq!(refused(5000, 0), Some(libc::ENOSYS));
             assert_eq!(std::thread::spawn(|| 5).join().unwrap(), 5);
-            // SAFETY: it asks for a number.
+            // SAFETY: the call returns a number.
             assert!(unsafe { libc::getuid() } != 0 && fs::read("/proc/self/maps").is_ok());
         });
     }

@@ -1,6 +1,7 @@
-//! Class tables of the kernel's zsmalloc document, and of the kernel that came after it.
+//! The class tables of the kernel's zsmalloc document, and of a later kernel.
 
-/// Chain, classes by used percent (the document), by least waste (kernel 7.3), watermark of both.
+/// Chain, classes by used percent (the document), classes by least waste (kernel 7.3), watermark of
+/// both.
 pub const COUNTS: [(usize, usize, usize, usize); 13] = [
     (4, 69, 69, 3264),
     (5, 86, 86, 3408),

@@ -1,7 +1,7 @@
-//! Caches of 4 KiB slabs, aligned to lines, as the change of 2013 gives figures for: objects a slab
-//! before and after it.
+//! Caches of 4 KiB slabs, aligned to cache lines, for which the change of 2013 gives figures: the
+//! objects per slab before and after it.
 
-/// Cache, bytes, objects per slab with the header in front of the objects and without.
+/// Cache, bytes, objects per slab with the header before the objects and without it.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [
     ("kmalloc-512", 512, 8, 8),
     ("kmalloc-256", 256, 15, 15),

@@ -1,17 +1,17 @@
-//! Data to compress: made up from a seed, and found in files.
+//! Data to compress: generated from a seed, and read from files.
 
 use fastrand::Rng;
 use std::fs;
 use std::path::Path;
 
-/// Bytes without any order.
+/// Returns random bytes.
 pub fn random(length: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     (0..length).map(|_| rng.u8(..)).collect()
 }
 
-/// Copies of earlier bytes, with `percent` of the runs random instead: from nothing to do but copy
-/// (0) to nothing to gain (100).
+/// Returns copies of earlier bytes, with `percent` of the runs random instead: from pure repetition
+/// (0) to incompressible (100).
 pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     let mut bytes = vec![rng.u8(..)];
@@ -27,7 +27,7 @@ pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Words of a small vocabulary.
+/// Returns words of a small vocabulary.
 pub fn text(length: usize, seed: u64) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "page",
@@ -53,7 +53,7 @@ pub fn text(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// One block of each made-up kind.
+/// Returns one block of each generated kind.
 pub fn kinds(length: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut kinds = vec![
         vec![0; length],
@@ -69,7 +69,7 @@ pub fn kinds(length: usize, seed: u64) -> Vec<Vec<u8>> {
     kinds
 }
 
-/// Blocks of real files: this program, and what lies in /usr/lib; from each file the first, the
+/// Returns blocks of real files: this program, and files of /usr/lib; from each file the first, the
 /// middle and the last whole block.
 pub fn real(length: usize) -> Vec<Vec<u8>> {
     let mut paths = vec!["/proc/self/exe".into()];

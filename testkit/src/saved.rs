@@ -1,6 +1,6 @@
-//! A saved file that something happens to, beside what it was: it is restored as it was, or
-//! refused, or what is lost of it is named. Where its sums are made right again nobody can tell,
-//! and whatever it says, a device is restored or stays empty.
+//! A saved file that is damaged, compared with the original: it is restored unchanged, or refused,
+//! or the lost parts are named. If the test also corrects its checksums, damage can't be detected,
+//! but a device is still either restored or stays empty.
 
 use crate::{Choices, Model};
 use std::sync::LazyLock;
@@ -13,22 +13,23 @@ const ALIGN: usize = 4096;
 const CHUNK_HEAD: usize = 48;
 const RECORD: usize = 16;
 
-/// Where the header's numbers lie, and their bytes: version, length, disk, order, the first
+/// The offsets and lengths of the header's numbers: version, length, disk, order, and the first
 /// dictionary's length.
 const OF_HEAD: [(usize, usize); 5] = [(8, 4), (12, 4), (24, 8), (32, 4), (52, 4)];
-/// Of a chunk: its number, records, bytes, first slot and end.
+/// Those of a chunk: its number, records, bytes, first slot and end.
 const OF_CHUNK: [(usize, usize); 5] = [(16, 4), (20, 4), (24, 4), (32, 4), (36, 4)];
-/// Of a record: slot, kind, priority, live slots, pattern or length.
+/// Those of a record: slot, kind, priority, live slots, pattern or length.
 const OF_RECORD: [(usize, usize); 5] = [(0, 4), (4, 1), (5, 1), (6, 2), (8, 8)];
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Whether it was saved with blocks of several slots, and is several chunks.
+    /// Whether the device that was saved had blocks of several slots, and whether the file has
+    /// several chunks.
     pub has_blocks: bool,
     pub is_large: bool,
-    /// Of the device that it is restored to.
+    /// The block size of the device that it is restored to.
     pub block: usize,
-    /// Whether sums are made right, so that what lies behind them is reached.
+    /// Whether checksums are corrected, so that the code behind the checks is reached.
     pub is_forged: bool,
     pub is_salvaged: bool,
 }
@@ -44,7 +45,7 @@ pub enum Event {
         at: usize,
         bit: u8,
     },
-    /// Whole units of 4 KiB, in which headers and chunks begin.
+    /// Swaps whole units of 4 KiB, in which headers and chunks begin.
     Swap {
         one: usize,
         other: usize,
@@ -59,7 +60,7 @@ pub enum Event {
     Append {
         zeros: usize,
     },
-    /// A number of the file's own.
+    /// Changes a number in the file.
     Number {
         at: usize,
         bytes: usize,
@@ -67,14 +68,14 @@ pub enum Event {
     },
 }
 
-/// How often it was restored in a run, and refused.
+/// How often the file was restored in a run, and how often refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub restored: usize,
     pub refused: usize,
 }
 
-/// A file, and the contents that it has.
+/// A file, and the contents that it was saved from.
 struct Saved {
     file: Vec<u8>,
     bytes: Vec<u8>,
@@ -87,7 +88,7 @@ fn config(bytes: usize, block: usize) -> Config {
 }
 
 impl Saved {
-    /// Something of everything.
+    /// Creates a file with every kind of record.
     fn new(has_blocks: bool, is_large: bool) -> Self {
         let block = if has_blocks { 4 * SLOT_BYTES } else { SLOT_BYTES };
         let mut bytes = vec![0; if is_large { 3 << 20 } else { 64 << 10 }];
@@ -106,7 +107,7 @@ impl Saved {
         };
         write(&device, 0..9, &bytes);
         device.recompress(&Recompress::default()).expect("there is a second codec");
-        // One of a block of its own, and one that is written no more as it was.
+        // One slot has a block of its own, and one was overwritten.
         bytes[SLOT_BYTES..2 * SLOT_BYTES].copy_from_slice(&words[7..SLOT_BYTES + 7]);
         write(&device, 1..2, &bytes);
         write(&device, 10..bytes.len() / SLOT_BYTES, &bytes);
@@ -124,7 +125,7 @@ impl Saved {
     }
 }
 
-/// Puts the sum of the first `len` bytes behind them.
+/// Writes the checksum of the first `len` bytes after them.
 fn sum(bytes: &mut [u8], len: usize) {
     let Some((summed, behind)) = bytes.split_at_mut_checked(len) else { return };
     if let Some(room) = behind.first_chunk_mut() {
@@ -132,7 +133,7 @@ fn sum(bytes: &mut [u8], len: usize) {
     }
 }
 
-/// Makes all sums right.
+/// Corrects all checksums.
 fn forge(file: &mut [u8]) {
     sum(file, HEAD - 4);
     for at in (ALIGN..file.len()).step_by(ALIGN) {
@@ -163,8 +164,8 @@ impl SavedModel {
         self.file.len() / ALIGN
     }
 
-    /// Where a number of the header lies, of a chunk, or of one of its records; often of one that
-    /// there is.
+    /// Draws the place of a number of the header, of a chunk, or of one of its records; often of an
+    /// existing one.
     fn draw_number(&self, choices: &mut Choices) -> (usize, usize) {
         let magic = |unit: &usize| self.file[unit * ALIGN..].starts_with(b"\x8bchunk\r\n");
         let chunks: Vec<usize> = (1..self.units()).filter(magic).collect();
@@ -183,7 +184,7 @@ impl SavedModel {
         }
     }
 
-    /// What may be an edge to who reads a number.
+    /// Draws a value that may be an edge for a reader of the number.
     fn draw_value(&self, choices: &mut Choices, (at, bytes): (usize, usize)) -> u64 {
         let mut old = [0; 8];
         if let Some(field) = self.file.get(at..at + bytes) {
@@ -204,7 +205,7 @@ impl SavedModel {
         choices.pick(&edges).wrapping_add(choices.below(3) as u64).wrapping_sub(1)
     }
 
-    /// Restores it as it is now.
+    /// Restores the file in its current state.
     fn restore(&mut self) {
         let mut file = self.file.clone();
         if self.setup.is_forged {
@@ -218,7 +219,7 @@ impl SavedModel {
                 let mut found = vec![0xee; self.saved.bytes.len()];
                 let read = device.read(0, &mut found);
                 assert!(restored.slots <= (found.len() / SLOT_BYTES) as u64);
-                // What was forged may not decompress; it is never more than an error.
+                // Forged data may not decompress; that must never be more than an error.
                 if !self.setup.is_forged {
                     read.expect("what is restored can be read");
                     assert!(self.setup.is_salvaged || restored.lost.is_empty());
@@ -274,7 +275,7 @@ impl Model for SavedModel {
 
     fn draw(&self, choices: &mut Choices) -> Event {
         let (len, units) = (self.file.len().max(1), self.units().max(1));
-        // Heads, which much hangs on, and anything.
+        // An offset in a header, which affects much of the file, or anywhere.
         let at = match choices.below(3) {
             0 => choices.below(HEAD).min(len - 1),
             1 => (choices.below(units) * ALIGN + choices.below(128)).min(len - 1),

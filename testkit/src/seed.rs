@@ -1,21 +1,21 @@
-//! Seeds, and how much a test tries.
+//! Seeds, and the extent of tests.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Returns the seed of a random test, printed: `UZRAM_SEED`, or the test's own.
+/// Returns the seed of a random test and prints it: `UZRAM_SEED`, or `own`.
 pub fn seed(own: u64) -> u64 {
     let seed = setting("UZRAM_SEED", own);
     println!("UZRAM_SEED={seed}");
     seed
 }
 
-/// Returns the seed of a test that is to be another each time, printed, or `UZRAM_SEED`.
+/// Returns a seed that differs in each run and prints it, or `UZRAM_SEED` if that is set.
 pub fn random_seed() -> u64 {
     seed(RandomState::new().hash_one(0))
 }
 
-/// Returns the seed of the so many-th of some contents: others with another `UZRAM_SEED`.
+/// Returns the seed of the n-th contents, which depends on `UZRAM_SEED`.
 pub fn seed_of(nth: u64) -> u64 {
     setting("UZRAM_SEED", 0).rotate_left(32) ^ nth
 }
@@ -30,17 +30,17 @@ pub fn setting(name: &str, default: u64) -> u64 {
     number.unwrap_or_else(|error| panic!("{name}={text}: {error}"))
 }
 
-/// Returns whether more is to be tried, as `make long` does.
+/// Returns true if tests should try more, as in `make long`.
 pub fn is_long() -> bool {
     std::env::var_os("UZRAM_LONG").is_some()
 }
 
-/// Returns `short`, in `make long` `long`.
+/// Returns `long` in `make long`, and `short` otherwise.
 pub fn scaled(short: usize, long: usize) -> usize {
     if is_long() { long } else { short }
 }
 
-/// Returns how long a test under load goes on.
+/// Returns the duration of a test under load.
 pub fn load_time(short: Duration) -> Duration {
     if is_long() { Duration::from_secs(150) } else { short }
 }

@@ -1,4 +1,4 @@
-//! What the suite runs with: every codec, without a dictionary and with each kind of them.
+//! The settings of the suite: every codec, without a dictionary and with each kind.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use zcomp::{Codec, Dictionary, Params, Prepared, Stream, codecs, train};
 use crate::samples::{graded, kinds, random, text};
 use crate::seed;
 
-/// A codec, and the dictionary it is to use.
+/// A codec, and the dictionary that it uses.
 #[derive(Clone)]
 pub struct Setting {
     pub codec: &'static dyn Codec,
@@ -30,7 +30,8 @@ impl Setting {
     }
 }
 
-/// A trained one, and content of more than a window; both are what blocks of `kinds` are like.
+/// Returns a trained dictionary, and one of content longer than a window; both resemble blocks of
+/// `kinds`.
 pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
         let seed = seed(1);
@@ -46,7 +47,7 @@ pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     &*DICTIONARIES
 }
 
-/// All codecs with all dictionaries, and without.
+/// Returns all codecs with all dictionaries, and without one.
 pub fn settings() -> impl Iterator<Item = Setting> {
     codecs().iter().flat_map(|codec| {
         let plain = Setting { codec: *codec, dictionary: None, name: codec.name().to_owned() };
@@ -59,7 +60,7 @@ pub fn settings() -> impl Iterator<Item = Setting> {
     })
 }
 
-/// Levels to try of a codec: the ends, the default and its neighbours, and a few between.
+/// Returns levels of a codec to try: the ends, the default and its neighbours, and a few between.
 pub fn levels(codec: &dyn Codec) -> Vec<i32> {
     let (range, default) = (codec.levels(), codec.default_level());
     let mut levels = vec![*range.start(), default - 1, default, default + 1, *range.end()];

@@ -1,9 +1,9 @@
-//! An array beside a device, or a part of it, that holds what must be there.
+//! An array with the expected contents of a device, or of a part of it.
 
 use std::borrow::Borrow;
 use zram::{Config, Device, Error, SLOT_BYTES};
 
-/// `bytes` are what the device must hold from `base` on.
+/// The expected contents of a device from `base` on.
 pub struct Shadow<D> {
     pub device: D,
     pub base: usize,
@@ -11,7 +11,7 @@ pub struct Shadow<D> {
 }
 
 impl Shadow<Device> {
-    /// A device, all of which has a shadow.
+    /// Returns a device with a shadow of all its contents.
     pub fn new(config: Config) -> Result<Self, Error> {
         let device = Device::new(config)?;
         let len = device.disksize() as usize;
@@ -20,7 +20,7 @@ impl Shadow<Device> {
 }
 
 impl<D: Borrow<Device>> Shadow<D> {
-    /// A shadow of `len` bytes that hold nothing yet.
+    /// Returns a shadow of `len` bytes, all of which are zero.
     pub fn of(device: D, base: usize, len: usize) -> Self {
         Shadow { device, base, bytes: vec![0; len] }
     }
@@ -37,7 +37,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         assert_eq!(differs, None, "{len} bytes at {}", self.offset(at));
     }
 
-    /// Compares all, and has the device check itself.
+    /// Compares all contents, and lets the device check itself.
     pub fn check(&self) {
         self.device.borrow().check();
         self.compare(0, self.bytes.len());
@@ -53,7 +53,8 @@ impl<D: Borrow<Device>> Shadow<D> {
         self.settle(at, &vec![0; len], discarded)
     }
 
-    /// Takes note of a request. After a refused one every slot holds its old or its new bytes.
+    /// Records the result of a request. After a refused one every slot holds its old or its new
+    /// bytes.
     pub fn settle(&mut self, at: usize, data: &[u8], done: Result<(), Error>) -> Result<(), Error> {
         match done {
             Ok(()) => self.bytes[at..at + data.len()].copy_from_slice(data),
@@ -62,7 +63,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         done
     }
 
-    /// Takes over, slot by slot, which of a failed request's bytes were stored.
+    /// Copies to the shadow those slots of a failed request that were stored.
     pub fn adopt(&mut self, at: usize, data: &[u8]) {
         let end = at + data.len();
         let mut start = at;

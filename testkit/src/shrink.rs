@@ -1,8 +1,8 @@
-//! Lists that fail, cut down to short ones that still do.
+//! Reduces failing lists to short ones that still fail.
 
 use std::time::{Duration, Instant};
 
-/// A list that fails, and how many others were tried.
+/// A failing list, and how many others were tried.
 pub struct Shrunk<E> {
     pub events: Vec<E>,
     pub tries: usize,
@@ -23,7 +23,7 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
         self.tries >= TRIES || self.begun.elapsed() > TIME
     }
 
-    /// Takes another list if it fails as well.
+    /// Adopts another list if it also fails.
     fn take_if_it_fails(&mut self, events: Vec<E>) -> bool {
         self.tries += 1;
         let fails = (self.fails)(&events);
@@ -33,7 +33,8 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
         fails
     }
 
-    /// Leaves out halves, quarters, and so on to single events. Returns whether some are gone.
+    /// Removes halves, quarters, and so on down to single events. Returns true if some were
+    /// removed.
     fn leave_out(&mut self) -> bool {
         let before = self.events.len();
         let mut part = before.div_ceil(2);
@@ -46,7 +47,7 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
                     at = end;
                 }
             }
-            // Single events are tried again, as long as some go.
+            // Single events are tried again while some can be removed.
             if part > 1 || self.events.len() == all {
                 part /= 2;
             }
@@ -54,7 +55,7 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
         self.events.len() < before
     }
 
-    /// Puts simpler events in the place of what is there. Returns whether there were any.
+    /// Replaces events with simpler ones. Returns true if any was replaced.
     fn simplify(&mut self, simpler: &impl Fn(&E) -> Vec<E>) -> bool {
         let mut changed = false;
         for nth in 0..self.events.len() {
@@ -72,8 +73,8 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
     }
 }
 
-/// Returns a list that `fails` and can't be cut down any more: by leaving out events, or by putting
-/// one of those in an event's place that `simpler` gives. It takes 2000 tries or a minute at most.
+/// Returns a list that `fails` and can't be reduced further, by removing events or by replacing one
+/// with a result of `simpler`. Takes at most 2000 tries or a minute.
 pub fn shrink<E: Clone>(
     events: Vec<E>,
     simpler: impl Fn(&E) -> Vec<E>,

@@ -1,4 +1,4 @@
-//! Extents of a space beside what each of their pages must hold.
+//! Extents of a space, compared with the expected contents of their pages.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Setup {
     pub granule: u32,
     pub by_address: bool,
-    /// Pages.
+    /// The limit in pages.
     pub limit: Option<usize>,
     pub refuse: Option<Refuse>,
 }
@@ -26,8 +26,8 @@ impl Default for Setup {
     }
 }
 
-/// An extent is the so many-th there is, modulo their number, and its pages are those from `first`
-/// on, `count` at most and one at least.
+/// Events refer to an extent by its position, modulo the number of extents, and to its pages from
+/// `first` on, at least one and at most `count`.
 #[derive(Clone, Debug)]
 pub enum Event {
     Alloc { pages: u32, tag: u32 },
@@ -36,14 +36,14 @@ pub enum Event {
     Free { nth: usize },
 }
 
-/// Most extents there are.
+/// The maximum number of extents.
 const EXTENTS: usize = 400;
 
 pub struct SpaceModel {
     pub space: Space<()>,
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
-    /// The stamp of each page, None if the page is not committed.
+    /// The stamp of each page; `None` if the page is not committed.
     extents: BTreeMap<ExtentId, Vec<Option<u64>>>,
     stamp: u64,
     report: Report,
@@ -65,7 +65,7 @@ impl SpaceModel {
         (len > 0).then(|| *self.extents.keys().nth(nth % len).unwrap())
     }
 
-    /// The pages of an extent that an event is about.
+    /// Returns the pages of an extent that an event refers to.
     fn range(&self, nth: usize, first: u32, count: u32) -> Option<(ExtentId, Range<u32>)> {
         let id = self.nth(nth)?;
         let pages = self.extents[&id].len() as u32;
@@ -86,7 +86,7 @@ impl SpaceModel {
         for page in range {
             self.stamp += 1;
             let at = self.offset(id, page) + page_size() as u64 - 8;
-            // SAFETY: the page was charged above, or before, and this thread alone uses the space.
+            // SAFETY: the page was charged above or earlier, and only this thread uses the space.
             unsafe { self.space.write(at, &self.stamp.to_ne_bytes()) };
             self.extents.get_mut(&id).unwrap()[page as usize] = Some(self.stamp);
         }
@@ -101,18 +101,18 @@ impl SpaceModel {
                 set.insert(page..page + 1);
             }
         }
-        // SAFETY: this thread alone uses the space, and the model forgot the pages' stamps.
+        // SAFETY: only this thread uses the space, and the model has removed the pages' stamps.
         assert_eq!(unsafe { self.space.release(id, &set) }.len(), set.len());
     }
 
     fn free(&mut self, id: ExtentId) {
         self.release(id, 0..self.extents[&id].len() as u32);
-        // SAFETY: this thread alone uses the space, and the model forgets the extent.
+        // SAFETY: only this thread uses the space, and the model removes the extent.
         unsafe { self.space.free(id) };
         self.extents.remove(&id);
     }
 
-    /// Takes note of an error that may be. It changed nothing.
+    /// Records a possible error, which must have changed nothing.
     fn settle(&mut self, done: Result<(), Error>) {
         let Err(error) = done else { return };
         let is_limited = self.setup.limit.is_some() && matches!(error, Error::Limit { .. });
@@ -203,7 +203,7 @@ impl Model for SpaceModel {
             assert_eq!(self.space.offset_of(address), found);
             for (page, &stamp) in pages.iter().enumerate() {
                 let at = self.offset(id, page as u32) + page_size() as u64 - 8;
-                // SAFETY: the page lies in a live extent, and this thread alone uses the space.
+                // SAFETY: the page lies in a live extent, and only this thread uses the space.
                 let bytes = unsafe { self.space.bytes(at, 8) };
                 assert_eq!(bytes, stamp.unwrap_or(0).to_ne_bytes(), "{id:?} page {page}");
                 committed += usize::from(stamp.is_some());

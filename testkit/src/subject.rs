@@ -1,4 +1,5 @@
-//! A cache beside a naive model: objects are apart, keep their bytes, and counts agree.
+//! A cache, compared with a naive model: objects do not overlap and keep their bytes, and counts
+//! agree.
 #![allow(unsafe_code)]
 
 use fastrand::Rng;
@@ -16,7 +17,7 @@ pub struct Subject {
     stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
 }
 
-// SAFETY: objects may be any thread's, and the cache is.
+// SAFETY: any thread may use the objects and the cache.
 unsafe impl Send for Subject {}
 
 impl Subject {
@@ -38,7 +39,7 @@ impl Subject {
         assert!(before.is_none_or(|(&other, _)| other + self.size <= address), "overlap");
         let after = self.stamps.range(address..).next();
         assert!(after.is_none_or(|(&other, _)| address + self.size <= other), "overlap");
-        // SAFETY: the object is `size` bytes that this thread alone has.
+        // SAFETY: the object has `size` bytes that only this thread uses.
         unsafe { object.write_bytes(stamp, self.size) };
         self.stamps.insert(address, (object, stamp));
         self.live.push(address);
@@ -48,14 +49,14 @@ impl Subject {
     pub fn free(&mut self, nth: usize) {
         let address = self.live.swap_remove(nth);
         let (object, stamp) = self.stamps.remove(&address).unwrap();
-        // SAFETY: a live object of `size` bytes, filled by `alloc`; no one uses it after the free.
-        // The second free is refused: no other thread is at work.
+        // SAFETY: this is a live object of `size` bytes, filled by `alloc`; no code uses it after
+        // the free. The second free is refused: no other thread uses the cache.
         unsafe {
             let bytes = std::slice::from_raw_parts(object.as_ptr(), self.size);
             assert!(bytes.iter().all(|&byte| byte == stamp), "object has foreign bytes");
             self.cache.free(object).unwrap();
             let again = self.cache.free(object);
-            // The slab may have gone with its last object.
+            // The slab may have been given back with its last object.
             let named = [Error::DoubleFree { address }, Error::Foreign { address }];
             assert!(again.is_err_and(|error| named.contains(&error)));
         }
@@ -73,13 +74,13 @@ impl Subject {
         Ok(())
     }
 
-    /// Addresses that are no objects are refused.
+    /// Asserts that addresses of no objects are refused.
     fn misuse(&self, random: &mut Rng) {
         if let Some(&address) = random.choice(&self.live) {
             let (object, _) = self.stamps[&address];
             let within = object.map_addr(|at| at.saturating_add(1 + random.usize(..self.size - 1)));
             let address = within.addr().get();
-            // SAFETY: refused.
+            // SAFETY: the free is refused.
             assert_eq!(unsafe { self.cache.free(within) }, Err(Error::Foreign { address }));
         }
     }

@@ -1,4 +1,4 @@
-//! Systems that refuse memory.
+//! Supplies that refuse memory.
 
 use page::{RefuseNth, Request, Supply};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Choices;
 
-/// Which requests for memory are refused: one, counted from 1, or that and all that follow.
+/// The requests for memory that are refused: one, counted from 1, or that and all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuse {
     pub nth: usize,
@@ -14,10 +14,10 @@ pub struct Refuse {
 }
 
 impl Refuse {
-    /// Refuses nothing, and counts.
+    /// Refuses nothing, and only counts.
     pub const NOTHING: Refuse = Refuse { nth: usize::MAX, from_then_on: false };
 
-    /// Returns mostly None.
+    /// Draws a refusal; usually `None`.
     pub fn draw(choices: &mut Choices) -> Option<Self> {
         let (choice, nth) = (choices.below(8), 1 + choices.below(256));
         (choice < 2).then_some(Refuse { nth, from_then_on: choice == 1 })
@@ -27,14 +27,14 @@ impl Refuse {
         Arc::new(RefuseNth::new(self.nth, self.from_then_on))
     }
 
-    /// Returns whether anything is.
+    /// Returns true if any request is refused.
     pub fn refuses(self) -> bool {
         self.nth != Refuse::NOTHING.nth
     }
 }
 
-/// Has each request refused in turn, alone or with all that follow: `run` does the same with each.
-/// It returns how many requests there were, or None where the set-up was refused.
+/// Refuses each request in turn, alone or with all later ones: `run` does the same work each time.
+/// It returns the number of requests, or `None` if the set-up was refused.
 pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>) {
     let of_setup = run(Refuse::NOTHING).expect("nothing is refused").of_setup;
     assert!(of_setup > 0, "the set-up asks for nothing");
@@ -48,15 +48,15 @@ pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>
     }
 }
 
-/// How many requests for memory there were.
+/// The numbers of requests for memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
     pub of_setup: usize,
     pub all: usize,
 }
 
-/// Segments as a strict system leaves them: those of 1 MiB are granted; a larger one is refused,
-/// and so is each half of what was refused just before.
+/// Segments on a strict system: those of 1 MiB are granted; a larger one is refused, and so is each
+/// half of the one that was refused just before.
 #[derive(Debug, Default)]
 pub struct SmallSegments {
     refused: AtomicUsize,

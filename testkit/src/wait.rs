@@ -1,22 +1,22 @@
-//! The only clocks by which a test may fail, and only of what hangs.
+//! The only time limits by which a test may fail, and only if something hangs.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::setting;
 
-/// Returns how long is waited for what must come, however slow the machine is: 5 minutes, or as
-/// many seconds as `UZRAM_PATIENCE` says.
+/// Returns how long tests wait for a condition, however slow the machine is: 5 minutes, or the
+/// number of seconds in `UZRAM_PATIENCE`.
 pub fn patience() -> Duration {
     Duration::from_secs(setting("UZRAM_PATIENCE", 300))
 }
 
-/// Waits until it is so, and panics with `what` if it never is.
+/// Waits until `is_so` returns true, and panics with `what` if it never does.
 pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     until_with(Duration::from_millis(5), what, is_so);
 }
 
-/// The same with another pause between two looks, in which there may be work, too.
+/// The same as [`until`], with another pause between two attempts; `is_so` may also do work.
 pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -25,9 +25,9 @@ pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// Works, and panics if it took as long as `most`: where that is a time after which the product
-/// itself gives up what `work` is not to wait for, which there is no other sign of. Nothing else is
-/// held against a clock.
+/// Runs `work`, and panics if it took as long as `most`. For cases in which the product itself
+/// gives up after `most`, and only the duration shows that `work` has waited for it. No other
+/// duration is tested.
 pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     let begun = Instant::now();
     let done = work();
@@ -35,8 +35,8 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Works for `time` at least, and goes on until it has come about what a test is for: a machine may
-/// be busy. Whether it has is returned, as it never does where patience ends.
+/// Repeats `work` for at least `time`, and until `has_come` returns true, because the machine may
+/// be busy. Returns whether it did, because the patience may end first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

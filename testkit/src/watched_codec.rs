@@ -1,9 +1,9 @@
-//! A codec of the crate's that a test is told of before each call, and may fail.
+//! A wrapper of a codec that calls a test's function before each call, which may make it fail.
 
 use std::ops::RangeInclusive;
 use zcomp::{Codec, Error, Memory, Params, Prepared, Stream};
 
-/// What is about to be done.
+/// The call that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Compress,
@@ -14,9 +14,9 @@ type Before = fn(Call) -> Result<(), Error>;
 
 #[derive(Debug)]
 pub struct WatchedCodec {
-    /// The name of the codec that does the work.
+    /// The name of the wrapped codec.
     pub of: &'static str,
-    /// Whose error is that of the call, which is not made then.
+    /// If this returns an error, the call returns it and does nothing else.
     pub before: Before,
 }
 

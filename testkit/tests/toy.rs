@@ -1,11 +1,12 @@
-//! A structure with a planted fault: it is found, cut down, and printed as a test that fails again.
+//! A structure with a planted fault: the fault is found, reduced, and printed as a test that fails
+//! again.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::panic::catch_unwind;
 use std::process::Command;
 use testkit::{Choices, Model, Run, replay, run, run_any, seed};
 
-/// A stack that loses the lowest number when a third one above 100 is pushed.
+/// A stack that loses its first number when a third number above 100 is pushed.
 #[derive(Default)]
 struct Stack(Vec<u8>);
 
@@ -98,7 +99,7 @@ fn of(seed: u64, steps: usize) -> Run {
     Run { seed, steps, first: 10, every: 100 }
 }
 
-/// What a run panics with.
+/// Returns the message of a run's panic.
 fn failure(work: impl FnOnce() + std::panic::UnwindSafe) -> String {
     *catch_unwind(work).unwrap_err().downcast::<String>().unwrap()
 }
@@ -151,7 +152,7 @@ fn setups_are_drawn() {
 
 #[test]
 fn the_fuzzers_bytes_are_choices_like_others() {
-    // Each event takes a byte and those of its numbers; the first is the setup's.
+    // Each event takes a byte and those of its numbers; the first byte is the set-up's.
     let bytes = [1, 0, 150, 0, 150, 5, 0, 150, 0, 150];
     assert!(catch_unwind(|| testkit::fuzz::<Toy>(&bytes)).is_err());
     testkit::fuzz::<Toy>(&bytes[..8]);

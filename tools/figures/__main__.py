@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-# Nothing is left beside the sources.
+# No bytecode files are left beside the sources.
 sys.dont_write_bytecode = True
 
 import chart
@@ -24,7 +24,7 @@ PICTURE = "docs/overhead.svg"
 
 
 def wanted(root):
-    """Yields each file's path below `root` and the text it has to have."""
+    """Yields the path of each file below `root`, and the text that it must have."""
     results = Results(root / "bench/results")
     made = form.tables(readme, results) | form.tables(report, results)
     for name in DOCUMENTS:
@@ -33,7 +33,7 @@ def wanted(root):
 
 
 def faults(root):
-    """Yields what is wrong, each with its remedy."""
+    """Yields the faults, each with its remedy."""
     for name, text in wanted(root):
         path = root / name
         old = path.read_text() if path.exists() else ""

@@ -1,11 +1,11 @@
 """Documents with blocks of figures in them.
 
     <!-- figures: NAME -->
-    what this program makes of the committed results
+    the text that this program generates from the committed results
     <!-- end -->
 
-Between the marks all is written by this program. Elsewhere in such a document no measured figure may stand, since
-nobody would notice when the results change.
+This program writes all text between the marks. The rest of such a document must not contain measured figures,
+because they would not be updated when the results change.
 """
 
 import re
@@ -13,12 +13,12 @@ import re
 BLOCK = re.compile(r"<!-- figures: ([a-z-]+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"\d+\.\d+%?|\d+ ?%")
-# Versions of what was measured, or is needed, are no figures.
+# Versions of programs that were measured or are needed are not figures.
 VERSION = re.compile(r"(Linux|Rust|nbdkit|[Vv]ersion)[ -]?\d+(\.\d+)+|GPL-2\.0|Apache-2\.0")
 
 
 def filled(text, tables):
-    """Returns `text` with what each block has to hold, by the name of its table."""
+    """Returns `text` with each block replaced by the table of its name."""
 
     def block(match):
         name = match[1]
@@ -30,7 +30,7 @@ def filled(text, tables):
 
 
 def strays(text):
-    """Returns number and text of the lines with a figure that stands in no block."""
+    """Returns the number and the text of each line with a figure outside of a block."""
 
     def blank(match):
         return "\n" * match[0].count("\n")
@@ -41,7 +41,7 @@ def strays(text):
 
 
 def differences(old, new):
-    """Returns number, old and new text of the first line that differs, or None."""
+    """Returns the number, the old and the new text of the first line that differs, or None."""
     if old == new:
         return None
     pairs = enumerate(zip(old.splitlines(), new.splitlines()), 1)

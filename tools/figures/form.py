@@ -1,4 +1,4 @@
-"""Numbers as the documents show them, and tables of them."""
+"""Formats numbers and tables for the documents."""
 
 from textwrap import fill
 
@@ -9,34 +9,34 @@ STEPS = [
 
 
 def tables(module, results):
-    """Returns the text of every block that a module makes, by name: `table_two_words` makes `two-words`."""
+    """Returns the text of each block of a module, by name: `table_two_words` generates `two-words`."""
     made = {name: value for name, value in vars(module).items() if name.startswith("table_")}
     return {name.removeprefix("table_").replace("_", "-"): value(results) for name, value in made.items()}
 
 
 def prose(text, indent=""):
-    """Returns a paragraph in lines as long as those around it."""
+    """Wraps a paragraph to the width of the documents."""
     return fill(text, 118, subsequent_indent=indent)
 
 
 def table(head, rows):
-    """Returns a table; the first line of a column tells what is in it."""
+    """Returns a table with the column titles `head`."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def percent(number):
-    """Returns a percentage: two decimals below ten, three digits above."""
+    """Returns a percentage, with two decimals below ten and three digits above."""
     return f"{number:.2f}%" if number < 10 else f"{number:.1f}%" if number < 100 else f"{number:.0f}%"
 
 
 def ratio(number):
-    """Returns a ratio of two decimals; three where two would say that nothing differs."""
+    """Returns a ratio with two decimals, or with three if it is close to one."""
     return f"{number:.3f}" if 0.985 <= number < 1.02 else f"{number:.2f}"
 
 
 def thousands(number):
-    """Returns a rate in whole thousands, or in hundreds below ten thousand."""
+    """Returns a rate rounded to thousands, or to hundreds below ten thousand."""
     return f"{round(number, -3 if number >= 10_000 else -2):,.0f}"
 
 
@@ -51,6 +51,6 @@ def span(low, high):
 
 
 def over_kernel(results, what):
-    """Returns the range of a ratio to the kernel's zram over the inputs, for each processor."""
+    """Returns the range of a ratio to the kernel's zram over all inputs, for each processor."""
     whole = f"{what}, ours over kernel zram"
     return [span(*results.ends(run, whole)) for run in results.runs("throughput")]

@@ -1,4 +1,4 @@
-"""The blocks of README.md: each number is read from the committed results."""
+"""Generates the blocks of README.md. Each number is read from the committed results."""
 
 from form import over_kernel, percent, prose, ratio, span, table, thousands
 
@@ -48,7 +48,7 @@ def table_six(r):
 
 
 def beside_kernel(ranges):
-    """Returns two cells: the throughput over the kernel's, for each processor, and what it is held against."""
+    """Returns two cells: the ratio of the throughput to the kernel's, for each processor, and the rival."""
     first, *others = ranges
     cell = "; ".join([f"{first} times the kernel's", *(f"{other} on another processor" for other in others)])
     return [cell, "kernel zram by direct I/O"]
@@ -57,7 +57,7 @@ def beside_kernel(ranges):
 def table_losses(r):
     """The losses to each rival; of the heap, if an input has to be chosen."""
     def requests(what):
-        # MB/s, by requests of 4 KiB.
+        # Converts MB/s to requests of 4 KiB per second.
         return thousands(r.rival("throughput", f"heap/{what}, ours over kernel zram") * 1e6 / 4096)
 
     served = thousands(r.value("nbd", "lz4 over uncompressed: 4 KiB reads and writes"))

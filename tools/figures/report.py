@@ -1,4 +1,4 @@
-"""The blocks of docs/results.md: each number is read from the committed results."""
+"""Generates the blocks of docs/results.md. Each number is read from the committed results."""
 
 from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, span, table
 
@@ -13,7 +13,7 @@ def table_processors(r):
 
 def table_failed(r):
     def missed(line):
-        """Returns the value with as many digits as it takes to see that it misses its bound."""
+        """Returns the value with enough digits to show that it misses its bound."""
         bound = line["must"].split()[-1]
         digits = (f"{line['value']:.{count}f}" for count in range(2, 6))
         return next((text for text in digits if float(text) != float(bound)), str(line["value"]))
@@ -41,7 +41,7 @@ def table_removal(r):
         return [label, f"{left:.1f}", *map(percent, percents)]
 
     def both(what, form):
-        """Returns the figure of the directories and that of the random removal."""
+        """Returns the figures of both removals: of directories, and at random."""
         directories, random = (form(r.value("removal", f"{name}/{what}")) for name in ("directories", "random 97%"))
         return f"{directories} and {random}"
 
@@ -98,7 +98,7 @@ def table_kernel(r):
 def table_slots(r):
     slot, timed = (r.value("table", f"source/metadata per slot{more}") for more in ("", " with its time of access"))
     kernel = r.rival("table", "source/metadata per slot")
-    # A slot's own are 8 bytes.
+    # The slot itself takes 8 bytes.
     sparse = r.value("sparse", "source/memory beyond the dense device's, over the slots' own") * 8
     return prose(f"A slot costs {slot:.1f} bytes beside its data, {timed:.1f} with the time of its last access; the "
                  f"kernel's costs {kernel:.0f} by its structures. Slots that lie far apart on a device of 16 TiB cost "
@@ -162,7 +162,7 @@ def table_cold(r):
     return table(["job", "ratio"], [[label, ratio(r.value("cold", figure))] for label, figure in jobs])
 
 
-# What a region says of its backend.
+# The backends of a region, by their names in figures.
 BACKENDS = [("signals", "signal"), ("userfaultfd by SIGBUS", "userfaultfd-sigbus"), ("userfaultfd by threads", "userfaultfd")]
 
 
@@ -244,7 +244,7 @@ def table_python(r):
     file = "python"
 
     def named(begin, end):
-        """Yields what stands between the two in the names of figures, and the names."""
+        """Yields the part of each figure's name between `begin` and `end`, and the name."""
         for name in r.files[file]:
             if name.startswith(begin) and name.endswith(end):
                 yield name[len(begin) : len(name) - len(end)], name
@@ -276,11 +276,11 @@ def table_run(r):
     file = "run"
 
     def names(end):
-        """Returns what stands before the end of figures' names that have it."""
+        """Returns the part before `end` of each figure's name that has this end."""
         return [name.removesuffix(end) for name in r.files[file] if name.endswith(end)]
 
     def given(name):
-        """Returns the cell of a figure; of one that the rival did not come to, a dash."""
+        """Returns the cell of a figure, or a dash if the rival did not reach it."""
         number = r.line(file, name)["value"]
         return "-" if number is None else ratio(number)
 

@@ -1,14 +1,14 @@
-"""The committed results of `bench`: one JSON object a line, in bench/results."""
+"""The committed results of `bench` in bench/results, with one JSON object per line."""
 
 import json
 
 
 class Missing(Exception):
-    """A document asks for a figure that no committed result has."""
+    """A document needs a figure that no committed result has."""
 
 
 class Results:
-    """All figures of a folder, by file and name."""
+    """All figures of a directory, by file and name."""
 
     def __init__(self, folder):
         self.files = {}
@@ -24,11 +24,11 @@ class Results:
             raise Missing(f"bench/results/{file}.jsonl has no figure {figure!r}") from None
 
     def value(self, file, figure):
-        """Returns what was measured."""
+        """Returns the measured value of a figure."""
         return self.number(file, figure, "value")
 
     def rival(self, file, figure):
-        """Returns what the rival gave in the same run."""
+        """Returns the rival's value in the same run."""
         return self.number(file, figure, "rival_value")
 
     def number(self, file, figure, key):
@@ -38,19 +38,19 @@ class Results:
         return number
 
     def processors(self, file):
-        """Returns the processors that a file names; none where it was made before `bench` told them."""
+        """Returns the processors that a file names. A file of an older `bench` names none."""
         names = {line.get("processor") for line in self.files[file].values()}
         return sorted(names - {None})
 
     def failed(self):
-        """Yields file and line of each figure that misses its bound."""
+        """Yields the file and the line of each figure that misses its bound."""
         for file, lines in self.files.items():
             for line in lines.values():
                 if line["pass"] is False:
                     yield file, line
 
     def ends(self, file, what):
-        """Returns the least and the greatest value of the figures whose name ends with `what`."""
+        """Returns the minimum and the maximum of the figures whose names end with `what`."""
         values = [line["value"] for name, line in self.files[file].items() if name.endswith(what)]
         if not values:
             raise Missing(f"bench/results/{file}.jsonl has no figure that ends with {what!r}")

@@ -33,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const KERNEL: &str = "kernel zram, chain 8";
-/// What the document says of chains of 4 and of 8.
+/// The document's results for chains of 4 and of 8 pages.
 const DOCUMENT: [(&str, Taken); 2] = [
     (
         "the document, chain 4",
@@ -59,16 +59,16 @@ const DOCUMENT: [(&str, Taken); 2] = [
 const BYTES: u64 = 640 * MIB;
 const QUICK_BYTES: u64 = 128 * MIB;
 
-/// What a device takes.
+/// The memory that a device uses.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
-    /// Bytes that were stored, where they are told.
+    /// Bytes that were stored, if known.
     data: Option<u64>,
-    /// Bytes.
+    /// Bytes after compression.
     compressed: u64,
-    /// Bytes.
+    /// Bytes of memory used.
     used: u64,
-    /// Objects that there is room for, and objects, where they are told.
+    /// The capacity in objects, and the number of objects, if known.
     objects: Option<[u64; 2]>,
     pages: u64,
 }
@@ -99,7 +99,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// What was compiled where this program was.
+/// Returns the compiled files that lie beside this program.
 fn built() -> Result<PageSet, Error> {
     let program = std::env::current_exe().unwrap_or_default();
     let built = program.parent().unwrap_or(Path::new("/"));
@@ -109,7 +109,7 @@ fn built() -> Result<PageSet, Error> {
     })
 }
 
-/// Stores all pages on a new device, and reads them back.
+/// Stores all pages on a new device and verifies them.
 fn stored(pages: &AlignedBuf, pool: PoolKind) -> Result<Taken, Error> {
     let geometry = pool.geometry();
     let device = Device::new(Config { geometry, ..Config::new(pages.len() as u64)? })?;
@@ -127,7 +127,8 @@ fn stored(pages: &AlignedBuf, pool: PoolKind) -> Result<Taken, Error> {
 }
 
 impl Taken {
-    /// Of its objects a kernel does not tell that was built without statistics.
+    /// Converts the kernel's statistics, which do not count objects if the kernel was built without
+    /// zsmalloc statistics.
     fn of_kernel(stat: &kernel::MmStat) -> Taken {
         Taken {
             data: Some(stat.orig_data_size),
@@ -139,7 +140,7 @@ impl Taken {
     }
 }
 
-/// Longer chains must take less, and ours the least.
+/// Requires that longer chains use less memory, and that the native geometry uses the least.
 fn judge(lines: &[(&str, Taken)], found: &mut Found) {
     let [(_, document4), (_, document8), (_, four), (_, eight), (_, native), kernel @ ..] = lines
     else {

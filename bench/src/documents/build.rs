@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Why larger blocks may take longer.
+/// The reason why larger blocks may take longer.
 const REASON: &str = "A block comes and goes whole, and a compiler touches its memory here and \
                       there. So the tighter the limit, the more goes out with larger \
                       blocks (the last column), which takes more time in the end than a byte \
@@ -91,7 +91,7 @@ fn row(limit: &str, Build { name, seconds, cpu, out }: &Build) -> [Cell; 5] {
     [limit, name, cpu, seconds, out.into()]
 }
 
-/// The C sources of zstd, which cargo has unpacked for this program.
+/// Returns the directory of zstd's C sources, which cargo has unpacked for this program.
 fn sources() -> Result<PathBuf, Error> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));

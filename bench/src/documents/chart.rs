@@ -15,7 +15,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(87, 96, 106),
     RGBColor(191, 57, 137),
 ];
-/// Room between the values and the frame.
+/// The room between the largest or smallest value and the frame, as a factor.
 const MARGIN: f64 = 1.05;
 
 /// Returns the chart as an element of a page.

@@ -1,4 +1,4 @@
-//! The tables of size classes, with longer and longer chains of pages.
+//! The tables of size classes, for page chains of increasing length.
 
 use zsmalloc::{ChainRule, Geometry, KernelGeometry};
 

@@ -1,5 +1,5 @@
-//! A disk with ext4 on it, mounted with `discard`: ours, served and put on a loop device, or the
-//! kernel's.
+//! A disk with ext4 on it, mounted with `discard`: either a device of uzram, served and attached to
+//! a loop device, or the kernel's zram.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use crate::experiments::serve::host::{Disk, Host};
 use crate::kernel::{KernelZram, Rival};
 use crate::stores::settle;
 
-/// See the head of this file. What is first goes first.
+/// A mounted disk. The fields are dropped in this order: the file system is unmounted first.
 pub(super) struct Mount {
     pub(super) mounted: Mounted,
     node: PathBuf,
     device: Device,
 }
 
-/// What lies below the file system.
+/// The block device below the file system.
 enum Device {
     Ours { _looped: Looped, host: Host },
     Kernels(KernelZram),
 }
 
 impl Mount {
-    /// An empty one on a device of ours of so many bytes.
+    /// Makes an empty file system on a device of uzram of `bytes` bytes.
     pub(super) fn ours(pool: PoolKind, bytes: u64) -> Result<Mount, Error> {
         let host = Host::mounted(&Disk::packed(pool), bytes)?;
         let looped = Looped::new(&host.file())?;
@@ -32,7 +32,7 @@ impl Mount {
         Mount::new(node, Device::Ours { _looped: looped, host })
     }
 
-    /// An empty one on a zram device of the kernel's, with lz4.
+    /// Makes an empty file system on a zram device of the kernel, with lz4.
     pub(super) fn kernels(bytes: u64) -> Result<Rival<Mount>, Error> {
         Ok(match KernelZram::acquire("lz4", bytes)? {
             Rival::Present(device) => {
@@ -49,10 +49,10 @@ impl Mount {
         Ok(Mount { mounted, node, device })
     }
 
-    /// What the device holds, once all is written and discarded.
+    /// Returns what the device holds after all data are written and all freed blocks are discarded.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
-        // Ours moves objects in the background.
+        // A device of uzram moves objects in the background.
         settle();
         match &self.device {
             Device::Ours { host, .. } => host.holds(),
@@ -64,7 +64,7 @@ impl Mount {
         }
     }
 
-    /// Has the kernel's device compact its pool. Ours does so by itself, or never.
+    /// Compacts the pool of the kernel's device. A device of uzram compacts itself, if at all.
     pub(super) fn compact(&self) -> Result<(), Error> {
         match &self.device {
             Device::Ours { .. } => Ok(()),
@@ -72,7 +72,7 @@ impl Mount {
         }
     }
 
-    /// The same again, with nothing of it in the page cache.
+    /// Mounts the disk again, so that none of its data remain in the page cache.
     pub(super) fn again(self) -> Result<Mount, Error> {
         let Mount { mounted, node, device } = self;
         drop(mounted);

@@ -1,20 +1,20 @@
-//! What an experiment comes to: tables, charts, and figures that are judged.
+//! The findings of an experiment: tables, charts, and figures that are checked.
 
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Bound, Figure, Line};
 
-/// See the head of this file.
+/// The findings of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) tables: Vec<Table>,
     pub(crate) charts: Vec<Chart>,
     pub(crate) figures: Vec<Line>,
-    /// Sentences below them: what could not be measured, why a figure falls short.
+    /// Sentences below the tables and figures, such as what could not be measured, or why a figure
+    /// misses its bound.
     pub(crate) notes: Vec<String>,
 }
 
-/// A table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
@@ -22,28 +22,26 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// A cell of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Whether it falls short of the document's figure, or the kernel's.
+    /// True if the value misses its bound, which is a figure of the document or of the kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_short: bool,
 }
 
-/// Values of several series, at the same places.
+/// The values of several series at the same places.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// What the values are: `overhead in %`.
+    /// The name and unit of the values, for example `overhead in %`.
     pub(crate) unit: String,
     pub(crate) places: Vec<String>,
     pub(crate) series: Vec<Series>,
-    /// Whether each step of the scale is a power of ten.
+    /// True if the scale is logarithmic.
     pub(crate) is_log: bool,
 }
 
-/// A series of a chart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -65,7 +63,7 @@ impl Table {
 }
 
 impl Cell {
-    /// A value that must meet a bound.
+    /// Returns a cell with a value that must meet the bound `must`.
     pub(crate) fn judged(text: impl Into<String>, value: f64, must: Bound) -> Cell {
         Cell { text: text.into(), is_short: !must.met_by(value) }
     }
@@ -78,12 +76,11 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Found {
-    /// Takes a figure.
     pub(crate) fn add(&mut self, figure: &Figure) {
         self.figures.push(figure.line());
     }
 
-    /// Takes a sentence.
+    /// Adds a note.
     pub(crate) fn note(&mut self, sentence: impl Into<String>) {
         self.notes.push(sentence.into());
     }

@@ -20,7 +20,7 @@ pub fn report(results: &Results) -> String {
     [opening(results)].into_iter().chain(sections).collect()
 }
 
-/// What comes before the experiments.
+/// Returns the part of the report before the experiments.
 pub(super) fn opening(results: &Results) -> String {
     let (machine, summary) = (machine(&results.machine), summary(results));
     format!("# The documents' experiments\n{INTRODUCTION}\n{machine}{summary}")
@@ -36,7 +36,6 @@ fn machine(machine: &Machine) -> String {
     )
 }
 
-/// A line for each experiment.
 fn summary(results: &Results) -> String {
     let mut text = head(&["experiment", "document", "figures that are what they must be", ""]);
     for Outcome { name, source, state, found, seconds, .. } in &results.experiments {
@@ -52,7 +51,6 @@ fn summary(results: &Results) -> String {
     text + "\n"
 }
 
-/// One experiment.
 pub(super) fn section(outcome: &Outcome) -> String {
     let Outcome { name, source, about, state, found, .. } = outcome;
     let mut text = format!("## {name}\n{source}. {about}\n\n");
@@ -91,7 +89,7 @@ fn table(table: &Table) -> String {
     text + "\n"
 }
 
-/// The first two lines of a table.
+/// Returns the head of a table with `columns`, in two lines.
 fn head(columns: &[&str]) -> String {
     format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len()))
 }
@@ -100,7 +98,7 @@ fn cell(cell: &Cell) -> String {
     format!("{}{}", cell_text(&cell.text), mark(cell.is_short))
 }
 
-/// What a line or a table's cell can hold, of a text that others may have written.
+/// Escapes a text of unknown origin for a line or a cell of a table.
 fn cell_text(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('|', "\\|").replace('\n', " ")
@@ -110,7 +108,7 @@ fn mark(is_short: bool) -> &'static str {
     if is_short { " 🔴" } else { "" }
 }
 
-/// Whether its rival's is better. A bound says which way that is.
+/// Returns true if the rival's value is better. The bound defines the better direction.
 fn is_behind(line: &Line) -> bool {
     let (Some(is), Some(rival)) = (line.value, line.rival_value) else { return false };
     match line.must.as_deref().and_then(|must| must.chars().next()) {
@@ -121,7 +119,7 @@ fn is_behind(line: &Line) -> bool {
     }
 }
 
-/// The figures that are judged, or have a rival.
+/// Returns the table of the figures that are checked or have a rival.
 fn figures(figures: &[Line]) -> String {
     if figures.is_empty() {
         return String::new();
@@ -148,7 +146,7 @@ fn figures(figures: &[Line]) -> String {
     text + "\n"
 }
 
-/// Four digits, or all before the point.
+/// Formats `value` with four digits, or with all digits before the point.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Loops of a quick run.
+/// The number of loops of a quick run.
 const QUICK: u64 = 60;
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
@@ -46,7 +46,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// The document's table, and ours beside it.
+/// Returns a table of the document's results and ours.
 fn table(figures: &[Line]) -> Table {
     let head = ["layout", "time", "before, beside it", "time saved", "D1 misses", "LL misses"];
     let mut table = Table::new("Time of all messages, and what is saved", head);

@@ -1,4 +1,4 @@
-//! What an experiment needs of the machine.
+//! The requirements of an experiment on the machine.
 
 use std::env::temp_dir;
 use std::fs::{self, File};
@@ -9,25 +9,25 @@ use measure::memory::bytes as bytes_of;
 use crate::Error;
 use crate::size::mebibytes;
 
-/// See the head of this file.
+/// A requirement of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
-    /// Root's rights.
+    /// The rights of root.
     Root,
     /// `/dev/fuse`.
     Fuse,
-    /// A program, and Debian's package that holds it.
+    /// A program, and the Debian package that contains it.
     Program(&'static str, &'static str),
-    /// Bytes that are free where temporary files go.
+    /// Bytes that must be free in the directory for temporary files.
     Disk(u64),
-    /// Bytes of memory that are to be had.
+    /// Bytes of memory that must be available.
     Memory(u64),
-    /// Something else, and why it is not there.
+    /// Another requirement: a function that returns an error with the reason if it is not met.
     Met(fn() -> Result<(), Error>),
 }
 
 impl Need {
-    /// Returns what is missing and how to have it, if it is.
+    /// Returns the missing requirement and its remedy, or `None` if it is met.
     pub(crate) fn lacking(&self) -> Option<String> {
         let (is_there, otherwise) = match *self {
             Need::Root => {
@@ -63,7 +63,7 @@ impl Need {
     }
 }
 
-/// Whether a program can be started.
+/// Returns true if the program can be started.
 fn is_program(name: &str) -> bool {
     let mut command = Command::new(name);
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

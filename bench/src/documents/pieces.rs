@@ -1,4 +1,4 @@
-//! Pieces of all sizes of a text are copied to a disk, with longer and longer chains of pages.
+//! Copies pieces of a text, of many sizes, to a disk, with page chains of increasing length.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -43,9 +43,10 @@ const ROUNDS: usize = 3;
 const STEP: usize = 512;
 const QUICK_STEP: usize = 16 * STEP;
 const CHAINS: [usize; 5] = [4, 5, 6, 8, 16];
-/// The chain, and what the document says: MB of the pool, the middle of three runs.
+/// The length of a chain, and the document's result for it: MB of the pool, the median of three
+/// runs.
 const DOCUMENT: [(usize, f64); 3] = [(4, 1842.7), (5, 1804.4), (6, 1789.2)];
-/// And of the data, as written and compressed.
+/// The document's sizes of the data as written and compressed, in MB.
 const DOCUMENT_DATA: f64 = 3371.1;
 const DOCUMENT_COMPRESSED: f64 = 1714.7;
 const MB: f64 = 1e6;
@@ -55,7 +56,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let source = source_tree(&scene.request.cache)?.join(TEXT);
     let text = fs::read(&source).map_err(Error::file("read", &source, "unpack it again"))?;
     let text = text.repeat(TIMES.max(LARGEST.div_ceil(text.len())));
-    // The native disk, and the kernel's.
+    // The native disk and the kernel's are measured too.
     scene.expects(CHAINS.len() + 2);
     let (rounds, step) = scene.of((ROUNDS, STEP), (1, QUICK_STEP));
     let one = |name: &str, disk: Mount| {
@@ -92,12 +93,13 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// The sizes of pieces: 1 and steps from there, up to the largest.
+/// Returns the sizes of the pieces: 1, and each further `step` bytes up to the largest.
 fn sizes(step: usize) -> impl Iterator<Item = usize> {
     (1..=LARGEST).step_by(step)
 }
 
-/// Copies all pieces, and looks at what the disk holds; then some of them are read back.
+/// Copies all pieces and returns what the disk then holds. Reads some of the pieces back and
+/// compares them.
 fn stored(disk: Mount, text: &[u8], rounds: usize, step: usize) -> Result<Holds, Error> {
     for round in 0..rounds {
         for size in sizes(step) {
@@ -146,7 +148,7 @@ fn table(lines: &[(String, Holds)], title: String) -> Table {
     table
 }
 
-/// Each must take less than the one before.
+/// Requires that each disk uses less memory than the one before it.
 fn judge(scene: &Scene<'_>, lines: &[(String, Holds)], found: &mut Found) {
     let used = |nth: usize| lines[nth].1.used as f64;
     let document = |nth: usize| DOCUMENT[nth].1 / DOCUMENT[nth - 1].1;

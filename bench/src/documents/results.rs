@@ -1,4 +1,4 @@
-//! What a run came to, as it is kept: `results.json`, from which both reports are made.
+//! The results of a run in `results.json`, from which both reports are made.
 
 use std::fmt;
 use std::fs;
@@ -13,17 +13,16 @@ use crate::Error;
 use crate::processor;
 use crate::report::Verdict;
 
-/// Its file.
 pub(super) const RESULTS: &str = "results.json";
 
-/// See the head of this file.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     pub(crate) machine: Machine,
     pub(crate) experiments: Vec<Outcome>,
 }
 
-/// When a run was, on what, and of what.
+/// The machine, the date and the settings of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// The day, in UTC.
@@ -37,24 +36,23 @@ pub(crate) struct Machine {
     pub(crate) is_quick: bool,
 }
 
-/// An experiment that was to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) source: String,
     pub(crate) about: String,
-    /// What it took.
+    /// The duration in seconds.
     pub(crate) seconds: f64,
     pub(crate) state: State,
     pub(crate) found: Found,
 }
 
-/// How it ended.
+/// The way in which an experiment ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
     Done,
-    /// It can't run here.
+    /// The experiment can't run on this machine.
     Skipped {
         reason: String,
     },
@@ -90,10 +88,10 @@ impl Machine {
 }
 
 impl Results {
-    /// Reads what a run has written to a directory.
+    /// Reads the results that a run has written to the directory `dir`.
     ///
     /// # Errors
-    /// The file can't be read, or is none of these.
+    /// The file can't be read or does not contain the results of a run.
     pub fn read(dir: &Path) -> Result<Results, Error> {
         let path = dir.join(RESULTS);
         let text = fs::read_to_string(&path).map_err(Error::file(
@@ -109,11 +107,11 @@ impl Results {
     }
 
     pub(super) fn json(&self) -> String {
-        // Strings and numbers only: there is nothing that could fail.
+        // Strings and numbers only, so serialization can't fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Returns whether everything that ran is what it must be.
+    /// Returns a failing verdict if an experiment failed or a figure misses its bound.
     pub(super) fn verdict(&self) -> Verdict {
         let fails = |outcome: &Outcome| {
             matches!(outcome.state, State::Failed { .. })

@@ -1,4 +1,4 @@
-//! What an experiment is given, and how it tells where it is.
+//! The settings of an experiment and the report of its progress.
 
 use std::fmt::Display;
 use std::io::IsTerminal as _;
@@ -11,20 +11,20 @@ use crate::experiments::Request;
 use crate::report::{Bound, Figure};
 
 const TEMPLATE: &str = "{prefix} [{bar:24}] {elapsed}, {msg}";
-/// How often the time is written anew.
+/// The interval at which the elapsed time is updated.
 const TICK: Duration = Duration::from_millis(200);
 
-/// See the head of this file.
+/// The settings and the progress of one experiment.
 pub(crate) struct Scene<'a> {
     pub(crate) request: &'a Request,
-    /// Whether less is to be measured.
+    /// True if the run is a quick one, which measures less.
     pub(crate) quick: bool,
     name: String,
     bar: ProgressBar,
 }
 
 impl<'a> Scene<'a> {
-    /// Of the experiment `name`, the first of so many, counted from 0.
+    /// Returns the scene of the experiment `name`, which is number `nth` of `all`, counted from 0.
     pub(super) fn new(
         request: &'a Request,
         quick: bool,
@@ -43,17 +43,18 @@ impl<'a> Scene<'a> {
         Scene { request, quick, name, bar }
     }
 
-    /// Says how many steps there are, about as long as each other.
+    /// Sets the number of steps, which take about equally long.
     pub(crate) fn expects(&self, steps: usize) {
         self.bar.set_length(steps as u64);
     }
 
-    /// Tells what is done now: on a terminal the bar goes on, elsewhere it is a line.
+    /// Reports that the step `what` begins: it advances the bar on a terminal and prints a line
+    /// elsewhere.
     pub(crate) fn step(&self, what: impl Display) {
         if self.bar.is_hidden() {
             eprintln!("bench: {}: {what}", self.name);
         } else {
-            // The step before is done; of the first there is none.
+            // The previous step is done. The first step has no previous one.
             if !self.bar.message().is_empty() {
                 self.bar.inc(1);
             }
@@ -61,17 +62,17 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Returns `whole`, or `quick` where less is to be measured.
+    /// Returns `quick` in a quick run, otherwise `whole`.
     pub(crate) fn of<T>(&self, whole: T, quick: T) -> T {
         if self.quick { quick } else { whole }
     }
 
-    /// Has a figure be judged, but where too little was measured for that.
+    /// Adds the bound to the figure, except in a quick run, which measures too little to check it.
     pub(crate) fn judged(&self, figure: Figure, bound: Bound) -> Figure {
         if self.quick { figure } else { figure.must(bound) }
     }
 
-    /// Tells how it ended.
+    /// Reports how the experiment ended.
     pub(super) fn end(&self, state: &State) {
         self.bar.finish_and_clear();
         eprintln!("bench: {}: {state}", self.name);

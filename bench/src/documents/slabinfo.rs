@@ -1,4 +1,4 @@
-//! Objects of a slab before its management moved into the page's descriptor, and after.
+//! The objects of a slab before and after its management data moved to the page's descriptor.
 
 use slab::{Arena, Layout};
 

@@ -1,4 +1,4 @@
-//! Memory goes out and comes back a hundred times, in blocks of 4, 16 and 64 KiB.
+//! Evicts memory and fills it again a hundred times, in blocks of 4, 16 and 64 KiB.
 
 use super::found::{Cell, Chart, Found, Series, Table};
 use super::needs::Need;
@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: u64 = 100;
 const QUICK: u64 = 3;
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// What the document measured with zstd: blocks of 4 KiB, of 16 KiB.
+/// The document's results with zstd, for blocks of 4 KiB and of 16 KiB.
 const DOCUMENT: [[&str; 2]; 3] =
     [["68,711 ms", "49,908 ms"], ["30,687 ms", "20,685 ms"], ["20.49%", "16.9%"]];
 const COLUMNS: [&str; 3] = ["out", "in", "memory over data"];
@@ -50,9 +50,9 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
-    // Those of the last method, which the kernel has as well.
+    // The results of the last method, which the kernel uses too.
     let mut ours = Vec::new();
-    // Two methods, and the kernel's folios.
+    // The steps are two methods and the kernel's folios.
     scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
         scene.step(format!("uzram, {method}"));
@@ -83,7 +83,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Times beside the kernel's, where that has the same size.
+/// Compares times with the kernel's, for each block size that both have.
 fn beside(ours: &[Option<Laps>], kernels: &[Option<Laps>], found: &mut Found) {
     for ((block, ours), kernels) in BLOCKS.iter().zip(ours).zip(kernels) {
         let Some((ours, kernels)) = ours.as_ref().zip(kernels.as_ref()) else { continue };
@@ -100,7 +100,7 @@ fn columns(laps: &Laps) -> [f64; 3] {
     [laps.out, laps.back, laps.ratio]
 }
 
-/// Blocks of 16 KiB must take less than blocks of 4 KiB, in all columns.
+/// Requires that blocks of 16 KiB take less than blocks of 4 KiB in all columns.
 fn compare(method: Method, laps: &[Option<Laps>], found: &mut Found) {
     let [Some(four), Some(sixteen), ..] = laps else { return };
     for ((what, four), sixteen) in COLUMNS.iter().zip(columns(four)).zip(columns(sixteen)) {

@@ -1,4 +1,4 @@
-//! A source tree is unpacked on a disk, and removed directory by directory.
+//! Unpacks a source tree on a disk and removes it directory by directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const DISK: u64 = 3 * GIB;
 const DISKS: usize = 4;
-/// The document's, without merging and with it, in percent: unpacked, and after each directory.
+/// The document's overhead in percent, without and with merging, before and after each removal.
 const DOCUMENT: [[f64; 2]; 10] = [
     [5.56, 5.34],
     [8.41, 6.80],
@@ -48,9 +48,9 @@ const DOCUMENT: [[f64; 2]; 10] = [
     [88.03, 42.97],
     [91.24, 46.53],
 ];
-/// Directories that a quick run leaves out: most of the tree.
+/// The number of directories that a quick run leaves out; they are most of the tree.
 const QUICK_WITHOUT: usize = 2;
-/// What ours may have, in percent: unpacked, and on every later line.
+/// The largest overhead allowed for uzram in percent: after unpacking, and on every later line.
 const UNPACKED_MAX: f64 = 0.6;
 const LATER_MAX: f64 = 2.0;
 
@@ -68,14 +68,14 @@ fn needs(quick: bool) -> Vec<Need> {
         .collect()
 }
 
-/// A disk's name, and what it held after each step.
+/// A disk's name, and what the disk held after each step.
 type Line = (&'static str, Vec<Holds>);
 
 fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     let tree = source_tree(&scene.request.cache)?;
     let without = scene.of(0, QUICK_WITHOUT);
     let steps = &REMOVAL_ORDER[without..];
-    // Of each disk: unpacked, all removals, what is left.
+    // The steps of each disk are the unpacking, all removals and the comparison.
     scene.expects(1 + DISKS * (steps.len() + 2));
     scene.step("packing");
     let packed = match scene.quick {
@@ -113,7 +113,7 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Unpacks, removes, and looks at what is left. The kernel's is looked at once more, compacted.
+/// Unpacks the tree, removes its directories, records figures of each step, and verifies the rest.
 fn one(
     scene: &Scene<'_>,
     name: &str,
@@ -135,13 +135,13 @@ fn one(
     holds.push(disk.holds()?);
     scene.step(format!("{name}: comparing"));
     let disk = disk.again()?;
-    // A quick run packs only what it removes.
+    // A quick run packs only the directories that it removes.
     let is_left = |name: &OsString| !scene.quick && steps.iter().all(|step| name != step);
     compare(&disk.mounted.dir, tree, &is_left)?;
     Ok(holds)
 }
 
-/// What is left of a tree is as it was, with all its files for which `is_left`.
+/// Verifies that `left` has exactly those entries of `tree` for which `is_left` returns true.
 fn compare(left: &Path, tree: &Path, is_left: &dyn Fn(&OsString) -> bool) -> Result<(), Error> {
     let is_of_tree = |name: &OsString| name != "lost+found";
     let expected: BTreeSet<OsString> = names(tree)?.into_iter().filter(is_left).collect();
@@ -176,7 +176,7 @@ fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
     listed.map_err(Error::file("list", dir, "run it again"))
 }
 
-/// Percent that the pool takes beyond the compressed data.
+/// Returns the pool's memory beyond the compressed data, in percent of these data.
 fn overhead(holds: &Holds) -> f64 {
     percent_beyond(holds.used, holds.compressed)
 }
@@ -187,7 +187,7 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     let mut table =
         Table::new(*name, head.into_iter().chain(has_document.then_some("the document's")));
     let compacted = "after `compact`".to_owned();
-    // Only the kernel's changes by that.
+    // Only the kernel's disk changes by that step.
     let steps = names.iter().chain((*name == "kernel zram").then_some(&compacted));
     for (at, (step, holds)) in steps.zip(holds).enumerate() {
         let beyond = holds.used.saturating_sub(holds.compressed);
@@ -202,7 +202,7 @@ fn table((name, holds): &Line, names: &[String], document: &[[f64; 2]], nth: usi
     table
 }
 
-/// Merging must help at each step, and ours must take little.
+/// Requires that merging reduces the overhead at each step, and that uzram's overhead is small.
 fn judge(
     scene: &Scene<'_>,
     lines: &[Line],

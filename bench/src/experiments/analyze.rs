@@ -1,5 +1,5 @@
-//! What `uzram analyze` forecasts from a sample of an input, against what a device takes that has
-//! all of it.
+//! The memory that `uzram analyze` forecasts from a sample of an input, compared with that of a
+//! device that holds all of it.
 
 use measure::analyze::{Expected, forecast};
 use zcomp::{Codec, Params};
@@ -14,18 +14,17 @@ use crate::stores::settle;
 
 const NAME: &str = "analyze";
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// Algorithms, at levels of their own.
+/// The algorithms, each at its default level.
 const CODECS: [&str; 2] = ["lz4", "zstd"];
-/// Bytes of the sample: what the command takes by itself.
+/// The bytes of the sample: the default of the command.
 const SAMPLE: u64 = 64 << 20;
-/// Percent of what the device takes.
+/// The largest error allowed, in percent of the memory of the device.
 const OFF_MAX: f64 = 3.0;
 
-/// Of every input.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;
-        // A little has a sample too.
+        // A small input is sampled too.
         let sample = SAMPLE.min((pages.len() as u64 / 4).max(1 << 20));
         for name in CODECS {
             let codec = zcomp::by_name(name)?;

@@ -1,6 +1,6 @@
-//! Blocks of several pages compressed as one (the multi-page series of 2024): what they gain in
-//! memory and time, and what it costs to read and write parts of them, beside blocks of a page and
-//! beside the raw codec.
+//! Blocks of several pages that are compressed as one (the multi-page series of 2024). The figures
+//! are the memory and time that they save and the cost of partial reads and writes, compared with
+//! blocks of a page and with the raw codec.
 
 mod bed;
 pub(super) mod cpu;
@@ -20,9 +20,9 @@ use crate::report::Report;
 use crate::stores::settle;
 use crate::summary::Summary;
 
-/// Bytes of the blocks that most of it is about.
+/// The size of the blocks that most experiments measure, in bytes.
 const BLOCK: usize = 16 << 10;
-/// How often a device is looked at, until its memory stays the same.
+/// The largest number of waits for a device's memory to settle.
 const LOOKS_MAX: usize = 10;
 
 /// A codec and its level.
@@ -32,7 +32,7 @@ pub(crate) struct Method {
     level: Option<i32>,
 }
 
-/// What the multi-page series was measured with.
+/// The method with which the multi-page series was measured.
 pub(crate) const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
 pub(crate) const LZ4: Method = Method { codec: "lz4", level: None };
 
@@ -41,12 +41,12 @@ impl Method {
         Params { level: self.level, ..Params::default() }
     }
 
-    /// The raw codec, for blocks of `block` bytes.
+    /// Returns the raw codec for blocks of `block` bytes.
     pub(super) fn raw(self, block: usize) -> Result<RawCodec, Error> {
         Ok(RawCodec::with(self.codec, &self.params(), block)?)
     }
 
-    /// An empty device of `bytes` bytes, with blocks of `block`.
+    /// Returns an empty device of `bytes` bytes with blocks of `block` bytes.
     fn device(self, bytes: usize, block: usize) -> Result<Device, Error> {
         let algorithm = zcomp::by_name(self.codec)?;
         let config = Config::new(bytes as u64)?;
@@ -63,19 +63,18 @@ impl fmt::Display for Method {
     }
 }
 
-/// One after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let parts = [ratio::run, cpu::run, partial::run, density::run];
     parts.iter().try_for_each(|run| run(request, report))
 }
 
-/// C of bytes in blocks of `block`.
+/// Returns C, the sum of the stored lengths, of `bytes` in blocks of `block` bytes.
 pub(super) fn all_stored(bytes: &[u8], block: usize, codec: &mut RawCodec) -> Result<u64, Error> {
     bytes.chunks(block).map(|block| Ok(codec.stored_len(block)? as u64)).sum()
 }
 
-/// Bytes of pages, when they have not changed for a moment: on a busy machine compaction, which is
-/// nicer than others, takes its time.
+/// Returns the bytes of the device's pages after they have stayed the same for a moment. Compaction
+/// runs at a lower priority, so on a busy machine it takes long.
 fn settled(device: &Device) -> u64 {
     let used = || device.mm_stat().mem_used_total;
     let mut before = used();
@@ -93,7 +92,7 @@ fn median(values: &[f64]) -> f64 {
     Summary::of(values).map_or(f64::NAN, |summary| summary.median)
 }
 
-/// The middle of what `each` makes of the numbers in the same place of all rows.
+/// Returns the median of the results of `each` over all rows.
 fn median_of<const ROWS: usize>(rows: &[[f64; ROWS]], each: impl Fn(&[f64; ROWS]) -> f64) -> f64 {
     median(&rows.iter().map(each).collect::<Vec<_>>())
 }

@@ -1,7 +1,7 @@
-//! Every slot is full, and any content is written to any slot, millions of times: what does the
-//! memory come to, how much does compaction move for it, and how much slower does it make the
-//! writes? On the device, which compresses, and on the pool with blobs that are compressed already;
-//! the pool's memory beside that of the allocators.
+//! A full store whose slots are overwritten with random contents, millions of times. The figures
+//! are its memory, the bytes that compaction moves, and the slowdown of writes. The stores are a
+//! device, which compresses, and a pool with compressed blobs, whose memory is compared with that
+//! of allocators.
 
 use std::time::Instant;
 
@@ -19,21 +19,21 @@ use crate::size::mebibytes;
 use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, Work, draw, settle};
 
 const NAME: &str = "churn";
-/// Operations, where nothing else is asked for.
+/// The number of operations by default.
 const OPERATIONS: u64 = 10_000_000;
-/// Turns of each side. They are long, so that most of what a turn leaves to compaction is done
-/// within it.
+/// The turns of each side. They are long, so that compaction finishes most of a turn's work within
+/// the turn.
 const TURNS: u64 = 50;
-/// Percent over C at the end.
+/// The largest overhead over C at the end, in percent.
 const OVERHEAD_MAX: f64 = 2.5;
-/// Bytes moved for each byte stored.
+/// The largest number of bytes moved per byte stored.
 const MOVED_MAX: f64 = 0.5;
-/// Throughput with compaction over that without.
+/// The smallest throughput with compaction relative to that without.
 const THROUGHPUT_MIN: f64 = 0.8;
-/// Our pool's memory over the best rival's.
+/// The largest memory of the pool relative to the best rival's.
 const POOL_MAX: f64 = 0.95;
 
-/// With the pages of the source tree.
+/// Runs the experiment with the pages of the source tree.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let operations = request.operations.unwrap_or(OPERATIONS);
     for input in request.inputs(&[Input::Source]) {
@@ -54,13 +54,13 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// What is done to a store that compacts and to one that does not.
+/// The work for a store that compacts and one that does not.
 struct Churn<'b> {
     what: &'static str,
     seed: u64,
-    /// Of a turn.
+    /// The number of operations of a turn.
     operations: u64,
-    /// What each content comes to, compressed.
+    /// The compressed form of each content.
     blobs: &'b Blobs,
 }
 
@@ -159,7 +159,7 @@ impl<'b> Churn<'b> {
         report.add(writes.rival("without compaction", rate(times.a.median)))
     }
 
-    /// C of all that was written, drawn once more.
+    /// Returns C of all contents that were written, by repeating the random draws.
     fn stored_bytes(&self) -> u64 {
         let count = self.blobs.len();
         let mut bytes = 0;

@@ -1,21 +1,20 @@
-//! The same blobs and the same work in our pool and in blocks of malloc, each in a process of its
-//! own: who takes how much?
+//! The memory of a uzram pool and of malloc for the same blobs and the same work, each in a process
+//! of its own.
 
 use crate::Error;
 use crate::contents::Blobs;
 use crate::report::{Bound, Figure, Report};
 use crate::stores::{StoreKind, Taken, Work, measure};
 
-/// What each store took after each piece of work. Rivals that were not built in are left out.
+/// The memory of each store after each piece of work. Rivals that were not built in are left out.
 pub(super) struct Compared(Vec<(StoreKind, Vec<Taken>)>);
 
 /// A moment at which stores are compared.
 pub(super) struct Moment<'a> {
     /// The experiment.
     pub(super) experiment: &'static str,
-    /// Its name in figures.
     pub(super) name: &'a str,
-    /// After which piece of work.
+    /// The index of the piece of work that was done last.
     pub(super) nth: usize,
 }
 
@@ -30,7 +29,6 @@ impl Moment<'_> {
 }
 
 impl Compared {
-    /// Has every store do the work.
     pub(super) fn run(blobs: &Blobs, script: &[Work]) -> Result<Compared, Error> {
         let all = StoreKind::RIVALS.into_iter().chain(StoreKind::OURS);
         let here = all.filter(|kind| kind.is_here());
@@ -43,7 +41,7 @@ impl Compared {
         found.1.get(moment.nth).copied()
     }
 
-    /// What each took, over the bytes of its blobs.
+    /// Reports the memory of each store relative to the bytes of its blobs.
     pub(super) fn report(&self, moment: &Moment<'_>, report: &mut Report<'_>) -> Result<(), Error> {
         for kind in StoreKind::OURS.into_iter().chain(StoreKind::RIVALS) {
             let name = kind.name();
@@ -64,7 +62,8 @@ impl Compared {
         Ok(())
     }
 
-    /// Ours over one rival: the slots, which are what is numbered needs, are judged.
+    /// Reports uzram's memory relative to one rival. Only the store of numbered slots must meet the
+    /// bound `most`.
     pub(super) fn over(
         &self,
         kind: StoreKind,
@@ -76,7 +75,7 @@ impl Compared {
         self.over_rival(&format!("over {}", kind.name()), rival, most, moment, report)
     }
 
-    /// Ours over the best rival, if all are here.
+    /// Reports uzram's memory relative to the best rival, if all rivals are built in.
     pub(super) fn over_best(
         &self,
         most: f64,

@@ -1,6 +1,6 @@
-//! The whole source tree on our device, where the fixed costs of a pool weigh least: what it adds
-//! to the compressed bytes, beside the kernel's zram, and what the machine has less. The heap is
-//! told beside it.
+//! The whole source tree on a uzram device, which makes the fixed costs of a pool smallest: the
+//! overhead over the compressed bytes, compared with the kernel's zram, and the memory that the
+//! machine loses. The heap is reported too.
 
 use measure::census::Census;
 
@@ -13,14 +13,14 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "density";
-/// Fresh devices that are filled.
+/// The number of fresh devices that are filled.
 const FILLS: usize = 5;
-/// Percent over C that the pool's pages may come to.
+/// The largest overhead of the pool's pages over C, in percent.
 const OVERHEAD_MAX: f64 = 0.8;
-/// Percent over C that all memory may come to.
+/// The largest overhead of all memory over C, in percent.
 const ALL_MAX: f64 = 2.0;
 
-/// The source tree is judged, others are told.
+/// Checks the figures of the source tree and reports those of other inputs.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source, Input::Heap]) {
         let pages = request.whole(input)?.load()?;

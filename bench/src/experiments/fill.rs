@@ -1,5 +1,5 @@
-//! Real pages stored on our device and on the kernel's zram: what each adds to the compressed
-//! bytes, and whether the memory that ours counts is the memory it takes.
+//! Real pages on a uzram device and on the kernel's zram: the overhead of each over the compressed
+//! bytes, and the difference between the memory that uzram counts and the memory that it uses.
 
 use measure::census::Census;
 
@@ -12,14 +12,13 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "fill";
-/// Fresh devices that are filled.
+/// The number of fresh devices that are filled.
 const FILLS: usize = 5;
-/// Percent that all a full device adds to C may come to.
+/// The largest overhead over C of a full device, in percent.
 const OVERHEAD_MAX: f64 = 2.0;
-/// Percent that counted and taken memory may be apart.
+/// The largest difference between counted and used memory, in percent.
 const AGREEMENT_MAX: f64 = 3.0;
 
-/// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;

@@ -1,6 +1,6 @@
-//! Costs that must not grow with what is stored, nor with the addresses it lies at: a new zspage, a
-//! page that is committed under a limit of all memory, and a store at the pool's limit; and what
-//! compaction takes.
+//! Costs that must not grow with the stored data or with the reserved addresses: a new zspage, a
+//! page committed under a limit of all memory, and a store at the pool's limit. The time of
+//! compaction is reported too.
 
 mod addresses;
 mod limit;
@@ -12,18 +12,18 @@ use crate::size::{GIB, MIB};
 use crate::summary::Summary;
 
 const NAME: &str = "grow";
-/// An odd number of turns that count, of each size in turn.
+/// The number of counted turns of each size; it is odd.
 const ROUNDS: usize = 7;
-/// Operations of a turn, where nothing else is asked for.
+/// The number of operations of a turn by default.
 const OPERATIONS: u64 = 100_000;
-/// A cost over that at a smaller size.
+/// The largest ratio of a cost to that at a smaller size.
 const GROWTH_MAX: f64 = 1.2;
-/// The sizes that others are held against.
+/// The small sizes, with which larger ones are compared.
 const SMALL: [u64; 2] = [256 * MIB, GIB];
-/// Most bytes that are stored, where nothing else is asked for.
+/// The largest number of bytes that are stored by default.
 const STORED_MAX: u64 = 8 * GIB;
 
-/// Addresses first: nothing is stored for them.
+/// Runs both parts. The part on addresses is first because it stores nothing.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let job = Job {
         seed: request.seed,
@@ -34,12 +34,10 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     limit::run(&job, report)
 }
 
-/// What is measured with.
 struct Job {
     seed: u64,
-    /// Of a turn.
     operations: u64,
-    /// Bytes of the largest pool.
+    /// The bytes of the largest pool.
     stored: u64,
 }
 
@@ -54,14 +52,15 @@ impl Cost {
         Cost { at, nanoseconds: Vec::new() }
     }
 
-    /// Median of its turns' over those of another, which took turns with it.
+    /// Returns the median of the ratios of its turns to the turns of `other`, which alternated with
+    /// them.
     fn over(&self, other: &Cost) -> f64 {
         let pairs = self.nanoseconds.iter().zip(&other.nanoseconds);
         median(&pairs.map(|(ours, others)| ours / others).collect::<Vec<_>>())
     }
 }
 
-/// Tells each cost, and judges those of larger sizes over those of the `small` first.
+/// Reports each cost, and checks the costs of larger sizes relative to the first `small` ones.
 fn report_growth(
     what: &str,
     costs: &[Cost],
@@ -82,7 +81,7 @@ fn report_growth(
     Ok(())
 }
 
-/// A size for people.
+/// Returns a readable form of a size.
 fn told(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1024 * GIB => format!("{} TiB", bytes / (1024 * GIB)),

@@ -1,5 +1,5 @@
-//! What a store and a free of our pool cost over malloc, a copy and free, and a read over a plain
-//! copy; and what two threads do over one.
+//! The cost of a store and a free in a uzram pool relative to malloc, a copy and free; of a read
+//! relative to a plain copy; and the scaling to two threads.
 
 mod reads;
 mod replace;
@@ -14,14 +14,13 @@ use crate::summary::Summary;
 
 const NAME: &str = "malloc";
 const ROUNDS: usize = 9;
-/// Operations of a turn, where nothing else is asked for.
+/// The number of operations of a turn by default.
 const OPERATIONS: u64 = 100_000;
-/// Our time over the rival's.
+/// The largest time relative to the rival's.
 const TIME_MAX: f64 = 1.5;
-/// What two threads must do over one.
+/// The smallest throughput of two threads relative to one.
 const SCALING_MIN: f64 = 1.8;
 
-/// With the blobs of the source tree.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         let blobs = Blobs::of_pages(&request.whole(input)?.load()?)?.filled();
@@ -37,18 +36,16 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// What is measured with.
 struct Job {
     blobs: Blobs,
-    /// Of a turn.
     operations: u64,
     seed: u64,
     limit: Option<u64>,
 }
 
 impl Job {
-    /// Nanoseconds of an operation of every side, and of each of ours, which come first, over all
-    /// others. The first is judged, by `judge`.
+    /// Reports the nanoseconds of an operation of every side, and the ratio of each of ours, which
+    /// are first, to all others. The ratio of the first side to `judge` must meet the bound.
     fn report_times(
         &self,
         what: &str,
@@ -82,7 +79,8 @@ impl Job {
         report.add(missing.must(Bound::at_most(TIME_MAX)).rival_absent(StoreKind::ABSENT))
     }
 
-    /// What two threads do over one: each of ours, which come first, with the next rival beside it.
+    /// Reports the throughput of two threads relative to one for each of ours, which are first,
+    /// compared with the first rival.
     fn report_scaling(
         &self,
         what: &str,

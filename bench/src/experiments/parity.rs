@@ -1,5 +1,5 @@
-//! The kernel's geometry in our allocator against the kernel's own: the same pages, the same codec,
-//! and the same bytes of pool at the end.
+//! The kernel's geometry in uzram's allocator compared with the kernel's own: the same pages and
+//! the same codec must give the same bytes of pool.
 
 use zram::{Config, Device, MmStat};
 use zsmalloc::{Geometry, KernelGeometry};
@@ -15,10 +15,9 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "parity";
-/// Percent that ours and the kernel's may be apart.
+/// The largest difference between uzram's and the kernel's figures, in percent.
 const APART_MAX: f64 = 0.5;
 
-/// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;

@@ -1,6 +1,6 @@
-//! One thread reads while another frees and stores other objects, so that compaction is always at
-//! work: how long do the slowest reads take, over those beside the same work without compaction?
-//! And did any read wait for a mover?
+//! One thread reads while another frees and stores other objects, so that compaction always runs.
+//! The figures are the slowest reads relative to the same work without compaction, and the number
+//! of reads that waited for a mover.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -20,17 +20,16 @@ use crate::stores::{Compacted, DeviceStore, Kept, PoolStore, settle};
 use crate::summary::{Summary, quantile};
 
 const NAME: &str = "pause";
-/// Bytes of the input that are used, where nothing else is asked for.
+/// The bytes of the input that are used by default.
 const LIMIT: u64 = 512 * MIB;
 const PAIRS: usize = 7;
-/// Reads of a turn, where nothing else is asked for.
+/// The reads of a turn by default.
 const READS: u64 = 300_000;
-/// The share of reads that are no slower than the one that is looked at.
+/// The quantile of the reads' times that is compared.
 const SHARE: f64 = 0.999;
-/// Its time with compaction over that without.
+/// The largest time with compaction relative to that without.
 const PAUSE_MAX: f64 = 1.5;
 
-/// With the pages of the source tree.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let reads = request.operations.unwrap_or(READS);
     for input in request.inputs(&[Input::Source]) {
@@ -55,11 +54,11 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 struct Pause {
     what: &'static str,
     seed: u64,
-    /// Reads of a turn.
     reads: u64,
 }
 
-/// Two tables of one store: what is read and stays, and what comes and goes beside it.
+/// Two tables of one store: the objects that are read and stay, and those that are replaced at the
+/// same time.
 struct Scene<'c, S, C> {
     still: Kept<'c, S, C>,
     moving: Kept<'c, S, C>,
@@ -79,7 +78,7 @@ impl Pause {
         for pair in 0..=PAIRS as u64 {
             let rng = Rng::with_seed(self.seed.wrapping_add(pair));
             let mut with = on.turn(rng.clone(), self.reads)?;
-            // What that left to compaction is done before the other's turn.
+            // Lets compaction finish before the other side's turn.
             settle();
             let mut without = off.turn(rng, self.reads)?;
             let slow = (quantile(&mut with, SHARE), quantile(&mut without, SHARE));
@@ -110,7 +109,7 @@ impl Pause {
         let waits = on.still.store().read_waits() as f64;
         let waits = Figure::new(NAME, named("reads that waited"), waits, "reads");
         report.add(waits.must(Bound::equal(0.0)))?;
-        // Were there none, nothing would have been measured.
+        // If no object had moved, the experiment would have measured nothing.
         let moved = on.still.store().compaction().moved_objects as f64;
         let moved = Figure::new(NAME, named("objects moved meanwhile"), moved, "objects");
         report.add(moved.must(Bound::above(0.0)))
@@ -118,7 +117,7 @@ impl Pause {
 }
 
 impl<'c, S: Compacted + Send + Sync, C: Contents + Sync> Scene<'c, S, C> {
-    /// Objects of both tables in turn, so that they share zspages.
+    /// Stores objects of both tables alternately, so that they share zspages.
     fn new(
         contents: &'c C,
         make: impl FnOnce(u32) -> Result<(S, S), Error>,
@@ -133,7 +132,7 @@ impl<'c, S: Compacted + Send + Sync, C: Contents + Sync> Scene<'c, S, C> {
         Ok(Scene { still, moving })
     }
 
-    /// Seconds of every read.
+    /// Returns the seconds of every read.
     fn turn(&mut self, mut rng: Rng, reads: u64) -> Result<Vec<f64>, Error> {
         let (still, moving, done) = (&self.still, &mut self.moving, AtomicBool::new(false));
         let mut other = rng.fork();
@@ -162,8 +161,8 @@ impl<'c, S: Compacted + Send + Sync, C: Contents + Sync> Scene<'c, S, C> {
     }
 }
 
-/// Drops every slot and stores any content in it again, both in an order of chance; less once it is
-/// `done`.
+/// Frees every slot and stores random contents again, both in random order. Stops early if `done`
+/// is set.
 fn stir<S: Compacted, C: Contents>(
     moving: &mut Kept<'_, S, C>,
     rng: &mut Rng,
@@ -178,7 +177,7 @@ fn stir<S: Compacted, C: Contents>(
     each(&mut |slot| moving.put(slot, rng.u32(0..moving.slots())))
 }
 
-/// Seconds of the read of any slot, which is compared after.
+/// Returns the seconds of the read of a random slot, whose contents are then verified.
 fn read<S: Compacted, C: Contents>(still: &Kept<'_, S, C>, rng: &mut Rng) -> Result<f64, Error> {
     let mut out = [0; PAGE_SIZE];
     let slot = rng.u32(0..still.slots());

@@ -1,6 +1,6 @@
-//! The Python package beside what a Python program would take without it: numpy's arrays, the same
-//! calls in Rust, and caches from the registry. Each side is a process of its own that is asked
-//! line by line, so that no start is counted.
+//! The Python package compared with the alternatives of a Python program: numpy's arrays, the same
+//! calls in Rust, and caches from the package index. Each side is a process that executes requests
+//! line by line, so no start is timed.
 
 mod asked;
 mod calls;
@@ -22,18 +22,18 @@ use crate::size::MIB;
 use crate::summary::Summary;
 
 const NAME: &str = "python";
-/// Bytes that the cache of documents may have, and that all else is sized by.
+/// The limit of the cache of documents in bytes, from which all other sizes are derived.
 const LIMIT: u64 = 256 * MIB;
-/// Rounds, where no other number is asked for; one before warms up.
+/// The number of rounds by default. One more round before them warms up.
 const ROUNDS: u64 = 5;
 
-/// How large it is.
+/// The sizes of the experiments.
 #[derive(Clone, Debug)]
 struct Scale {
     limit: u64,
     rounds: u64,
     seed: u64,
-    /// Folders with files.
+    /// The directories with files for the inputs.
     folders: Vec<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ impl Scale {
     }
 }
 
-/// One after the other.
+/// Runs the experiments one after the other.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     [columns, calls, documents].iter().try_for_each(|run| run(request, report))
 }
@@ -59,7 +59,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     Summary::of(&values).map_or(f64::NAN, |summary| summary.median)
 }
 
-/// The median of what one side takes over another, round by round.
+/// Returns the median of the ratios of one side's times to another's, round by round.
 fn over(one: &[f64], other: &[f64]) -> f64 {
     median(one.iter().zip(other).map(|(one, other)| one / other))
 }

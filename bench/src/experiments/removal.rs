@@ -1,6 +1,6 @@
-//! A source tree is stored, and directory after directory of it dropped, as the patch of 2014 had
-//! it: what is left takes how much more than its compressed bytes? Then the same with pages dropped
-//! at random; and both beside the allocators that one would take instead of a pool.
+//! A source tree is stored, and its directories are discarded one after the other, as in the patch
+//! of 2014. The figures are the memory beyond the compressed bytes that remain. Random pages are
+//! then discarded in the same way, and both are compared with allocators.
 
 mod allocators;
 mod stage;
@@ -17,15 +17,15 @@ use crate::size::MIB;
 use stage::{Kernel, Stage};
 
 const NAME: &str = "removal";
-/// Percent over C that all memory may come to, and where little is left.
+/// The largest overhead of all memory over C, in percent, and the same if little data remain.
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
-/// Percent of the pages that are dropped at random.
+/// The percentage of pages that are discarded at random.
 const RANDOM_PERCENT: u32 = 97;
 const RANDOM: &str = "random 97%";
 
-/// Of the source tree, whole unless a limit is given.
+/// Runs the experiment for the source tree, whole unless a limit is given.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         let set = request.whole(input)?;
@@ -38,11 +38,11 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// What is stored, and what of it is dropped in which order.
+/// The stored pages, and those that are discarded, in order.
 struct Removal {
     pages: AlignedBuf,
     blobs: Blobs,
-    /// Pages of each directory, in the order of removal.
+    /// The pages of each directory, in the order of removal.
     directories: Vec<(String, Vec<u32>)>,
     random: Vec<u32>,
 }
@@ -53,7 +53,7 @@ impl Removal {
         let blobs = Blobs::of_pages(&pages)?;
         let order: Vec<&str> = match input {
             Input::Source => REMOVAL_ORDER.to_vec(),
-            // Something is to be left of the others too.
+            // Keeps the first group of other inputs, so that some data remain.
             _ => set.groups().iter().map(String::as_str).skip(1).collect(),
         };
         let pages_in = |name| {
@@ -67,7 +67,7 @@ impl Removal {
         Ok(Removal { pages, blobs, directories, random })
     }
 
-    /// Percent over C that all memory may come to where C is `stored`.
+    /// Returns the largest overhead of all memory over C, in percent, if C is `stored`.
     fn all_max(stored: u64) -> f64 {
         if stored < SMALL { ALL_MAX_SMALL } else { ALL_MAX }
     }
@@ -93,7 +93,7 @@ impl Removal {
         stage.verify()
     }
 
-    /// Once more without the kernel's device, whose memory is the machine's too.
+    /// Repeats the removals without the kernel's device, whose memory is part of the machine's too.
     fn alone(&self, report: &mut Report<'_>) -> Result<(), Error> {
         let mut stage = Stage::new(self, Kernel::Absent)?;
         self.directories.iter().try_for_each(|(_, pages)| stage.drop_pages(pages))?;

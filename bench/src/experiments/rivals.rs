@@ -1,4 +1,4 @@
-//! What the rivals give on our inputs: the kernel's zram with lz4.
+//! The figures of the rivals on our inputs: the kernel's zram with lz4.
 
 use measure::census::Census;
 use measure::clock::{Clock, Stopwatch};
@@ -17,7 +17,6 @@ const ALGORITHM: &str = "lz4";
 const REQUEST: usize = MIB as usize;
 const ROUNDS: usize = 5;
 
-/// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&Input::ALL) {
         let pages = request.pages(input)?.load()?;
@@ -38,7 +37,7 @@ struct Measured {
     bytes: u64,
 }
 
-// A fresh device each round: writing over old pages would be other work.
+// Uses a fresh device in each round, because overwriting pages would be different work.
 fn measure(pages: &AlignedBuf) -> Result<Rival<Measured>, Error> {
     let bytes = pages.len() as u64;
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
@@ -53,7 +52,7 @@ fn measure(pages: &AlignedBuf) -> Result<Rival<Measured>, Error> {
         let (mut write, mut read) = (Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::Wall));
         write.time(|| device.write(0, pages, REQUEST))?;
         stat = device.mm_stat()?;
-        // What is left of the round before must not pass for what is read.
+        // Data left from the previous round must not be mistaken for data read in this one.
         back.fill(0xff);
         read.time(|| device.read(0, &mut back, REQUEST))?;
         device.compare(0, pages, &back)?;
@@ -97,7 +96,7 @@ fn report_kernel(
     let Measured { stat, write_seconds, read_seconds, bytes } = measured;
     let same =
         Figure::new(NAME, named(input, "kernel same-filled"), stat.same_pages as f64, "pages");
-    // Were the two counts to differ, C would not be the sum over what the kernel stores.
+    // If the two counts differed, C would not be the sum over the pages that the kernel stores.
     report.add(same.must(Bound::equal(census.same_filled as f64)))?;
     let rate = |seconds: f64| *bytes as f64 / 1e6 / seconds;
     let used = stat.mem_used_total as f64;

@@ -1,7 +1,6 @@
-//! Programs that know nothing of it, under `uzram run`: their time and memory at a limit that they
-//! do not fit in, beside the kernel's swap on a zram device of its own in a memory cgroup. And
-//! where memory suffices, beside the program alone. A table of many programs compares their output
-//! and memory only.
+//! Unmodified programs under `uzram run`. At a limit below their memory, their time and memory are
+//! compared with the kernel's swap on zram in a memory cgroup. With enough memory, they are
+//! compared with the program alone. A table of many programs compares only their output and memory.
 
 mod build;
 mod heap;
@@ -27,14 +26,14 @@ pub use limited::run as jobs;
 pub use overhead::run as overhead;
 pub use programs::run as programs;
 
-/// Bytes of the heap that everything else is sized by: more with `--limit`, or less.
+/// The default of `--limit`: the bytes of the heap from which all other sizes are derived.
 const HEAP: u64 = 360 * 1_000_000;
-/// Bytes of CPython without a heap.
+/// The bytes of CPython without a heap.
 const BESIDE: u64 = 8 * 1_000_000;
-/// Turns of all sides, where no other number is asked for.
+/// The turns of all sides by default.
 const TURNS: u64 = 3;
 
-/// How large a run's jobs are.
+/// The sizes of a run's jobs.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     heap: u64,
@@ -46,24 +45,24 @@ impl Scale {
         Scale { heap: request.limit.unwrap_or(HEAP), seed: request.seed }
     }
 
-    /// So many bytes of a job whose heap is as large as usual; so many here.
+    /// Scales `usual` bytes, which belong to a heap of the default size, to this heap.
     fn bytes(self, usual: u64) -> u64 {
         (u128::from(usual) * u128::from(self.heap) / u128::from(HEAP)) as u64
     }
 
-    /// The limit that is so much where the heap is as large as usual: what the program takes beside
-    /// its heap stays the same.
+    /// Scales the limit `usual`, which belongs to a heap of the default size. The program's other
+    /// memory is not scaled.
     fn limit(self, usual: u64) -> u64 {
         self.bytes(usual - BESIDE) + BESIDE
     }
 }
 
-/// Returns the names of programs that a request may have, each once.
+/// Returns the names of the programs that a request may contain, each once.
 pub fn names() -> BTreeSet<&'static str> {
     jobs::names().chain(programs::names()).collect()
 }
 
-/// One after the other.
+/// Runs the experiments one after the other.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     [heap, jobs, overhead, programs].iter().try_for_each(|run| run(request, report))
 }

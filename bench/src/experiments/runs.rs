@@ -1,5 +1,5 @@
-//! Pages of noise and runs decompressed by lz4, beside the library's blocks by the library alone.
-//! No kind of page is much slower than another.
+//! Pages of noise and runs decompressed by our lz4, compared with the library's decoder and the
+//! library's own blocks. No kind of page may be much slower than another.
 
 mod library;
 
@@ -16,9 +16,9 @@ use crate::summary::Summary;
 const NAME: &str = "runs";
 const PAGES: usize = 64;
 const ROUNDS: usize = 15;
-/// Times that a round decompresses each page.
+/// The number of times that a round decompresses each page.
 const REPEATS: u64 = 100;
-/// The slowest kind's time over the fastest kind's.
+/// The largest ratio of the slowest kind's time to the fastest kind's.
 const SPREAD_MAX: f64 = 2.5;
 
 /// A kind of page: noise except for a run.
@@ -75,7 +75,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the median nanoseconds to decompress a page: ours, and the library's.
+/// Returns the median nanoseconds to decompress a page, by our codec and by the library.
 fn times(codec: &mut RawCodec, pages: &[Vec<u8>], repeats: u64) -> Result<[f64; 2], Error> {
     let ours = pages.iter().map(|page| Ok(codec.compress(page)?.to_vec()));
     let ours: Vec<Vec<u8>> = ours.collect::<Result<_, Error>>()?;

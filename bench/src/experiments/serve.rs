@@ -1,5 +1,5 @@
-//! Our NBD server beside nbdkit's memory plugin: the same clients, one server after the other, in
-//! turns. And our mounted device beside the kernel's.
+//! uzram's NBD server compared with nbdkit's memory plugin: the same clients use the servers in
+//! turns. A mounted uzram device is compared with the kernel's zram.
 
 mod clients;
 pub(crate) mod held;
@@ -27,14 +27,14 @@ use host::{Disk, Host};
 use super::Request;
 
 const NAME: &str = "nbd";
-/// Turns of each server.
+/// The turns of each server.
 const ROUNDS: usize = 5;
-/// By when a server has noticed that its clients left.
+/// The time after which a server has noticed that its clients disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// Bytes copied in and out, the heap over again until it is as long.
+/// The bytes that are copied in and out. The heap is repeated until it has this length.
 const COPIED: u64 = GIB;
 
-/// Bytes that nbdkit compresses as one.
+/// The size of the blocks that nbdkit compresses, in bytes.
 const NBDKIT_BLOCK: usize = 32 << 10;
 
 const WRITES_MIN: f64 = 4.0;
@@ -43,7 +43,7 @@ const MIXED_MIN: f64 = 0.8;
 const COPY_IN_MIN: f64 = 1.5;
 const COPY_OUT_MIN: f64 = 1.2;
 
-/// Measures what clients get of our server and of nbdkit.
+/// Measures clients of our server and of nbdkit.
 pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let pages = request.pages(Input::Heap)?.load()?;
     let heap = &*pages;
@@ -62,7 +62,7 @@ pub fn nbd(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     [1, 4].iter().try_for_each(|&connections| copies(&large, connections, heap, report))
 }
 
-/// Requests of chance by one connection, on servers that hold the heap.
+/// Measures random requests of one connection, on servers that hold the heap.
 fn random(
     what: &str,
     disks: &(Disk, Disk),
@@ -93,7 +93,7 @@ fn filled(disks: &(Disk, Disk), heap: &[u8]) -> Result<(Host, Host), Error> {
     Ok((ours, rival))
 }
 
-/// The ratio of each turn's rates, and the rates.
+/// Reports the median ratio of the turns' rates, and the rates.
 fn told(
     what: &str,
     unit: &'static str,
@@ -113,7 +113,7 @@ fn told(
     report.add(Figure::new(NAME, what, median(ours), unit).rival(rival, median(rivals)))
 }
 
-/// A gibibyte in and out, and what the servers take for it.
+/// Copies a gibibyte in and out, and reports the rates and the servers' memory.
 fn copies(
     disks: &(Disk, Disk),
     connections: u32,
@@ -125,12 +125,13 @@ fn copies(
     let mut held: [Vec<f64>; 2] = Default::default();
     for _ in 0..ROUNDS {
         for (side, disk) in [&disks.0, &disks.1].into_iter().enumerate() {
-            // Fresh ones: copying in is storing, not overwriting.
+            // Each turn uses fresh servers, so that copying in stores data and does not overwrite
+            // any.
             let host = Host::start(disk, COPIED)?;
             let rate = |seconds: f64| COPIED as f64 / 1e6 / seconds;
             rates[0][side].push(rate(clients::copy_in(image.path(), &host, connections)?));
             rates[1][side].push(rate(clients::copy_out(&host, connections, Path::new("null:"))?));
-            // What is left when its clients are.
+            // Measures the memory that remains after the clients have disconnected.
             sleep(LEFT_AFTER);
             held[side].push(host.held()? as f64);
         }

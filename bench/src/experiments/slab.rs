@@ -1,5 +1,5 @@
-//! Object caches: slabs as SLAB had them before and after its management left them, and ours beside
-//! the allocators.
+//! Object caches: SLAB's layouts before and after its management data moved out of the slab, and
+//! uzram's layout compared with allocators.
 
 mod batches;
 mod live;
@@ -18,10 +18,10 @@ use crate::report::{Figure, Report};
 use crate::summary::Summary;
 
 const NAME: &str = "slab";
-/// Bytes of the objects that are compared with the allocators'.
+/// The sizes of the objects that are compared with the allocators', in bytes.
 const SIZES: [usize; 4] = [32, 64, 192, 512];
 
-/// Shapes, then times, then memory.
+/// Runs the experiments: shapes, then times, then memory.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     shapes::run(report)?;
     batches::run(request, report)?;
@@ -30,7 +30,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     live::run(request, report)
 }
 
-/// Ours, and the rivals that are here.
+/// Returns our caches and the rivals that are built in.
 fn kinds() -> Vec<ObjectKind> {
     ObjectKind::ALL.into_iter().filter(|kind| kind.is_here()).collect()
 }

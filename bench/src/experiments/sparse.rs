@@ -1,5 +1,5 @@
-//! A device of 16 TiB that holds a gibibyte, page by page, anywhere: its memory, over that of one
-//! that holds the same in a row.
+//! A device of 16 TiB that holds a gibibyte in randomly scattered pages: its memory relative to
+//! that of a device that holds the same pages contiguously.
 
 use fastrand::Rng;
 use measure::page::{PAGE_SIZE, first_difference};
@@ -13,11 +13,11 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 
 const NAME: &str = "sparse";
-/// The largest device there is.
+/// The size of the largest device.
 const DISKSIZE: u64 = (1 << 44) - PAGE_SIZE as u64;
-/// Bytes written, where nothing else is asked for.
+/// The bytes that are written by default.
 const LIMIT: u64 = GIB;
-/// Bytes of a slot's word.
+/// The bytes of a slot's entry.
 const WORD: usize = 8;
 const SHARE_MAX: f64 = 1.5;
 
@@ -41,7 +41,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// All memory of a device whose slots hold the pages; the last one written to a slot stays.
+/// Returns all memory of a device whose slots hold the pages. If a slot is written twice, the later
+/// page remains.
 fn filled(pages: &AlignedBuf, slots: impl Iterator<Item = u64> + Clone) -> Result<u64, Error> {
     let device = Device::new(Config::new(DISKSIZE)?)?;
     for (page, slot) in pages.chunks_exact(PAGE_SIZE).zip(slots.clone()) {

@@ -1,5 +1,5 @@
-//! What a slot costs beside its data: all of a dense device's memory but the pool's pages, per slot
-//! that is stored.
+//! The memory of a slot without its data: all memory of a dense device except the pool's pages, per
+//! stored slot.
 
 use measure::page::{PAGE_SIZE, same_filled};
 use zram::{Config, Device};
@@ -15,7 +15,7 @@ use crate::size::MIB;
 const NAME: &str = "table";
 const LIMIT: u64 = 512 * MIB;
 const BYTES_MAX: f64 = 20.0;
-/// The kernel's table entry, and its allocator's cell and header for each object: 16, 8 and 8
+/// The kernel's table entry, and its allocator's handle and header for each object: 16, 8 and 8
 /// bytes.
 const KERNEL: f64 = 32.0;
 
@@ -26,7 +26,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
             let bytes = bytes_per_slot(&pages, track_access)?;
             let told = format!("{}/metadata per {what}", input.name());
             let figure = Figure::new(NAME, told, bytes, "bytes");
-            // What is asked for is what every device has.
+            // The bound applies to the default, without access times.
             let figure = if track_access { figure } else { figure.must(Bound::at_most(BYTES_MAX)) };
             report.add(figure.rival("the kernel, by its structures", KERNEL))?;
         }

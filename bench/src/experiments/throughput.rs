@@ -1,5 +1,5 @@
-//! Our device's writes and reads, lz4, in process: over the raw codec's, and over those of the
-//! kernel's own device by direct I/O, all in turns.
+//! The throughput of a uzram device with lz4 in the same process, relative to the raw codec and to
+//! the kernel's device with direct I/O, all in turns.
 
 mod bed;
 
@@ -13,15 +13,15 @@ use crate::size::MIB;
 
 const NAME: &str = "throughput";
 const ROUNDS: usize = 7;
-/// Bytes of each input that are stored, where nothing else is asked for.
+/// The bytes of each input that are stored by default.
 const LIMIT: u64 = 256 * MIB;
-/// Throughput of two threads over one's, ours over the raw codec's.
+/// The smallest ratio of our scaling to two threads to the raw codec's.
 const SCALING_MIN: f64 = 0.95;
-/// A fresh device filled, ours over the raw codec.
+/// The smallest throughput of filling a fresh device relative to the raw codec.
 const FILL_MIN: f64 = 0.8;
 
-/// A job, the pages of its requests, and what our throughput must be of the raw codec's and of the
-/// kernel's.
+/// A job, the pages of its requests, and the smallest throughput relative to the raw codec's and to
+/// the kernel's.
 struct Row {
     what: &'static str,
     job: Job,
@@ -30,8 +30,8 @@ struct Row {
     over_kernel: Option<f64>,
 }
 
-/// In this order: the first finds the device just filled, the last overwritten again and again, so
-/// that neighbouring slots lie anywhere.
+/// The jobs, in this order: the first finds the device freshly filled. The last finds it
+/// overwritten many times, so that the objects of neighbouring slots are scattered.
 const ROWS: [Row; 6] = [
     Row {
         what: "reading by 64 KiB a device just filled",
@@ -77,7 +77,6 @@ const ROWS: [Row; 6] = [
     },
 ];
 
-/// Every input, one after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&crate::inputs::Input::ALL) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
@@ -140,7 +139,7 @@ fn fill(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
     report.add(Figure::new(NAME, what, ratio, "").must(Bound::at_least(FILL_MIN)))
 }
 
-/// Throughput of two threads over one's, ours over the raw codec's.
+/// Reports our scaling to two threads relative to the raw codec's.
 fn scaling(bed: &Bed, input: &str, report: &mut Report<'_>) -> Result<(), Error> {
     for (job, what) in [(Job::Rewrite, "overwriting"), (Job::Read, "reading")] {
         let scale = |side| -> Result<f64, Error> {

@@ -1,5 +1,5 @@
-//! Memory that is paged out and touched again (the multi-page series of 2024): regions of ours, by
-//! each backend, beside the kernel's swap on a zram device of its own.
+//! Memory that is evicted and touched again (the multi-page series of 2024): uzram's regions with
+//! each backend, compared with the kernel's swap on a zram device of its own.
 
 mod bed;
 mod decoder;
@@ -22,28 +22,28 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 
 const NAME: &str = "zmem";
-/// What the series paged out and in.
+/// The bytes that the series paged out and in.
 pub(crate) const BYTES: u64 = 100 * MIB;
-/// Backends that are measured. The first is what a region has that nobody asked to be otherwise.
+/// The backends that are measured. The first is the default of a region.
 const BACKENDS: [BackendKind; 3] =
     [BackendKind::Signal, BackendKind::Userfaultfd, BackendKind::UserfaultfdSigbus];
 
-/// What is measured, of what.
+/// The settings of a measurement.
 struct Scene<'a> {
     request: &'a Request,
     input: Input,
     pages: &'a [u8],
-    /// Its place among the backends.
+    /// The index of the backend.
     backend: usize,
 }
 
 impl Scene<'_> {
-    /// Returns what a figure must be; of backends that someone has to ask for, it is told alone.
+    /// Returns the bound for a figure of the default backend. Figures of other backends are
+    /// reported only.
     fn bound(&self, bound: Bound) -> Option<Bound> {
         (self.backend == 0).then_some(bound)
     }
 
-    /// Says what a figure must be, where it is judged.
     fn judged(&self, figure: Figure, bound: Bound) -> Figure {
         match self.bound(bound) {
             Some(bound) => figure.must(bound),
@@ -52,7 +52,6 @@ impl Scene<'_> {
     }
 }
 
-/// One after the other.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(BYTES)).load()?;
@@ -75,7 +74,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// A region that holds `pages`, in blocks of `block` bytes.
+/// Returns a region that holds `pages`, in blocks of `block` bytes.
 fn region(
     pages: &[u8],
     method: Method,
@@ -95,7 +94,7 @@ fn region(
     Ok(region)
 }
 
-/// As many whole blocks of 64 KiB as there are.
+/// Returns the longest prefix of whole blocks of 64 KiB.
 fn whole_blocks(pages: &[u8]) -> &[u8] {
     const LARGEST: usize = 64 << 10;
     &pages[..pages.len() / LARGEST * LARGEST]

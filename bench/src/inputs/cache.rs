@@ -1,4 +1,4 @@
-//! The directory that holds made inputs between runs.
+//! The directory that keeps the inputs between runs.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,14 +10,14 @@ use crate::undo::{Action, Undo};
 const VARIABLE: &str = "UZRAM_BENCH_DIR";
 const REMEDY: &str = "set UZRAM_BENCH_DIR to a directory that can be written to, with 3 GB free";
 
-/// Where inputs are made and kept.
+/// The directory in which inputs are made and kept.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// `$UZRAM_BENCH_DIR`, or `bench-inputs` in cargo's target directory.
+    /// Returns `$UZRAM_BENCH_DIR`, or `bench-inputs` in cargo's target directory.
     pub fn from_env() -> Cache {
         match env::var_os(VARIABLE) {
             Some(root) if !root.is_empty() => Cache::at(PathBuf::from(root)),
@@ -25,26 +25,27 @@ impl Cache {
         }
     }
 
-    /// A given directory; made when first needed.
+    /// Returns the cache in directory `root`, which is made when it is first needed.
     pub fn at(root: PathBuf) -> Cache {
         Cache { root }
     }
 
-    /// The directory itself.
+    /// Returns the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Gives the entry `name`, a file or a directory. If it is not there, `make` makes it at the
-    /// path it is given, and it is kept under its name only once it is whole. Runs side by side
-    /// wait for each other.
+    /// Returns the path of the entry `name`, a file or a directory. If it does not exist, `make`
+    /// makes it at a temporary path, which is renamed when it is complete. Concurrent runs wait for
+    /// each other.
     pub fn ensure(
         &self,
         name: &str,
         make: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
         let entry = self.root.join(name);
-        // Entries appear whole: one that is there needs no lock, and no right to write.
+        // Entries are complete when they appear, so an existing one needs neither the lock nor
+        // write permission.
         if entry.exists() {
             return Ok(entry);
         }
@@ -59,7 +60,7 @@ impl Cache {
         let partial = self.root.join(format!("{name}.partial"));
         clear(&partial)?;
         let left = partial.clone();
-        // What is left of one that failed is of no use; of a whole one nothing is left there.
+        // Removes a partial entry after a failure. After a success nothing remains at this path.
         let (_, _undo) = Undo::of(|| {
             let action: Action = Box::new(move || clear(&left));
             Ok::<_, Error>(((), action))
@@ -81,8 +82,8 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// The program lies in the target directory, which cargo marks if it made it; run from elsewhere, as
-// cargo would choose.
+// The program lies in the target directory, which cargo marks if it made it. If the program was run
+// from elsewhere, the directory is the one that cargo would choose.
 pub(crate) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

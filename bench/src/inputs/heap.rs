@@ -11,7 +11,7 @@ use super::Cache;
 use crate::Error;
 use crate::tool::Tool;
 
-// A job of middling size; the library's own modules fill three quarters of it, its tests the rest.
+// The size of a medium job. Three quarters are the library's own modules, the rest its tests.
 const RESIDENT_BYTES: u64 = 440 << 20;
 const SCRIPT: &str = include_str!("heap.py");
 const PYTHON: Tool =
@@ -20,8 +20,8 @@ const ROOM: &str = "set UZRAM_BENCH_DIR to a directory with 1 GB free";
 const RIGHTS: &str =
     "allow a parent to trace its child (kernel.yama.ptrace_scope 0 or 1), or run as root";
 
-// Bits of a pagemap entry: the page is in memory, or in swap. Others were never touched, and would
-// read as zeros.
+// The bits of a pagemap entry for a page in memory or in swap. Other pages were never touched and
+// would read as zeros.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const PAGEMAP_ENTRY: usize = 8;
@@ -35,7 +35,7 @@ pub(super) fn ensure(cache: &Cache) -> Result<PathBuf, Error> {
     })
 }
 
-// Ended with its owner.
+// The process, which is killed on drop.
 struct Python {
     child: Child,
 }
@@ -43,7 +43,7 @@ struct Python {
 impl Python {
     fn start() -> Result<Python, Error> {
         let mut command = PYTHON.command();
-        // -s: no packages of the user. The same strings are to fall into the same hash slots in
+        // -s ignores the user's packages. The fixed seed gives equal strings the same hash slots in
         // every run.
         command
             .args(["-W", "ignore", "-s", "-c", SCRIPT])
@@ -69,7 +69,7 @@ impl Python {
 
 impl Drop for Python {
     fn drop(&mut self) {
-        // It waits for nothing any more; errors mean that it has ended already.
+        // Errors mean that the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -89,18 +89,18 @@ fn dump(pid: u32, place: &Path) -> Result<(), Error> {
     let mut page = vec![0; page_size];
     for range in maps.lines().filter_map(private_anonymous) {
         for address in touched(&pagemap, range, page_size) {
-            // A page that cannot be read, such as a guard, is no part of the heap.
+            // A page that can't be read, such as a guard page, is not part of the heap.
             if memory.read_exact_at(&mut page, address).is_ok() {
                 out.write_all(&page).map_err(Error::file("write to", place, ROOM))?;
             }
         }
     }
-    // Once it has its name it is taken as whole, after a crash too.
+    // Synced before the rename, so that the named file is complete even after a crash.
     let file = out.into_inner().map_err(|error| error.into_error());
     file.and_then(|file| file.sync_all()).map_err(Error::file("write to", place, ROOM))
 }
 
-// Addresses of a line of `maps`, if it is writable private memory without a file behind it.
+// Returns the addresses of a line of `maps` if it describes writable private memory without a file.
 fn private_anonymous(line: &str) -> Option<Range<u64>> {
     let mut fields = line.split_whitespace();
     let (range, rights) = (fields.next()?, fields.next()?);
@@ -120,7 +120,7 @@ fn touched(pagemap: &File, range: Range<u64>, page_size: usize) -> impl Iterator
     range.clone().step_by(page_size * CHUNK_PAGES).flat_map(move |chunk| {
         let pages = ((range.end - chunk) / step).min(CHUNK_PAGES as u64) as usize;
         let mut entries = vec![0; pages * PAGEMAP_ENTRY];
-        // Entries that cannot be read stay zero: not touched.
+        // Entries that can't be read stay zero, which means not touched.
         let _ = pagemap.read_exact_at(&mut entries, chunk / step * PAGEMAP_ENTRY as u64);
         let here: Vec<u64> = entries
             .as_chunks::<PAGEMAP_ENTRY>()
@@ -167,7 +167,7 @@ mod tests {
         let dumped = fs::read(&place).unwrap();
         assert_eq!(dumped.len() % 4096, 0);
         let hits = dumped.chunks(4096).filter(|page| *page == pattern).count();
-        // The first and last page are shared with what lies beside them.
+        // The first and the last page are shared with neighbouring allocations.
         assert!(hits >= 63, "{hits}");
         assert!(bytes.iter().any(|&byte| byte != 0));
     }

@@ -1,4 +1,4 @@
-//! The pages of some files, in a fixed order, read batch by batch.
+//! The pages of files, in a fixed order, read batch by batch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,43 +12,43 @@ use measure::pages::{self, FilePlan, PageReader, Purpose, SkippedFiles, Wanted};
 use crate::Error;
 use crate::aligned::AlignedBuf;
 
-/// Which directory at the top a file lies in.
+/// The index of the top-level directory of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupIndex(u16);
 
-/// A file and the pages it fills, the last of them padded with zeros.
+/// A file and its pages, of which the last is padded with zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSpan {
-    /// Its path below the set's root.
+    /// The path below the set's root.
     pub path: PathBuf,
-    /// The directory at the top that it lies in.
+    /// The top-level directory of the file.
     pub group: GroupIndex,
-    /// Bytes of it that are used.
+    /// The bytes of the file that are used.
     pub bytes: u64,
-    /// Its first page in the set.
+    /// The file's first page in the set.
     pub first_page: u64,
-    /// How many pages it fills.
+    /// The number of the file's pages.
     pub page_count: u64,
 }
 
 impl FileSpan {
-    /// Its pages in the set.
+    /// Returns the file's pages in the set.
     pub fn pages(&self) -> Range<u64> {
         self.first_page..self.first_page + self.page_count
     }
 }
 
-/// Files seen as one row of pages.
+/// Files as one sequence of pages.
 #[derive(Debug, Clone)]
 pub struct PageSet {
     plan: Arc<FilePlan>,
     spans: Vec<FileSpan>,
-    // Names of the directories at the top; "" for files that lie in none.
+    // The names of the top-level directories; "" stands for files outside of any.
     groups: Vec<String>,
 }
 
 impl PageSet {
-    /// The readable files under `root`, or under `dirs` of it, in the order of their paths.
+    /// Returns the readable files under `root`, or under `dirs` in it, in the order of their paths.
     pub fn of_tree(root: &Path, dirs: &[&str]) -> Result<PageSet, Error> {
         match dirs {
             [] => PageSet::of(root, &[root.to_path_buf()]),
@@ -56,7 +56,7 @@ impl PageSet {
         }
     }
 
-    /// One file of pages.
+    /// Returns the set of one file of pages.
     pub fn of_file(path: &Path) -> Result<PageSet, Error> {
         PageSet::of(path.parent().unwrap_or(Path::new("/")), &[path.to_path_buf()])
     }
@@ -95,7 +95,7 @@ impl PageSet {
         Ok(PageSet { plan: Arc::new(plan), spans, groups })
     }
 
-    /// The first pages only, as many whole ones as fit into `bytes`.
+    /// Returns the set without the pages beyond the first `bytes` bytes, in whole pages.
     pub fn capped(mut self, bytes: u64) -> PageSet {
         let pages = bytes / PAGE_SIZE as u64;
         self.spans.retain(|span| span.first_page < pages);
@@ -106,33 +106,34 @@ impl PageSet {
         self
     }
 
-    /// How many pages it has.
+    /// Returns the number of pages.
     pub fn page_count(&self) -> u64 {
         self.spans.last().map_or(0, |last| last.pages().end)
     }
 
-    /// Its files, in the order of their pages.
+    /// Returns the files in the order of their pages.
     pub fn spans(&self) -> &[FileSpan] {
         &self.spans
     }
 
-    /// The directories at its top, by index; "" stands for files that lie in none.
+    /// Returns the top-level directories by index; "" stands for files outside of any.
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
 
-    /// Its files in the directory `name` at the top; none if there is no such directory.
+    /// Returns the files in the top-level directory `name`, or none if it does not exist.
     pub fn spans_in(&self, name: &str) -> impl Iterator<Item = &FileSpan> {
         let group = self.groups.iter().position(|group| group == name);
         self.spans.iter().filter(move |span| group == Some(usize::from(span.group.0)))
     }
 
-    /// Reads it from the first page on.
+    /// Returns a reader that begins at the first page.
     pub fn stream(&self) -> PageStream<'_> {
         PageStream { set: self, page: 0 }
     }
 
-    /// All of its pages, in memory, aligned for direct I/O. Cap it first.
+    /// Loads all pages into memory that is aligned for direct I/O. A large set should be capped
+    /// first.
     pub fn load(&self) -> Result<AlignedBuf, Error> {
         let pages = usize::try_from(self.page_count()).unwrap_or(usize::MAX);
         let bytes = pages.checked_mul(PAGE_SIZE).ok_or_else(|| Error::Setup {
@@ -149,7 +150,7 @@ impl PageSet {
     }
 }
 
-/// Reads a [`PageSet`] from its first page to its last.
+/// A reader of a [`PageSet`] from its first page to its last.
 #[derive(Debug)]
 pub struct PageStream<'set> {
     set: &'set PageSet,
@@ -158,15 +159,18 @@ pub struct PageStream<'set> {
 }
 
 impl PageStream<'_> {
-    /// Fills the front of `batch` with the next pages, and tells how many; fewer than it has room
-    /// for only at the end. A file that has become shorter since it was listed is padded with
-    /// zeros.
+    /// Fills the beginning of `batch` with the next pages and returns their number, which is less
+    /// than the capacity of `batch` only at the end. The last page of a file is padded with zeros.
+    ///
+    /// # Errors
+    /// A file can't be read completely, for example because it has become shorter since it was
+    /// listed.
     pub fn read(&mut self, batch: &mut [u8]) -> Result<usize, Error> {
         let (room, left) = (batch.len() / PAGE_SIZE, self.set.page_count() - self.page);
         let pages = left.min(room as u64);
         let skipped = SkippedFiles::default();
         let reader = PageReader { plan: &self.set.plan, skipped: &skipped };
-        // A device's pages, as those of a plan, are numbered by 32 bits.
+        // Page numbers have 32 bits, like those of a plan.
         let range = self.page as u32..(self.page + pages) as u32;
         let mut runs = Vec::new();
         reader.read(range, Purpose::Store, batch, &mut runs);

@@ -7,7 +7,7 @@ use super::Cache;
 use crate::Error;
 use crate::tool::Tool;
 
-/// Directories of the tree in the order in which the removal experiment removes them.
+/// The directories of the tree in the order in which the removal experiment discards them.
 pub const REMOVAL_ORDER: [&str; 9] =
     ["drivers", "arch", "fs", "sound", "include", "net", "Documentation", "kernel", "tools"];
 
@@ -25,7 +25,8 @@ const XZ: Tool = Tool { name: "xz", package: "xz-utils", remedy: ROOM };
 
 pub(super) fn ensure(cache: &Cache) -> Result<PathBuf, Error> {
     cache.ensure(PACKAGE, |place| {
-        // First what costs nothing to know: tar names a missing xz only after the download.
+        // Checks the programs first because this costs nothing: tar reports a missing xz only after
+        // the download.
         XZ.run(XZ.command().arg("--version"))?;
         TAR.run(TAR.command().arg("--version"))?;
         make(place)
@@ -40,7 +41,7 @@ fn make(place: &Path) -> Result<(), Error> {
     DPKG.run(DPKG.command().arg("-x").arg(&deb).arg(&packed))?;
     let tarball = packed.join("usr/src").join(format!("{PACKAGE}.tar.xz"));
     let mut tar = TAR.command();
-    // Its first component is the tree's own name: the tree itself is what is kept.
+    // The first component is the name of the tree, whose contents are kept.
     tar.arg("-xJf")
         .arg(&tarball)
         .args(["--no-same-owner", "--strip-components=1", "-C"])
@@ -54,8 +55,8 @@ fn download(dir: &Path) -> Result<(), Error> {
     if attempt().is_ok() {
         return Ok(());
     }
-    // The list of packages is old or empty: renew it, if we may, and let the second attempt tell
-    // what is wrong.
+    // The package list may be old or missing. Updates it, if permitted; a second failed attempt
+    // reports the reason.
     if let Err(error) = APT.run(APT.command().args(["-q", "update"])) {
         eprintln!("bench: {error}");
     }

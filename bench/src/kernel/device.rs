@@ -1,4 +1,4 @@
-//! One private zram device of the kernel, used by direct I/O.
+//! One private zram device of the kernel, used with direct I/O.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,8 +17,8 @@ use crate::undo::Undo;
 const REQUEST_MIN: usize = 4096;
 const RIGHTS: &str = "run as root on a machine whose kernel has zram";
 
-/// A kernel zram device that lives as long as this value. Closed, reset and removed on drop, and on
-/// SIGINT, SIGQUIT, SIGTERM and SIGHUP, which end the process with status 130.
+/// A zram device of the kernel. It is closed, reset and removed on drop, and on SIGINT, SIGQUIT,
+/// SIGTERM and SIGHUP, which end the process with status 130.
 #[derive(Debug)]
 pub struct KernelZram {
     made: Arc<Made>,
@@ -27,15 +27,15 @@ pub struct KernelZram {
 }
 
 impl KernelZram {
-    /// A fresh device of `disksize` bytes with the compression `algorithm`, or the reason why there
-    /// is none.
+    /// Makes a new device of `disksize` bytes with the compression `algorithm`, or returns the
+    /// reason why none is available.
     pub fn acquire(algorithm: &str, disksize: u64) -> Result<Rival<KernelZram>, Error> {
         let (made, undo) = match Made::new() {
             Ok(made) => made,
             Err(Refused::Absent(reason)) => return Ok(Rival::Absent(reason)),
             Err(Refused::Failed(error)) => return Err(error),
         };
-        // From here on every way out removes the device.
+        // Every return from here on removes the device.
         let device = KernelZram { made, undo, disksize };
         if device.number() == 0 {
             return Ok(Rival::Absent(
@@ -65,17 +65,17 @@ impl KernelZram {
         Ok(Rival::Present(device))
     }
 
-    /// N of `/dev/zramN`.
+    /// Returns the N of `/dev/zramN`.
     pub fn number(&self) -> u32 {
         self.made.number()
     }
 
-    /// Bytes it can hold.
+    /// Returns the size of the device in bytes.
     pub fn disksize(&self) -> u64 {
         self.disksize
     }
 
-    /// Writes `data` from `offset` on, `request` bytes at a time.
+    /// Writes `data` from `offset`, `request` bytes at a time.
     pub fn write(&self, offset: u64, data: &AlignedBuf, request: usize) -> Result<(), Error> {
         check_request(request)?;
         for (index, piece) in data.chunks(request).enumerate() {
@@ -84,7 +84,7 @@ impl KernelZram {
         Ok(())
     }
 
-    /// Fills `data` from `offset` on, `request` bytes at a time.
+    /// Fills `data` from `offset`, `request` bytes at a time.
     pub fn read(&self, offset: u64, data: &mut AlignedBuf, request: usize) -> Result<(), Error> {
         check_request(request)?;
         for (index, piece) in data.chunks_mut(request).enumerate() {
@@ -93,30 +93,32 @@ impl KernelZram {
         Ok(())
     }
 
-    /// One write request: a part of an [`AlignedBuf`] that begins and ends on a page boundary.
+    /// Executes one write request. `piece` is a part of an [`AlignedBuf`] that begins and ends on a
+    /// page boundary.
     pub fn write_at(&self, offset: u64, piece: &[u8]) -> Result<(), Error> {
         self.with_file("write to", |file| file.write_all_at(piece, offset))
     }
 
-    /// One read request, into a part of an [`AlignedBuf`] that begins and ends on a page boundary.
+    /// Executes one read request. `piece` is a part of an [`AlignedBuf`] that begins and ends on a
+    /// page boundary.
     pub fn read_at(&self, offset: u64, piece: &mut [u8]) -> Result<(), Error> {
         self.with_file("read", |file| file.read_exact_at(piece, offset))
     }
 
-    /// Gives back the pages of a range, as a file system's discard does.
+    /// Discards the pages of a range, as a file system does.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.with_file("discard on", |file| Ok(fallocate(file, flags, offset, len)?))
     }
 
-    /// Reads from `offset` on, and compares it with `expected`.
+    /// Reads from `offset` and compares the result with `expected`.
     pub fn verify(&self, offset: u64, expected: &AlignedBuf, request: usize) -> Result<(), Error> {
         let mut found = AlignedBuf::zeroed(expected.len());
         self.read(offset, &mut found, request)?;
         self.compare(offset, expected, &found)
     }
 
-    /// Compares what was read from `offset` on with what was written there.
+    /// Compares the bytes read from `offset` with the bytes written there.
     pub fn compare(&self, offset: u64, written: &[u8], read: &[u8]) -> Result<(), Error> {
         match first_difference(written, read) {
             None => Ok(()),
@@ -127,17 +129,17 @@ impl KernelZram {
         }
     }
 
-    /// Its memory figures.
+    /// Returns the device's memory statistics.
     pub fn mm_stat(&self) -> Result<MmStat, Error> {
         MmStat::parse(&self.attribute("mm_stat")?)
     }
 
-    /// Has its pool compacted.
+    /// Compacts the device's pool.
     pub fn compact(&self) -> Result<(), Error> {
         self.set_attribute("compact", "1")
     }
 
-    /// The text of an attribute under `/sys/block/zramN`.
+    /// Returns the text of an attribute under `/sys/block/zramN`.
     pub fn attribute(&self, name: &str) -> Result<String, Error> {
         let path = self.made.attribute(name);
         fs::read_to_string(&path).map_err(Error::file("read", &path, RIGHTS))
@@ -149,7 +151,7 @@ impl KernelZram {
         fs::write(&path, value).map_err(Error::file("write to", &path, RIGHTS))
     }
 
-    /// Removes it now, and tells whether that worked. Dropping it only prints what went wrong.
+    /// Removes the device now and returns any error. Drop only prints an error.
     pub fn remove(self) -> Result<(), Error> {
         self.undo.now()
     }

@@ -14,24 +14,24 @@ const CONTROL: &str = "/sys/class/zram-control";
 const BUSY_WAITS: u32 = 1500;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
-/// A device of this process.
+/// A device that this process has made.
 #[derive(Debug)]
 pub(super) struct Made {
     number: u32,
-    // Open while in use; a device that is open cannot be removed.
+    // Open while in use. An open device can't be removed.
     pub(super) file: RwLock<Option<File>>,
 }
 
-/// Why no device could be made.
+/// The reason why no device could be made.
 pub(super) enum Refused {
-    /// There is no kernel zram for us: the reason.
+    /// No kernel zram is available, for this reason.
     Absent(String),
-    /// It should have worked.
+    /// An unexpected error.
     Failed(Error),
 }
 
 impl Made {
-    /// Has the kernel make a device, which is closed, reset and removed in the end.
+    /// Makes a device in the kernel. The undo action closes, resets and removes it.
     pub(super) fn new() -> Result<(Arc<Made>, Undo), Refused> {
         Undo::of(|| {
             let made = Arc::new(Made { number: hot_add()?, file: RwLock::new(None) });
@@ -45,12 +45,10 @@ impl Made {
         self.number
     }
 
-    /// `/dev/zramN`.
     pub(super) fn node(&self) -> PathBuf {
         PathBuf::from(format!("/dev/zram{}", self.number))
     }
 
-    /// `/sys/block/zramN/NAME`.
     pub(super) fn attribute(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/sys/block/zram{}/{name}", self.number))
     }
@@ -68,7 +66,6 @@ impl From<Error> for Refused {
     }
 }
 
-/// The number of a new device.
 fn hot_add() -> Result<u32, Refused> {
     let path = Path::new(CONTROL).join("hot_add");
     let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
@@ -86,8 +83,8 @@ fn hot_add() -> Result<u32, Refused> {
     })
 }
 
-// Something else, such as udev, may look at a device for a moment; and a file system that was
-// unmounted while it was in use ends with what it is doing.
+// Retries, because another process such as udev may hold the device open for a moment, and a file
+// system that was unmounted while in use first completes its work.
 fn write_patiently(path: &Path, text: &str) -> Result<(), Error> {
     let mut waits = 0;
     loop {

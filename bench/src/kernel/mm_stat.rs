@@ -2,31 +2,31 @@
 
 use crate::Error;
 
-/// Memory figures of a kernel device: bytes, and counts of pages.
+/// The memory statistics of a kernel device: bytes, and numbers of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MmStat {
-    /// Bytes stored in it, as the writer counts.
+    /// The bytes stored in the device, as the writer counts them.
     pub orig_data_size: u64,
-    /// Bytes they take compressed; pages stored raw count whole.
+    /// The bytes after compression, in which pages stored raw count whole.
     pub compr_data_size: u64,
-    /// Bytes of the pages its pool holds.
+    /// The bytes of the pool's pages.
     pub mem_used_total: u64,
-    /// Most bytes its pool may hold; 0 means no limit.
+    /// The most bytes that the pool may use; 0 means no limit.
     pub mem_limit: u64,
-    /// Most bytes its pool has held.
+    /// The most bytes that the pool has used.
     pub mem_used_max: u64,
-    /// Same-filled pages, which take no room in the pool.
+    /// The same-filled pages, which use no pool memory.
     pub same_pages: u64,
-    /// Pages that compaction has freed.
+    /// The pages that compaction has freed.
     pub pages_compacted: u64,
-    /// Pages stored raw.
+    /// The pages that are stored raw.
     pub huge_pages: u64,
-    /// Pages that were ever stored raw.
+    /// The pages that have ever been stored raw.
     pub huge_pages_since: u64,
 }
 
 impl MmStat {
-    /// Reads the file's text. Kernels may add columns behind the nine.
+    /// Parses the file's text. Kernels may add columns after the nine.
     pub fn parse(text: &str) -> Result<MmStat, Error> {
         let columns: Option<Vec<u64>> =
             text.split_whitespace().map(|column| column.parse().ok()).collect();

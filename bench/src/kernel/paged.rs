@@ -1,4 +1,4 @@
-//! Memory of this process that the kernel is told to page out.
+//! Memory of this process that the kernel pages out on request.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut, Range};
@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::Error;
 
-/// The largest folio begins at a multiple of its size here.
+/// The alignment of the memory, which is the size of the largest folio.
 const ALIGN: usize = 2 << 20;
 
 /// Private anonymous memory, zeros at first.
@@ -21,16 +21,16 @@ pub struct PagedMemory {
     len: usize,
 }
 
-// SAFETY: it owns the mapping, as a box owns its memory.
+// SAFETY: the value owns the mapping, as a box owns its memory.
 unsafe impl Send for PagedMemory {}
-// SAFETY: shared references only read it.
+// SAFETY: shared references only read the memory.
 unsafe impl Sync for PagedMemory {}
 
 impl PagedMemory {
-    /// Memory of `len` bytes, in folios where the kernel makes such.
+    /// Maps `len` bytes, in folios if `folios` is true and the kernel supports them.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new(len: usize, folios: bool) -> Result<PagedMemory, Error> {
         let mapped = len + ALIGN;
         let refused = |_| Error::Setup {
@@ -38,7 +38,8 @@ impl PagedMemory {
             remedy: "raise ulimit -v, or free memory",
         };
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, at no address that anything else has.
+        // SAFETY: this is a new mapping at an address that the kernel chooses, so it overlaps
+        // nothing.
         let base = unsafe { mmap_anonymous(null_mut(), mapped, prot, flags) }.map_err(refused)?;
         let Some(mapping) = NonNull::new(base.cast::<u8>()) else {
             unreachable!("the system maps nothing at address 0 unless it is asked to")
@@ -49,16 +50,17 @@ impl PagedMemory {
         Ok(memory)
     }
 
-    /// Has the kernel page out a part of it, of whole pages. What it can't page out stays.
+    /// Pages out a part of whole pages. Pages that the kernel can't page out stay resident.
     pub fn page_out(&self, part: Range<usize>) {
         self.advise(part, Advice::LinuxPageOut);
     }
 
-    /// Bytes of it that lie in memory.
+    /// Returns the number of resident bytes.
     pub fn resident(&self) -> usize {
         let pages = self.len.div_ceil(page::page_size());
         let mut states = vec![0_u8; pages];
-        // SAFETY: it is memory of this mapping, and there is a byte for each of its pages.
+        // SAFETY: the range is memory of this mapping, and `states` has a byte for each of its
+        // pages.
         let done = unsafe {
             libc::mincore(self.as_ptr().cast_mut().cast(), self.len, states.as_mut_ptr())
         };
@@ -68,10 +70,10 @@ impl PagedMemory {
         states.iter().filter(|&state| state & 1 == 1).count() * page::page_size()
     }
 
-    /// Gives advice that never changes what the memory holds.
+    /// Gives advice that never changes the contents of the memory.
     fn advise(&self, part: Range<usize>, advice: Advice) {
         let part = &self[part];
-        // SAFETY: it is memory of this mapping, which holds afterwards what it held before.
+        // SAFETY: the range is memory of this mapping, whose contents the advice does not change.
         let _no_such_advice =
             unsafe { madvise(part.as_ptr().cast_mut().cast(), part.len(), advice) };
     }
@@ -80,21 +82,21 @@ impl PagedMemory {
 impl Deref for PagedMemory {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has so many bytes from there on, and lives as long as this value.
+        // SAFETY: the mapping has `len` bytes from `start`, and lives as long as this value.
         unsafe { from_raw_parts(self.mapping.as_ptr().add(self.start), self.len) }
     }
 }
 
 impl DerefMut for PagedMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the borrow is the only one.
+        // SAFETY: as above, and this borrow is exclusive.
         unsafe { from_raw_parts_mut(self.mapping.as_ptr().add(self.start), self.len) }
     }
 }
 
 impl Drop for PagedMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's, and nothing borrows it any more.
+        // SAFETY: this value owns the mapping, and nothing borrows it any more.
         let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
         debug_assert!(unmapped.is_ok());
     }

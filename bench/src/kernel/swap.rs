@@ -1,7 +1,8 @@
-//! The kernel's swap on a zram device of its own: what memory of this process costs that is paged
+//! The kernel's swap on a zram device of its own: the cost of memory of this process that is paged
 //! out and touched again.
 //!
-//! Lock order of what is undone: swapping ends before the device goes, so it is made after it.
+//! Order of undoing: the swap must end before the device is removed, so it is enabled after the
+//! device is made.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,26 +14,27 @@ use crate::undo::{Action, Undo};
 
 const RIGHTS: &str = "run as root on a machine whose kernel has zram and swap";
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
-/// Before all other swap there is.
+/// The highest priority, so that this swap is used before any other.
 const PRIORITY: &str = "32767";
 
-/// A program of util-linux.
+/// Returns a program of util-linux.
 const fn util(name: &'static str) -> Tool {
     Tool { name, package: "util-linux", remedy: RIGHTS }
 }
 
-/// A zram device that the kernel swaps to, before any other, as long as this value lives.
+/// A zram device to which the kernel swaps before any other swap, until the value is dropped.
 #[derive(Debug)]
 pub struct KernelSwap {
-    // Undone in this order.
+    // The fields are undone in this order.
     _folios: Option<Undo>,
     _swap: Undo,
     device: KernelZram,
 }
 
 impl KernelSwap {
-    /// Swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes (a page,
-    /// or one of the kernel's sizes of huge pages), or the reason why there is none.
+    /// Enables swap of `bytes` bytes with the compression `algorithm`, for folios of `folio` bytes
+    /// (a page, or one of the kernel's sizes of huge pages). Returns the reason if it is not
+    /// available.
     pub fn acquire(algorithm: &str, bytes: u64, folio: usize) -> Result<Rival<KernelSwap>, Error> {
         let device = match KernelZram::acquire(algorithm, bytes)? {
             Rival::Present(device) => device,
@@ -56,19 +58,19 @@ impl KernelSwap {
         Ok(Rival::Present(KernelSwap { _folios: folios, _swap: swap, device }))
     }
 
-    /// Has the most that the device takes be counted from now on.
+    /// Resets the device's largest memory use, `mem_used_max`.
     pub fn count_most(&self) -> Result<(), Error> {
         self.device.set_attribute("mem_used_max", "0")
     }
 
-    /// The device's memory figures.
+    /// Returns the device's memory statistics.
     pub fn mm_stat(&self) -> Result<MmStat, Error> {
         self.device.mm_stat()
     }
 }
 
-/// Has the kernel make folios of so many bytes, and of no other size, where memory asks for huge
-/// pages.
+/// Configures the kernel to make folios of `bytes` bytes, and of no other size, for memory that
+/// requests huge pages.
 fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if bytes == page::page_size() {
         return Ok(Rival::Present(None));
@@ -77,7 +79,8 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     if !Path::new(FOLIOS).join(&wanted).exists() {
         return Ok(Rival::Absent(format!("this kernel has no folios of {} KiB", bytes >> 10)));
     }
-    // A run at the same time waits: it would set back what this one has set.
+    // The lock makes concurrent runs wait, because each would restore settings that the other
+    // changed.
     let dir = File::open(FOLIOS).and_then(|dir| dir.lock().map(|()| dir));
     let dir = dir.map_err(Error::file("lock", Path::new(FOLIOS), RIGHTS))?;
     let mut sizes = Vec::new();
@@ -95,7 +98,7 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
         |path: &Path, to: &str| fs::write(path, to).map_err(Error::file("write to", path, RIGHTS));
     let ((), undo) = Undo::of(|| {
         let before = sizes.clone();
-        // What was set before a failure is set back too.
+        // If a setting fails, the earlier ones are restored too.
         let restore = move || before.iter().try_for_each(|(path, before, _)| set(path, before));
         let set = sizes.iter().try_for_each(|(path, _, to)| set(path, to));
         if let Err(error) = set {
@@ -112,7 +115,7 @@ fn folios_of(bytes: usize) -> Result<Rival<Option<Undo>>, Error> {
     Ok(Rival::Present(Some(undo)))
 }
 
-/// The word in brackets.
+/// Returns the word in brackets.
 fn chosen(words: &str) -> &str {
     words
         .split_whitespace()

@@ -1,8 +1,8 @@
-//! An object: where it begins, how much of it was written, and whose it is.
+//! An object: its address, the number of bytes written, and its owner.
 //!
 //! # Safety
-//! Who makes one promises its bytes; they are read only on the word of its owner, which [`Owner`]
-//! tells from all others.
+//! The function that makes an object promises that its bytes are exclusive. They are read only if
+//! the owner's number matches, which [`Owner`] checks.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 #[derive(Debug)]
 pub struct Object {
     start: NonNull<u8>,
-    /// Bytes that were written, at least one.
+    /// The number of bytes that were written, at least one.
     len: u32,
-    /// The number of the objects it came from.
+    /// The number of the allocator that made the object.
     owner: Owner,
 }
 
-// SAFETY: whoever has it alone has its bytes.
+// SAFETY: the value has exclusive access to its bytes.
 unsafe impl Send for Object {}
 
 impl Object {
-    /// Writes `len` bytes.
+    /// Writes `stamp` to `len` bytes.
     ///
     /// # Safety
     /// `start` has `len` bytes, at least one, and `owner` gave them to this object alone.
     #[inline]
     pub(super) unsafe fn new(start: NonNull<u8>, len: u32, stamp: u8, owner: Owner) -> Self {
-        // SAFETY: the caller promises that they are there, and nobody else's.
+        // SAFETY: the caller promises that the bytes exist and that nothing else uses them.
         unsafe { start.write_bytes(stamp, len as usize) };
         Object { start, len, owner }
     }
 
-    /// Returns where it begins, to free it there.
+    /// Returns the object's address, to free it.
     #[inline]
     pub(super) fn into_start(self) -> NonNull<u8> {
         self.start
@@ -42,10 +42,10 @@ impl Object {
     /// Returns the sum of the first and the last byte that were written.
     ///
     /// # Safety
-    /// The objects it came from are still there.
+    /// The allocator that made the object still exists.
     #[inline]
     pub(super) unsafe fn sum(&self) -> u64 {
-        // SAFETY: `new` wrote them; the caller promises that the memory has not gone since.
+        // SAFETY: `new` wrote the bytes; the caller promises that the memory still exists.
         unsafe {
             let last = self.start.add(self.len as usize - 1).read();
             u64::from(self.start.read()) + u64::from(last)
@@ -53,30 +53,32 @@ impl Object {
     }
 }
 
-/// Tells objects of one kind or cache from another's.
+/// A number that distinguishes the objects of one allocator from those of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner(u32);
 
 impl Owner {
-    /// One that no other has.
+    /// Returns a number that no other allocator has.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_update(Relaxed, Relaxed, |number| number.checked_add(1));
         Owner(number.expect("fewer than 4 billion kinds of objects are compared"))
     }
 
+    /// Checks that the object has this owner.
+    ///
     /// # Panics
-    /// If the object came from other objects.
+    /// If the object has another owner.
     #[inline]
     pub(super) fn check(self, object: &Object) {
         assert!(object.owner == self, "another's object");
     }
 }
 
-/// Returns `len`, which is 1 to `size`.
+/// Returns `len`.
 ///
 /// # Panics
-/// If it is not.
+/// If `len` is not between 1 and `size`.
 #[inline]
 pub(super) fn checked(len: usize, size: usize) -> u32 {
     assert!((1..=size).contains(&len), "{len} bytes of {size} are to be written");

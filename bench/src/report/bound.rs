@@ -1,4 +1,4 @@
-//! What a figure must be: `<= 2.0`, `>= 0.85` and the like.
+//! The bounds of figures: `<= 2.0`, `>= 0.85` and the like.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ enum Relation {
     Equal,
 }
 
-// A sign that begins with another one stands before it.
+// A sign precedes every sign that is its prefix.
 const SIGNS: [(&str, Relation); 5] = [
     ("<=", Relation::AtMost),
     (">=", Relation::AtLeast),
@@ -23,7 +23,7 @@ const SIGNS: [(&str, Relation); 5] = [
     (">", Relation::Above),
 ];
 
-/// A bound that a figure is judged by. Not-a-number meets none.
+/// A bound for a figure. A NaN meets no bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     relation: Relation,
@@ -51,12 +51,12 @@ impl Bound {
         Bound { relation: Relation::Above, limit }
     }
 
-    /// The figure must be exactly `value`: for counts.
+    /// The figure must be exactly `value`; used for counts.
     pub fn equal(value: f64) -> Bound {
         Bound { relation: Relation::Equal, limit: value }
     }
 
-    /// Whether `value` meets it.
+    /// Returns true if `value` meets the bound.
     pub fn met_by(&self, value: f64) -> bool {
         match self.relation {
             Relation::AtMost => value <= self.limit,

@@ -1,4 +1,4 @@
-//! One figure: what was measured, what it must be, and what the rival gives.
+//! One figure: the measured value, its bound, and the rival's value.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,28 +17,28 @@ pub struct Figure {
     rival_value: Option<f64>,
 }
 
-/// A figure as it is written down.
+/// A figure in its serialized form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What it was measured in.
+    /// The experiment.
     pub experiment: String,
-    /// What was measured.
+    /// The quantity that was measured.
     pub figure: String,
     /// The value, if it could be measured.
     pub value: Option<f64>,
     /// The value's unit; empty for a ratio.
     pub unit: String,
-    /// What it must be.
+    /// The bound.
     pub must: Option<String>,
-    /// Who else was measured.
+    /// The rival that was measured.
     pub rival: Option<String>,
     /// The rival's value.
     pub rival_value: Option<f64>,
-    /// Whether it is what it must be.
+    /// Whether the value meets the bound.
     pub pass: Option<bool>,
 }
 
-/// A figure, and under what it was measured.
+/// A figure with the settings of its measurement.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ struct Told<'a> {
 }
 
 impl Figure {
-    /// A value that was measured.
+    /// Returns a figure with a measured value.
     pub fn new(
         experiment: impl Into<String>,
         figure: impl Into<String>,
@@ -58,7 +58,7 @@ impl Figure {
         Figure { value: Some(value), ..Figure::missing(experiment, figure, unit) }
     }
 
-    /// A value that could not be measured here; it meets no bound.
+    /// Returns a figure that could not be measured here. It meets no bound.
     pub fn missing(
         experiment: impl Into<String>,
         figure: impl Into<String>,
@@ -75,32 +75,32 @@ impl Figure {
         }
     }
 
-    /// What it must be. Without, it is told and not judged.
+    /// Sets the bound. A figure without a bound is reported but not checked.
     pub fn must(mut self, bound: Bound) -> Figure {
         self.must = Some(bound);
         self
     }
 
-    /// The same figure of a rival, measured in the same run.
+    /// Sets the value of a rival, measured in the same run.
     pub fn rival(mut self, name: impl Into<String>, value: f64) -> Figure {
         self.rival = Some(name.into());
         self.rival_value = Some(value);
         self
     }
 
-    /// The rival could not be measured here, and why.
+    /// Sets the reason why the rival could not be measured here.
     pub fn rival_absent(mut self, reason: &str) -> Figure {
         self.rival = Some(format!("absent: {reason}"));
         self.rival_value = None;
         self
     }
 
-    /// Whether it is what it must be; `None` where nothing is asked of it.
+    /// Returns whether the value meets the bound, or `None` if there is no bound.
     pub fn pass(&self) -> Option<bool> {
         self.must.map(|bound| self.value.is_some_and(|value| bound.met_by(value)))
     }
 
-    /// Returns it as it is written down.
+    /// Returns the serialized form.
     pub fn line(&self) -> Line {
         Line {
             experiment: self.experiment.clone(),
@@ -116,7 +116,7 @@ impl Figure {
 
     pub(super) fn json(&self, seed: u64, processor: &str) -> String {
         let told = Told { line: self.line(), seed, processor };
-        // Strings and numbers only: there is nothing that could fail.
+        // Strings and numbers only, so serialization can't fail.
         serde_json::to_string(&told).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Our device, a page a slot.
+//! A uzram device with a page per slot.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use zram::{Compaction, CompactionStat, Config, Device};
 use super::{Compacted, Store};
 use crate::Error;
 
-/// A device, which several of these may share.
+/// A device, which several stores may share.
 #[derive(Debug)]
 pub struct DeviceStore {
     device: Arc<Device>,
-    /// The device's slot that is slot 0 here.
+    /// The number of the device's slot that is slot 0 of this store.
     first: u32,
 }
 
 impl DeviceStore {
-    /// An empty device.
+    /// Makes an empty device.
     pub fn new(slots: u32, compaction: Compaction) -> Result<DeviceStore, Error> {
         let config = Config::new(u64::from(slots) * PAGE_SIZE as u64)?;
         let device = Arc::new(Device::new(Config { compaction, ..config })?);
         Ok(DeviceStore { device, first: 0 })
     }
 
-    /// The same device from its slot `first` on.
+    /// Returns a store on the same device from its slot `first` on.
     pub fn from_slot(&self, first: u32) -> DeviceStore {
         DeviceStore { device: self.device.clone(), first }
     }
 
-    /// The device itself.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -48,13 +48,13 @@ impl Store for DeviceStore {
         Ok(self.device.discard(self.offset(slot), PAGE_SIZE as u64)?)
     }
 
-    /// A slot that was dropped reads as zeros.
+    /// Reads a slot. A dropped slot reads as zeros.
     fn read(&self, slot: u32, out: &mut [u8]) -> Result<usize, Error> {
         self.device.read(self.offset(slot), &mut out[..PAGE_SIZE])?;
         Ok(PAGE_SIZE)
     }
 
-    /// Nothing: memory comes back by itself.
+    /// Does nothing, because the device returns memory itself.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The C library's malloc.
 //!
 //! # Safety
-//! `malloc` and `free` keep the C standard's contract, which is the trait's.
+//! `malloc` and `free` obey the contract of the C standard, which is that of the trait.
 #![allow(unsafe_code)]
 
 use super::Allocator;
@@ -11,24 +11,25 @@ use crate::Error;
 #[derive(Debug)]
 pub struct Glibc;
 
-// SAFETY: malloc gives null or a block of its own of `size` bytes.
+// SAFETY: malloc returns null or a new block of `size` bytes.
 unsafe impl Allocator for Glibc {
     const NAME: &str = "glibc malloc";
 
     #[inline]
     fn malloc(size: usize) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: malloc accepts any size.
         unsafe { libc::malloc(size) }.cast()
     }
 
     #[inline]
     unsafe fn free(block: *mut u8) {
-        // SAFETY: the caller has it from malloc.
+        // SAFETY: the caller promises that the block came from malloc.
         unsafe { libc::free(block.cast()) }
     }
 
     fn purge() -> Result<(), Error> {
-        // SAFETY: it touches free memory only. That there was none to give back is no error.
+        // SAFETY: the call touches free memory only. It is not an error if no memory could be
+        // released.
         unsafe { libc::malloc_trim(0) };
         Ok(())
     }

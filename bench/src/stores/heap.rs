@@ -1,10 +1,9 @@
-//! What one would do without a pool: each blob in a block of malloc, and a table of pointers and
-//! lengths.
+//! The alternative to a pool: each blob in a block of malloc, and a table of pointers and lengths.
 //!
 //! # Safety
-//! A slot's pointer is null or came from the allocator's `malloc` with the slot's length, all of
-//! whose bytes were written, and it was not freed since: `put` is the only function that writes the
-//! two tables, its callers promise that, and it frees the block that it replaces.
+//! A slot's pointer is null, or it came from the allocator's `malloc` with the slot's length, all
+//! its bytes were written, and it was not freed since. `put` is the only function that writes the
+//! two tables. Its callers promise this, and it frees the block that it replaces.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -16,13 +15,13 @@ use crate::Error;
 /// A C allocator.
 ///
 /// # Safety
-/// `malloc` gives null or a block of at least `size` bytes that belongs to nobody else until it is
+/// `malloc` returns null or a block of at least `size` bytes that nothing else uses until it is
 /// freed.
 pub unsafe trait Allocator {
-    /// Its name in messages.
+    /// The allocator's name in messages.
     const NAME: &str;
 
-    /// A block of `size` bytes, or null.
+    /// Returns a block of `size` bytes, or null.
     fn malloc(size: usize) -> *mut u8;
 
     /// Frees a block.
@@ -31,11 +30,11 @@ pub unsafe trait Allocator {
     /// `block` came from this allocator's `malloc` and was not freed since.
     unsafe fn free(block: *mut u8);
 
-    /// Gives free memory back to the system.
+    /// Returns free memory to the system.
     fn purge() -> Result<(), Error>;
 }
 
-/// A table of blocks, 12 bytes a slot.
+/// A table of blocks with 12 bytes per slot.
 #[derive(Debug)]
 pub struct HeapStore<A: Allocator> {
     blocks: Vec<*mut u8>,
@@ -44,7 +43,7 @@ pub struct HeapStore<A: Allocator> {
 }
 
 impl<A: Allocator> HeapStore<A> {
-    /// Without any block.
+    /// Makes an empty table.
     pub fn new(slots: u32) -> HeapStore<A> {
         let slots = slots as usize;
         HeapStore {
@@ -54,17 +53,17 @@ impl<A: Allocator> HeapStore<A> {
         }
     }
 
-    /// Gives the slot `block` and frees the one before.
+    /// Sets the slot's block and frees the previous one.
     ///
     /// # Safety
-    /// `block` is null, or came from A's `malloc`, `len` bytes of it were written, and nothing else
-    /// has it: the table frees it.
+    /// `block` is null, or it came from A's `malloc`, `len` bytes of it were written, and nothing
+    /// else uses it. The table frees it.
     unsafe fn put(&mut self, slot: u32, block: *mut u8, len: usize) {
         let old = std::mem::replace(&mut self.blocks[slot as usize], block);
         self.lens[slot as usize] = len as u32;
         if !old.is_null() {
-            // SAFETY: the table held it, so it came from A and was not freed; the table no longer
-            // holds it.
+            // SAFETY: the table held the block, so it came from A and was not freed; the table no
+            // longer holds it.
             unsafe { A::free(old) }
         }
     }
@@ -80,8 +79,8 @@ impl<A: Allocator> Store for HeapStore<A> {
                 remedy: "give a smaller --limit",
             });
         }
-        // SAFETY: the block is new, of as many bytes, and so not part of `bytes`; all of them are
-        // written, and then it is the table's alone.
+        // SAFETY: the block is new and has `bytes.len()` bytes, so it does not overlap `bytes`. All
+        // its bytes are written, and then only the table holds it.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), block, bytes.len());
             self.put(slot, block, bytes.len());
@@ -90,7 +89,7 @@ impl<A: Allocator> Store for HeapStore<A> {
     }
 
     fn drop_slot(&mut self, slot: u32) -> Result<(), Error> {
-        // SAFETY: it is null.
+        // SAFETY: the new block is null.
         unsafe { self.put(slot, ptr::null_mut(), 0) };
         Ok(())
     }
@@ -100,7 +99,7 @@ impl<A: Allocator> Store for HeapStore<A> {
         if block.is_null() {
             return Ok(0);
         }
-        // SAFETY: `store` wrote `len` bytes to the block, which lives as long as the table holds
+        // SAFETY: `store` wrote `len` bytes to the block, which is not freed while the table holds
         // it.
         out[..len].copy_from_slice(unsafe { std::slice::from_raw_parts(block, len) });
         Ok(len)
@@ -118,7 +117,7 @@ impl<A: Allocator> Store for HeapStore<A> {
 impl<A: Allocator> Drop for HeapStore<A> {
     fn drop(&mut self) {
         for slot in 0..self.blocks.len() as u32 {
-            // SAFETY: it is null.
+            // SAFETY: the new block is null.
             unsafe { self.put(slot, ptr::null_mut(), 0) };
         }
     }

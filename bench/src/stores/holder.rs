@@ -1,5 +1,5 @@
-//! A store in a process of its own: allocators do not mix there, and what one leaves behind is not
-//! counted for the next.
+//! A store in a process of its own, so that allocators do not mix and the memory that one leaves
+//! behind is not counted for the next.
 
 use std::env;
 use std::io::{self, BufWriter, Write};
@@ -11,44 +11,44 @@ use super::StoreKind;
 use crate::Error;
 use crate::contents::{Blobs, Contents};
 
-/// What the process is told to do with its store.
+/// The work that the process does with its store.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Work {
-    /// Every slot takes the blob of its own number.
+    /// Stores in every slot the blob with the slot's number.
     Fill,
-    /// These slots are dropped, one after the other.
+    /// Frees these slots one after the other.
     Drop(Vec<u32>),
-    /// Any blob is written to any slot, so often.
+    /// Stores random blobs in random slots.
     Churn {
-        /// How often.
+        /// The number of stores.
         operations: u64,
-        /// What is drawn by chance is drawn from it.
+        /// The seed of the random choices.
         seed: u64,
     },
 }
 
-/// Memory that the store takes after it was purged.
+/// The memory that the store uses after it was purged.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Taken {
-    /// Bytes of the blobs it holds.
+    /// The bytes of the blobs that it holds.
     pub stored: u64,
-    /// All that the store counts, where it does.
+    /// All memory that the store counts, if it does.
     pub counted: Option<u64>,
-    /// Growth of the process's resident and swapped memory.
+    /// The growth of the process's resident and swapped memory.
     pub held: u64,
-    /// What the machine has less.
+    /// The memory that the machine lost.
     pub machine: u64,
 }
 
 impl Taken {
-    /// What it is judged by: what is counted where it is, or else what the process holds.
+    /// Returns the memory that figures use: the counted memory, or else that of the process.
     pub fn judged(&self) -> u64 {
         self.counted.unwrap_or(self.held)
     }
 }
 
-/// Has a store of `blobs` in a process of its own do one piece of work after the other; what it
-/// takes after each.
+/// Executes the pieces of work one after the other in a store of `blobs` in a process of its own.
+/// Returns its memory after each piece.
 pub fn measure(kind: StoreKind, blobs: &Blobs, script: &[Work]) -> Result<Vec<Taken>, Error> {
     let failed = |error: io::Error| refused(kind, error.to_string());
     let program = env::current_exe().map_err(failed)?;
@@ -58,7 +58,7 @@ pub fn measure(kind: StoreKind, blobs: &Blobs, script: &[Work]) -> Result<Vec<Ta
         .stdout(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    // It answers when it has heard all, so neither waits for the other.
+    // The process answers after it has read everything, so neither blocks the other.
     let sent = child.stdin.take().map_or(Ok(()), |pipe| send(blobs, script, pipe));
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {
@@ -69,7 +69,7 @@ pub fn measure(kind: StoreKind, blobs: &Blobs, script: &[Work]) -> Result<Vec<Ta
     taken.map(|line| serde_json::from_slice(line).map_err(|error| failed(error.into()))).collect()
 }
 
-/// How many blobs, their lengths, their bytes, and the script.
+/// Sends the number of the blobs, their lengths, their bytes, and the script.
 fn send(blobs: &Blobs, script: &[Work], pipe: impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(pipe);
     out.write_all(&blobs.len().to_le_bytes())?;
@@ -81,7 +81,7 @@ fn send(blobs: &Blobs, script: &[Work], pipe: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// The store's process, or what was expected of it, failed.
+/// Returns the error of a store's process that failed or gave a wrong answer.
 pub(super) fn refused(kind: StoreKind, reason: String) -> Error {
     Error::ToolFailed {
         tool: "the process of a store",

@@ -1,7 +1,7 @@
-//! jemalloc, under names of its own, so that it takes no one else's place.
+//! jemalloc, with prefixed names, so that it does not replace another allocator.
 //!
 //! # Safety
-//! `malloc` and `free` keep the C standard's contract, which is the trait's.
+//! `malloc` and `free` obey the contract of the C standard, which is that of the trait.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -16,25 +16,25 @@ const PURGE: &std::ffi::CStr = c"arena.4096.purge";
 #[derive(Debug)]
 pub struct Jemalloc;
 
-// SAFETY: malloc gives null or a block of its own of `size` bytes.
+// SAFETY: malloc returns null or a new block of `size` bytes.
 unsafe impl Allocator for Jemalloc {
     const NAME: &str = "jemalloc";
 
     #[inline]
     fn malloc(size: usize) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: malloc accepts any size.
         unsafe { tikv_jemalloc_sys::malloc(size) }.cast()
     }
 
     #[inline]
     unsafe fn free(block: *mut u8) {
-        // SAFETY: the caller has it from malloc.
+        // SAFETY: the caller promises that the block came from malloc.
         unsafe { tikv_jemalloc_sys::free(block.cast()) }
     }
 
     fn purge() -> Result<(), Error> {
         let (null, none) = (ptr::null_mut, ptr::null_mut);
-        // SAFETY: the name ends with a zero byte; the command takes no value and gives none.
+        // SAFETY: the name ends with a zero byte; the command reads and writes no value.
         let status =
             unsafe { tikv_jemalloc_sys::mallctl(PURGE.as_ptr(), null(), none(), null(), 0) };
         if status == 0 {

@@ -1,7 +1,7 @@
 //! mimalloc.
 //!
 //! # Safety
-//! `mi_malloc` and `mi_free` keep the C standard's contract, which is the trait's.
+//! `mi_malloc` and `mi_free` obey the contract of the C standard, which is that of the trait.
 #![allow(unsafe_code)]
 
 use super::Allocator;
@@ -11,24 +11,24 @@ use crate::Error;
 #[derive(Debug)]
 pub struct Mimalloc;
 
-// SAFETY: mi_malloc gives null or a block of its own of `size` bytes.
+// SAFETY: mi_malloc returns null or a new block of `size` bytes.
 unsafe impl Allocator for Mimalloc {
     const NAME: &str = "mimalloc";
 
     #[inline]
     fn malloc(size: usize) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: mi_malloc accepts any size.
         unsafe { libmimalloc_sys::mi_malloc(size) }.cast()
     }
 
     #[inline]
     unsafe fn free(block: *mut u8) {
-        // SAFETY: the caller has it from mi_malloc.
+        // SAFETY: the caller promises that the block came from mi_malloc.
         unsafe { libmimalloc_sys::mi_free(block.cast()) }
     }
 
     fn purge() -> Result<(), Error> {
-        // SAFETY: it touches free memory only.
+        // SAFETY: the call touches free memory only.
         unsafe { libmimalloc_sys::mi_collect(true) };
         Ok(())
     }

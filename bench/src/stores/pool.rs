@@ -1,4 +1,4 @@
-//! Our pool, its handles kept in a table.
+//! A uzram pool whose handles are kept in a table.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct PoolStore {
 }
 
 impl PoolStore {
-    /// An empty pool, and a table for it.
+    /// Makes an empty pool, and a table for it.
     pub fn new(slots: u32, compaction: Compaction) -> Result<PoolStore, Error> {
         let pool = Pool::new(zsmalloc::Config::default())?;
         if compaction == Compaction::Auto {
@@ -25,7 +25,7 @@ impl PoolStore {
         Ok(PoolStore::of(Arc::new(pool), slots))
     }
 
-    /// An empty table beside this one, for the same pool.
+    /// Makes an empty table for the same pool.
     pub fn beside(&self, slots: u32) -> PoolStore {
         PoolStore::of(self.pool.clone(), slots)
     }
@@ -34,7 +34,7 @@ impl PoolStore {
         PoolStore { pool, handles: (0..slots).map(|_| None).collect() }
     }
 
-    /// Pages that the pool has committed.
+    /// Returns the number of pages that the pool has committed.
     pub fn pages_used(&self) -> usize {
         self.pool.pages().used()
     }
@@ -63,7 +63,7 @@ impl Store for PoolStore {
         Ok(bytes.len())
     }
 
-    /// Nothing: memory comes back by itself.
+    /// Does nothing, because the pool returns memory itself.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -87,11 +87,11 @@ impl Compacted for PoolStore {
     }
 }
 
-/// A pool names, in a debug build, the objects it is dropped with.
+/// Frees all objects, because in a debug build a pool reports the objects with which it is dropped.
 impl Drop for PoolStore {
     fn drop(&mut self) {
         for handle in self.handles.drain(..).flatten() {
-            // The pool goes, with all that it holds.
+            // The error is ignored, because the pool is dropped with its objects.
             let _ = self.pool.free(handle);
         }
     }

@@ -1,5 +1,5 @@
-//! The process that holds a store: blobs and a script come on standard input; a line of JSON goes
-//! out after each piece of work, and says what memory the store takes.
+//! The process that holds a store. It reads blobs and a script from standard input. After each
+//! piece of work it writes the store's memory as a line of JSON.
 
 use std::io::{self, Read, Write};
 
@@ -11,11 +11,11 @@ use super::{Allocator, Glibc, Kept, Store, StoreKind, Taken, Work, settle};
 use crate::Error;
 use crate::contents::Blobs;
 
-/// Works through what it is given.
+/// Executes the script.
 pub fn serve(kind: StoreKind) -> Result<(), Error> {
     let failed = |error: io::Error| refused(kind, error.to_string());
     let (blobs, script) = receive(&mut io::stdin().lock()).map_err(failed)?;
-    // What receiving took and left is not to be the store's.
+    // Releases memory left from receiving, so that it is not attributed to the store.
     Glibc::purge()?;
     let mut before = None;
     let mut kept = Kept::new(&blobs, |slots| {

@@ -1,4 +1,4 @@
-//! Our pool with a word for each slot: what is numbered needs no table of handles.
+//! A uzram pool with an entry for each slot, which needs no table of handles.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use zsmalloc::{Columns, Content, EntryPool};
 use super::{Compacted, Store};
 use crate::Error;
 
-/// Slots of a pool.
+/// The slots of a pool.
 #[derive(Debug)]
 pub struct SlotStore(Arc<EntryPool>);
 
 impl SlotStore {
-    /// An empty pool.
+    /// Makes an empty pool.
     pub fn new(slots: u32, compaction: Compaction) -> Result<SlotStore, Error> {
         let core = Arc::new(EntryPool::new(
             zsmalloc::Config::default(),
@@ -51,7 +51,7 @@ impl Store for SlotStore {
         }
     }
 
-    /// Nothing: memory comes back by itself.
+    /// Does nothing, because the pool returns memory itself.
     fn purge(&mut self) -> Result<(), Error> {
         Ok(())
     }

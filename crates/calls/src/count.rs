@@ -1,23 +1,23 @@
-//! How long memory is that a call names.
+//! The length of the memory that a call names.
 
-/// An argument that counts something.
+/// An argument that holds a number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// A `long` or `size_t`: the whole register.
+    /// A `long` or `size_t`, which is the whole register.
     Long(u8),
-    /// An `int`: the kernel drops the register's upper half. Negative ones are refused by it.
+    /// An `int`: the kernel ignores the upper half of the register, and refuses negative values.
     Int(u8),
 }
 
 impl Count {
-    /// Returns which argument it is.
+    /// Returns the index of the argument.
     pub const fn argument(self) -> u8 {
         match self {
             Count::Long(nth) | Count::Int(nth) => nth,
         }
     }
 
-    /// Returns the count, 0 for a negative `int`.
+    /// Returns the number of items, which is 0 for a negative `int`.
     pub(crate) fn of(self, arguments: &[usize; 6]) -> usize {
         let value = arguments.get(usize::from(self.argument())).copied().unwrap_or(0);
         match self {
@@ -27,40 +27,40 @@ impl Count {
     }
 }
 
-/// How many bytes there are at an address.
+/// The number of bytes at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many.
+    /// This number.
     Bytes(usize),
-    /// `more`, and `bytes` for each of the items that an argument counts.
+    /// `more` bytes, and `bytes` bytes for each of the items whose number is in an argument.
     Items {
-        /// How many items there are.
+        /// The number of items.
         count: Count,
-        /// Bytes of an item.
+        /// The size of an item.
         bytes: usize,
-        /// Bytes besides.
+        /// Additional bytes.
         more: usize,
     },
-    /// Whole words for as many bits as an argument counts, less `less`.
+    /// Whole words that hold the number of bits in an argument, less `less`.
     Bits {
-        /// How many bits there are.
+        /// The number of bits.
         count: Count,
-        /// Bits that are counted and not there.
+        /// The number of bits that are counted but do not exist.
         less: usize,
     },
-    /// A byte for each page of the bytes that an argument counts.
+    /// One byte for each page of a range whose length is in an argument.
     Pages(Count),
-    /// As the 4 bytes at another argument's address say.
+    /// The value of the 4 bytes to which another argument points.
     Told(u8),
-    /// What is there says its own length in 4 bytes.
+    /// The value of 4 bytes in the memory itself.
     Own {
-        /// Where those lie.
+        /// The offset of these 4 bytes.
         at: usize,
-        /// Bytes that are not counted there.
+        /// The bytes that they do not count.
         more: usize,
-        /// What they are taken for if they are 0, and what is there in any case.
+        /// The minimum length, which is also used if the value is 0.
         least: usize,
-        /// What the kernel takes at most.
+        /// The maximum length that the kernel accepts.
         most: usize,
     },
 }

@@ -1,13 +1,14 @@
-//! What the last argument of `ioctl` is, by the request: newer ones have a structure's size and the
-//! direction in their number, and older ones stand in a list.
+//! The last argument of `ioctl`, by the request. The number of a newer request contains a
+//! structure's size and a direction; older requests are in a list.
 
 use crate::count::Length;
 use crate::row::Access::{self, Both, Read, Write};
 use crate::row::Argument::{self, Form, Plain, Unknown};
 use crate::row::Form::Words;
 
-/// Requests without a direction in their number: the first and the last of a run, what the kernel
-/// does with the memory, and its bytes; 0 where the argument is a number or there is none.
+/// Consecutive requests whose numbers contain no direction: the first and the last one, the
+/// kernel's access to the memory, and its size. The size is 0 if the argument is a number or
+/// unused.
 type Run = (u32, u32, Access, usize);
 
 const OLD: &[Run] = &[
@@ -94,15 +95,15 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// Bits of a request: its structure's size, and who reads it.
+/// Bits of a request: the size of its structure, and the direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;
 const KERNEL_WRITES: usize = 1 << 31;
 
-/// Returns what the last argument of `ioctl` is.
+/// Returns the kind of the last argument of `ioctl`.
 pub(crate) fn argument(request: usize) -> Argument {
-    // The kernel takes an unsigned int.
+    // The kernel reads an `unsigned int`.
     let number = request as u32;
     let run = OLD.iter().find(|(first, last, ..)| (*first..=*last).contains(&number));
     if let Some((_, _, access, bytes)) = run {
@@ -119,7 +120,7 @@ pub(crate) fn argument(request: usize) -> Argument {
     }
 }
 
-/// A structure of so many bytes, whose words may be addresses.
+/// Returns the kind for a structure of `bytes` bytes, whose words may be addresses.
 fn structure(access: Access, bytes: usize) -> Argument {
     Form(Words(access, Length::Bytes(bytes)))
 }
@@ -139,11 +140,11 @@ mod tests {
         assert_eq!(argument(0x5401), structure(Write, 36));
         assert_eq!(argument(0x541b), structure(Write, 4));
         assert_eq!(argument(0x5451), Plain);
-        // The terminal's number is read from 4 bytes, its lock written to them.
+        // The kernel writes the number of a pseudoterminal, and reads its lock.
         assert_eq!(argument(0x8004_5430), structure(Write, 4));
         assert_eq!(argument(0x4004_5431), structure(Read, 4));
         assert_eq!(argument(0xc020_660b), structure(Both, 32));
-        // The kernel drops the register's upper half.
+        // The kernel ignores the upper half of the register.
         assert_eq!(argument(0xffff_ffff_0000_541b), structure(Write, 4));
         assert_eq!(argument(0x4b33), Unknown);
     }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   number, arguments -> row -> Walk: argument by argument -> found(range, access)
-//!                                  '- Memory: reads what was told before, and follows it
+//!                                  '- Memory: reads what was reported before, and follows it
 //! ```
 //!
-//! A handler of signals can use it: nothing here allocates, waits, or panics, and no system call is
-//! made. Rules (ca-W1 ...) stand in `docs/design/calls.md`.
+//! A signal handler can use it, because it never allocates, blocks, panics or makes a system call.
+//! `docs/design/calls.md` lists the invariants (ca-W1 ...).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! How the memory of the program is read.
+//! Access to the memory of the program.
 
-/// Memory that a walk may read, but only what it has told before.
+/// Memory that a walk reads. It only reads ranges that it has reported before.
 pub trait Memory {
-    /// Copies the bytes from `address` on to `into`. Returns false if they can't be read; what
-    /// `into` has then doesn't matter.
+    /// Copies the bytes from `address` on to `into`. Returns false if they can't be read. The
+    /// contents of `into` are then unspecified.
     fn read(&self, address: usize, into: &mut [u8]) -> bool;
 
     /// Returns the word at `address`, which need not be aligned.
@@ -12,13 +12,13 @@ pub trait Memory {
         self.read(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
     }
 
-    /// Returns the 4 bytes at `address` as a number.
+    /// Returns the 4 bytes at `address` as an integer.
     fn read_u32(&self, address: usize) -> Option<u32> {
         let mut bytes = [0; 4];
         self.read(address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
     }
 
-    /// Returns the 2 bytes at `address` as a number.
+    /// Returns the 2 bytes at `address` as an integer.
     fn read_u16(&self, address: usize) -> Option<u16> {
         let mut bytes = [0; 2];
         self.read(address, &mut bytes).then(|| u16::from_ne_bytes(bytes))

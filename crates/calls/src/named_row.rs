@@ -1,9 +1,9 @@
-//! Rows as the files of the table have them.
+//! Rows of the table with their names.
 
 use crate::row::{Argument, Lasting, Row, Special};
 use libc::c_long;
 
-/// A row as the table's files have it.
+/// A row, and the name of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedRow {
     pub(crate) row: Row,
@@ -11,7 +11,7 @@ pub(crate) struct NamedRow {
 }
 
 impl NamedRow {
-    /// Makes a row of a constant's value and name, `SYS_` before it.
+    /// Makes a row from the value and the name of a constant. The name begins with `SYS_`.
     pub(crate) const fn new(number: c_long, name: &'static str, given: &[Argument]) -> Self {
         let mut arguments = [Argument::Plain; 6];
         let mut nth = 0;
@@ -25,19 +25,19 @@ impl NamedRow {
         NamedRow { row, name }
     }
 
-    /// Says that memory is touched later.
+    /// Sets whether the memory may be touched after the call's return.
     pub(crate) const fn lasts(mut self, lasting: Lasting) -> Self {
         self.row.lasting = lasting;
         self
     }
 
-    /// Says what else there is.
+    /// Sets the other effects of the call.
     pub(crate) const fn is(mut self, special: Special) -> Self {
         self.row.special = special;
         self
     }
 
-    /// Returns whether the row has addresses of other constants. A host that is linked statically
+    /// Returns whether the row contains addresses of other constants. A statically linked host
     /// relocates them, so the pages of such rows are private memory of each process.
     pub(crate) const fn has_addresses(&self) -> bool {
         let mut nth = 0;

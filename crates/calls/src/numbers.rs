@@ -1,5 +1,5 @@
-//! Numbers of system calls: those of the `libc` crate, and those that it lacks, as Linux 6.18 has
-//! them in `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl`.
+//! The numbers of system calls: those of the `libc` crate, and those missing there. Linux 6.18
+//! defines them in `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl`.
 #![allow(non_upper_case_globals, reason = "names as the libc crate has them")]
 
 pub(crate) use libc::*;

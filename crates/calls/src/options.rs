@@ -1,6 +1,6 @@
-//! Arguments whose meaning another argument says: operations, commands, options.
+//! Arguments whose kind depends on another argument: an operation, a command or an option.
 //!
-//! Numbers without a name of the C library's are those of the kernel's public headers.
+//! Numbers for which the C library has no name are those of the kernel's public headers.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -20,17 +20,17 @@ pub(crate) use keys::{KEYCTL_1, KEYCTL_2, KEYCTL_3, KEYCTL_4};
 pub(crate) use old::{ARCH_PRCTL, MODIFY_LDT, SYSFS_1, SYSFS_2};
 pub(crate) use trace::{PTRACE_ADDRESS, PTRACE_DATA};
 
-/// What an argument is by the value of an `int`.
+/// Returns the choice by the value of an `int` argument.
 const fn by_int(argument: u8, cases: &'static [(usize, Argument)], other: Argument) -> Choice {
     Choice { argument, mask: INT, cases, other }
 }
 
-/// The kind of an argument that another one decides.
+/// Returns the kind of an argument that depends on another one.
 const fn of(choice: &'static Choice) -> Argument {
     By(choice)
 }
 
-/// The last argument of `fcntl`, by its command. Commands from 1024 on are Linux's own.
+/// The last argument of `fcntl`, by its command. Commands from 1024 on exist only in Linux.
 pub(crate) const FCNTL: Argument = of(&by_int(
     1,
     &[
@@ -51,9 +51,9 @@ pub(crate) const FCNTL: Argument = of(&by_int(
     Plain,
 ));
 
-/// The low bits of a futex's operation, without those that say whose it is and which clock's.
+/// The low bits of a futex's operation, without the flags for private futexes and the clock.
 const FUTEX: usize = 0x7f;
-/// The fourth argument of `futex`: a time where it waits, else a number.
+/// The fourth argument of `futex`: a time if the operation waits, otherwise a number.
 pub(crate) const FUTEX_TIME: Argument = of(&Choice {
     argument: 1,
     mask: FUTEX,
@@ -66,7 +66,7 @@ pub(crate) const FUTEX_TIME: Argument = of(&Choice {
     ],
     other: Plain,
 });
-/// The fifth argument of `futex`: where waiters are moved to.
+/// The fifth argument of `futex`: the futex to which waiting threads are moved.
 pub(crate) const FUTEX_SECOND: Argument = of(&Choice {
     argument: 1,
     mask: FUTEX,
@@ -74,7 +74,7 @@ pub(crate) const FUTEX_SECOND: Argument = of(&Choice {
     other: Plain,
 });
 
-/// `prctl`'s second argument, by the first.
+/// The second argument of `prctl`, by the first.
 pub(crate) const PRCTL_1: Argument = of(&by_int(
     0,
     &[
@@ -92,20 +92,20 @@ pub(crate) const PRCTL_1: Argument = of(&by_int(
     ],
     Plain,
 ));
-/// Its third: a filter of system calls, or what describes the address space.
+/// The third argument of `prctl`: a filter of system calls, or a description of the address space.
 pub(crate) const PRCTL_2: Argument =
     of(&by_int(0, &[(22, Argument::Form(Form::Filter)), (35, of(&PRCTL_MM))], Plain));
-/// `prctl_mm_map`, which names a table of its own.
+/// A `prctl_mm_map`, which contains the address of an auxiliary vector.
 const PRCTL_MM_MAP: Argument =
     Argument::Form(Form::Words(Access::Read, Length::Items { count: Long(3), bytes: 1, more: 0 }));
 const PRCTL_MM: Choice =
     by_int(1, &[(12, inputs(Long(3), 1)), (14, PRCTL_MM_MAP), (15, output(4))], Plain);
-/// Its fifth: the name of a mapping, a cookie, the byte that says whether calls are dispatched.
+/// The fifth argument of `prctl`: a name of a mapping, a cookie, or the selector of a dispatch.
 pub(crate) const PRCTL_4: Argument =
     of(&by_int(0, &[(0x5356_4d41, Text), (62, of(&PRCTL_CORE)), (59, input(1))], Plain));
 const PRCTL_CORE: Choice = by_int(1, &[(0, output(8))], Plain);
 
-/// What `seccomp` takes, by its operation.
+/// The last argument of `seccomp`, by its operation.
 pub(crate) const SECCOMP: Argument =
     of(&by_int(0, &[(1, Argument::Form(Form::Filter)), (2, input(4)), (3, output(6))], Plain));
 
@@ -116,21 +116,21 @@ pub(crate) const SYSLOG: Argument = of(&by_int(
     Plain,
 ));
 
-/// The event of `epoll_ctl`, which one that removes doesn't look at.
+/// The event of `epoll_ctl`, which EPOLL_CTL_DEL ignores.
 pub(crate) const EPOLL_EVENT: Argument = of(&by_int(1, &[(2, Plain)], input(sizes::EPOLL_EVENT)));
 
-/// `fsconfig`'s key and value.
+/// The value of `fsconfig`, by its command.
 pub(crate) const FSCONFIG_VALUE: Argument =
     of(&by_int(1, &[(1, Text), (2, inputs(Int(4), 1)), (3, Text), (4, Text)], Plain));
 
-/// What `landlock_add_rule` takes: a path's rule, or a port's.
+/// The rule of `landlock_add_rule`: for a path, or for a port.
 pub(crate) const LANDLOCK_RULE: Argument =
     of(&by_int(1, &[(1, input(12)), (2, input(16))], Unknown));
 
-/// What `reboot` takes where it hands a string over.
+/// The last argument of `reboot`, which is a string for one command.
 pub(crate) const REBOOT: Argument = of(&by_int(2, &[(0xa1b2_c3d4, Text)], Plain));
 
-/// What `quotactl` takes, by its command, whose low byte says whose quota it is.
+/// The last argument of `quotactl`, by its command. The command's low byte is the quota's type.
 pub(crate) const QUOTACTL: Argument = of(&quota(0));
 pub(crate) const QUOTACTL_FD: Argument = of(&quota(1));
 const QUOTA: &[(usize, Argument)] = &[
@@ -149,18 +149,19 @@ const fn quota(argument: u8) -> Choice {
     Choice { argument, mask: 0xffff_ff00, cases: QUOTA, other: Unknown }
 }
 
-/// Where `name_to_handle_at` says which mount it was: in 8 bytes if the flags ask for that.
+/// The mount ID that `name_to_handle_at` returns, which has 8 bytes if a flag requests that.
 pub(crate) const MOUNT_ID: Argument =
     of(&Choice { argument: 4, mask: 1, cases: &[(1, output(8))], other: output(4) });
 
-/// What `io_uring_enter` waits with: signals, or a structure, or an offset in registered memory.
+/// The argument with which `io_uring_enter` waits: a signal set, a structure, or an offset in
+/// registered memory.
 pub(crate) const URING_WAIT: Argument = of(&Choice {
     argument: 3,
     mask: 8 | 64,
     cases: &[(0, input(sizes::SIGSET)), (8, Argument::Form(Form::Getevents))],
     other: Plain,
 });
-/// What `io_uring_register` takes: buffers, which last, descriptors, or others.
+/// The argument of `io_uring_register`: buffers, which stay in use, descriptors, or others.
 pub(crate) const URING_REGISTER: Argument = of(&by_int(
     1,
     &[
@@ -180,5 +181,5 @@ pub(crate) const URING_REGISTER: Argument = of(&by_int(
     Unknown,
 ));
 
-/// What goes along with a signal.
+/// The `siginfo_t` that is sent with a signal.
 pub(crate) const INFO: Argument = input(SIGINFO);

@@ -1,151 +1,151 @@
-//! What the table says of a system call.
+//! The rows of the table.
 
 use crate::count::{Count, Length};
 
-/// What the kernel does with a range of memory.
+/// The kernel's access to a range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It reads.
+    /// The kernel reads it.
     Read,
-    /// It writes.
+    /// The kernel writes it.
     Write,
-    /// It reads, writes, or both.
+    /// The kernel reads it, writes it, or both.
     Both,
-    /// Nobody knows. The range is one byte; what follows may be touched too, and how far isn't
-    /// known.
+    /// The access is not known. The range is one byte, and an unknown number of bytes after it may
+    /// be touched too.
     Unknown,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A number, or an address whose memory the call leaves alone.
+    /// A number, or an address whose memory the call does not touch.
     Plain,
-    /// A number or an address: nobody knows.
+    /// A number or an address: which is not known.
     Unknown,
-    /// The address of so many bytes.
+    /// The address of a buffer of this length.
     Buffer(Access, Length),
-    /// The address of a string that ends with a NUL: a path, a name.
+    /// The address of a string that ends with a NUL, such as a path or a name.
     Text,
-    /// The address of something that has further addresses in it.
+    /// The address of a structure that contains further addresses.
     Form(Form),
-    /// What it is, another argument says.
+    /// A kind that depends on another argument.
     By(&'static Choice),
 }
 
-/// An argument that decides what another one is.
+/// The kind of an argument that depends on another one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which argument decides.
+    /// The index of the argument that decides.
     pub argument: u8,
-    /// The bits of it that count.
+    /// The bits of it that are compared.
     pub mask: usize,
-    /// Values, and what the other argument is with each.
+    /// Values of that argument, with the resulting kinds.
     pub cases: &'static [(usize, Argument)],
-    /// What it is with any other value.
+    /// The kind for any other value.
     pub other: Argument,
 }
 
-/// Memory that has further addresses in it.
+/// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `iovec`s, so many, and what they name.
+    /// This number of `iovec`s, and the buffers that they name.
     Iovecs(Access, Count),
-    /// A `msghdr`: name, `iovec`s and what they name, control data.
+    /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
     Message(Access),
-    /// `mmsghdr`s, so many.
+    /// This number of `mmsghdr`s.
     Messages(Access, Count),
-    /// Addresses of strings, up to one of 0: `argv`.
+    /// Addresses of strings, up to a null pointer, such as `argv`.
     Texts,
-    /// The address of a set of signals, and its size: of `pselect6`.
+    /// The address and the size of a signal set, for `pselect6`.
     Sigset,
-    /// `io_uring_getevents_arg`: a set of signals and a time.
+    /// An `io_uring_getevents_arg`: a signal set and a time.
     Getevents,
-    /// `stack_t`, and the stack.
+    /// A `stack_t`, and the stack.
     Stack,
-    /// `sigevent`; where a thread is to be started, with 32 bytes that it names.
+    /// A `sigevent`, and the 32 bytes that it names for SIGEV_THREAD.
     Sigevent,
-    /// `clone_args` of so many bytes.
+    /// A `clone_args` of this size.
     CloneArgs(Count),
-    /// Addresses of `iocb`s, so many, and what those name.
+    /// Addresses of this number of `iocb`s, and the memory that those name.
     Iocbs(Count),
-    /// `futex_waitv`s, so many, and the words that they name.
+    /// `futex_waitv`s of this total length, and the words that they name.
     Waiters(Length),
-    /// `xattr_args`, and the value.
+    /// An `xattr_args`, and the value.
     XattrArgs(Access),
-    /// `sock_fprog`, and its instructions.
+    /// A `sock_fprog`, and its instructions.
     Filter,
-    /// One `iovec`, which the kernel updates: of `ptrace`.
+    /// One `iovec`, which the kernel updates, for `ptrace`.
     Regset(Access),
-    /// A structure of so many bytes. Each of its words may be an address.
+    /// A structure of this length, each of whose words may be an address.
     Words(Access, Length),
-    /// The last argument of `ioctl`, by the request before it.
+    /// The last argument of `ioctl`, by the request, which is the argument before it.
     Ioctl,
 }
 
-/// Whether the kernel may touch memory of a call after its return.
+/// Whether the kernel may touch the memory of a call after the call's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasting {
-    /// No.
+    /// It does not.
     No,
-    /// Yes, until something that the table doesn't say.
+    /// It may, until an event that the table does not describe.
     Yes,
-    /// If the argument has one of the bits.
+    /// It may if the argument has one of these bits set.
     Bits {
-        /// Which argument.
+        /// The index of the argument.
         argument: u8,
         /// The bits.
         bits: usize,
     },
-    /// If the argument, an `int`, is one of these.
+    /// It may if the argument, an `int`, has one of these values.
     Values {
-        /// Which argument.
+        /// The index of the argument.
         argument: u8,
-        /// Its values.
+        /// The values.
         values: &'static [usize],
     },
 }
 
-/// What else a pager has to know of a call.
+/// The other effects of a call that a pager must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// Nothing.
+    /// No other effect.
     Nothing,
-    /// It changes what is mapped, how, or what of it is in memory.
+    /// The call changes mappings, their protection, or which of their pages are resident.
     AddressSpace,
-    /// It makes a process or a thread, or begins another program.
+    /// The call makes a process or a thread, or executes a program.
     Process,
-    /// It has to do with signals' masks, actions or stacks.
+    /// The call concerns the masks, actions or stacks of signals.
     Signals,
-    /// It installs a filter of system calls, which may refuse those of a pager's own.
+    /// The call installs a filter of system calls, which may refuse those of the pager.
     Filter,
-    /// It takes away what a pager stands on, or has the kernel touch memory that no call names:
-    /// such a call must not come to the kernel.
+    /// The call disables a facility that a pager needs, or makes the kernel touch memory that no
+    /// call names. It must not be issued.
     Withheld,
-    /// What the argument, an `int`, says; else nothing.
+    /// The effect depends on the argument, an `int`.
     By {
-        /// Which argument.
+        /// The index of the argument.
         argument: u8,
-        /// Its values, and what the call is with each.
+        /// Values of the argument, with the resulting effects. Any other value has none.
         cases: &'static [(usize, Special)],
     },
 }
 
-/// What the table says of a system call.
+/// The memory and the effects of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its number on this architecture.
+    /// The number of the call on this architecture.
     pub number: usize,
-    /// What its arguments are.
+    /// The kinds of the arguments.
     pub arguments: [Argument; 6],
-    /// Whether its memory is touched after its return.
+    /// Whether the memory may be touched after the call's return.
     pub lasting: Lasting,
-    /// What else there is.
+    /// The other effects of the call.
     pub special: Special,
 }
 
 impl Row {
-    /// Returns whether the kernel may touch memory of this call after its return.
+    /// Returns whether the kernel may touch the memory of this call after the call's return.
     pub fn outlives(&self, arguments: &[usize; 6]) -> bool {
         let value = |nth: u8| arguments.get(usize::from(nth)).copied().unwrap_or(0);
         match self.lasting {
@@ -156,7 +156,7 @@ impl Row {
         }
     }
 
-    /// Returns what else there is to a call with these arguments; never [`Special::By`].
+    /// Returns the other effects of a call with these arguments. Never returns [`Special::By`].
     pub fn special(&self, arguments: &[usize; 6]) -> Special {
         let Special::By { argument, cases } = self.special else { return self.special };
         let value = arguments.get(usize::from(argument)).copied().unwrap_or(0) & INT;
@@ -165,50 +165,50 @@ impl Row {
     }
 }
 
-/// What the kernel takes of a register for an `int`.
+/// The bits of a register that the kernel reads for an `int`.
 pub(crate) const INT: usize = 0xffff_ffff;
 
-/// The address of so many bytes that are read.
+/// Returns the kind of an address of `bytes` bytes that are read.
 pub(crate) const fn input(bytes: usize) -> Argument {
     Argument::Buffer(Access::Read, Length::Bytes(bytes))
 }
 
-/// The address of so many bytes that are written.
+/// Returns the kind of an address of `bytes` bytes that are written.
 pub(crate) const fn output(bytes: usize) -> Argument {
     Argument::Buffer(Access::Write, Length::Bytes(bytes))
 }
 
-/// The address of so many bytes that are read and written.
+/// Returns the kind of an address of `bytes` bytes that are read and written.
 pub(crate) const fn both(bytes: usize) -> Argument {
     Argument::Buffer(Access::Both, Length::Bytes(bytes))
 }
 
-/// The address of items that are touched.
+/// Returns the kind of an address of items of `bytes` bytes each.
 pub(crate) const fn items(access: Access, count: Count, bytes: usize) -> Argument {
     Argument::Buffer(access, Length::Items { count, bytes, more: 0 })
 }
 
-/// The address of items that are read.
+/// Returns the kind of an address of items that are read.
 pub(crate) const fn inputs(count: Count, bytes: usize) -> Argument {
     items(Access::Read, count, bytes)
 }
 
-/// The address of items that are written.
+/// Returns the kind of an address of items that are written.
 pub(crate) const fn outputs(count: Count, bytes: usize) -> Argument {
     items(Access::Write, count, bytes)
 }
 
-/// The address of items that are read and written.
+/// Returns the kind of an address of items that are read and written.
 pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }
 
-/// The address of a mask of bits.
+/// Returns the kind of an address of a bit mask.
 pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument {
     Argument::Buffer(access, Length::Bits { count, less })
 }
 
-/// The address of what is written; how long it may be, another argument names.
+/// Returns the kind of an address whose length is stored in memory that another argument names.
 pub(crate) const fn told(access: Access, argument: u8) -> Argument {
     Argument::Buffer(access, Length::Told(argument))
 }

@@ -1,11 +1,11 @@
-//! Bytes of what system calls take, as the kernel has them: where the C library's type differs, the
-//! number stands here.
+//! The sizes of the structures of system calls in the kernel. If the C library's type has another
+//! size, the number is given.
 
 use libc::*;
 
 pub(crate) const WORD: usize = size_of::<usize>();
 pub(crate) const INT: usize = size_of::<c_int>();
-/// Times: `timespec` and `timeval`, and two of them.
+/// The size of a `timespec` or a `timeval`, and of two of them.
 pub(crate) const TIME: usize = size_of::<timespec>();
 pub(crate) const TIMES: usize = 2 * TIME;
 pub(crate) const TIMEX: usize = size_of::<timex>();
@@ -20,7 +20,7 @@ pub(crate) const FLOCK: usize = size_of::<flock>();
 pub(crate) const SIGINFO: usize = size_of::<siginfo_t>();
 pub(crate) const STACK: usize = size_of::<stack_t>();
 pub(crate) const SIGEVENT: usize = size_of::<sigevent>();
-/// The kernel's sets of signals have 64 bits, those of the C library 1024.
+/// The kernel's signal sets have 64 bits, those of the C library 1024.
 pub(crate) const SIGSET: usize = 8;
 /// Handler, flags, restorer, mask.
 pub(crate) const SIGACTION: usize = 32;
@@ -28,9 +28,9 @@ pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
 pub(crate) const IOVEC: usize = size_of::<iovec>();
 pub(crate) const MSGHDR: usize = size_of::<msghdr>();
-/// From one `mmsghdr` to the next; the length received lies behind the `msghdr`.
+/// The distance between two `mmsghdr`s. The received length follows the `msghdr`.
 pub(crate) const MMSGHDR: usize = size_of::<mmsghdr>();
-/// The longest address of a socket.
+/// The maximum length of a socket address.
 pub(crate) const SOCKADDR: usize = size_of::<sockaddr_storage>();
 pub(crate) const MQ_ATTR: usize = size_of::<mq_attr>();
 pub(crate) const IOCB: usize = 64;
@@ -47,9 +47,9 @@ pub(crate) const MSGINFO: usize = 32;
 pub(crate) const FUTEX_WAITV: usize = 24;
 pub(crate) const ROBUST_LIST_HEAD: usize = 24;
 pub(crate) const IO_URING_PARAMS: usize = 120;
-/// What `mount` copies of its last argument, of whatever length that is.
+/// The bytes that `mount` copies from its last argument, regardless of its length.
 pub(crate) const MOUNT_DATA: usize = 4096;
-/// `msghdr`'s fields.
+/// The offsets of a `msghdr`'s fields.
 pub(crate) mod msghdr_at {
     pub(crate) const NAME: usize = 0;
     pub(crate) const NAME_LEN: usize = 8;
@@ -57,7 +57,7 @@ pub(crate) mod msghdr_at {
     pub(crate) const IOV_LEN: usize = 24;
     pub(crate) const CONTROL: usize = 32;
 }
-/// `clone_args`' fields.
+/// The offsets of the fields of `clone_args`.
 pub(crate) mod clone_at {
     pub(crate) const PIDFD: usize = 8;
     pub(crate) const CHILD_TID: usize = 16;
@@ -65,7 +65,7 @@ pub(crate) mod clone_at {
     pub(crate) const SET_TID: usize = 64;
     pub(crate) const SET_TID_SIZE: usize = 72;
 }
-/// `iocb`'s fields.
+/// The offsets of an `iocb`'s fields.
 pub(crate) mod iocb_at {
     pub(crate) const OPCODE: usize = 16;
     pub(crate) const BUF: usize = 24;

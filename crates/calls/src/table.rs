@@ -3,8 +3,8 @@
 use crate::named_row::NamedRow;
 use crate::row::Row;
 
-/// A row: a constant with the number, then what the arguments are; those that are left out are
-/// numbers.
+/// Makes a row from a constant with the number, and the kinds of the arguments. Arguments that are
+/// left out are plain.
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)?) => {
         crate::named_row::NamedRow::new(
@@ -47,7 +47,7 @@ const GROUPS: [&[NamedRow]; 11] = [
     time::ROWS,
 ];
 
-/// Above the largest number.
+/// An upper bound of all numbers.
 const NUMBERS: usize = 512;
 
 /// The number of rows.
@@ -60,7 +60,7 @@ const COUNT: usize = {
     count
 };
 
-/// All rows. A host lacks them, because it asks for no names.
+/// All rows with their names. A host does not contain this table, because it never asks for a name.
 static ALL: [NamedRow; COUNT] = {
     let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
     while group < GROUPS.len() {
@@ -74,7 +74,7 @@ static ALL: [NamedRow; COUNT] = {
     all
 };
 
-/// The rows without their names; those that have addresses are the last ones.
+/// The rows without their names. Those that contain addresses come last.
 static ROWS: [Row; COUNT] = {
     let (mut rows, mut nth) = ([ALL[0].row; COUNT], 0);
     let (mut first, mut last) = (0, COUNT);
@@ -91,8 +91,8 @@ static ROWS: [Row; COUNT] = {
     rows
 };
 
-/// For each number, the place of its row and 1, or 0. A number that had two rows, or is too large,
-/// would be an error of the compiler.
+/// The index of the row of each number plus 1, or 0. If a number has two rows or is too large,
+/// compilation fails.
 static PLACES: [u16; NUMBERS] = {
     let (mut places, mut nth) = ([0; NUMBERS], 0);
     while nth < COUNT {
@@ -110,7 +110,7 @@ pub fn row(number: usize) -> Option<&'static Row> {
     ROWS.get(place.checked_sub(1)?)
 }
 
-/// Returns all rows, by number.
+/// Returns all rows, ordered by number.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     (0..NUMBERS).filter_map(row)
 }

@@ -1,4 +1,4 @@
-//! From a call's arguments to the ranges of memory that it touches.
+//! Finds the ranges of memory that a call touches, from the call's arguments.
 
 use crate::count::Length;
 use crate::memory::Memory;
@@ -9,32 +9,35 @@ use core::ops::Range;
 mod forms;
 mod requests;
 
-/// No address of a program's memory is this large, nor larger.
+/// An upper bound of the addresses of a program's memory.
 pub const ADDRESS_END: usize = 1 << 56;
 
-/// A walk tells no more ranges than these: 1024 messages of 1024 buffers, and what belongs to them.
+/// The maximum number of ranges that a walk reports: 1024 messages of 1024 buffers, and their
+/// headers.
 pub const RANGES_MAX: usize = 1 << 21;
 
-/// What the kernel transfers at most in a call: larger buffers are cut to this.
+/// The maximum number of bytes that the kernel transfers in a call. Larger buffers are cut to it.
 const TRANSFER_MAX: usize = 0x7fff_f000;
 
-/// Strings are told in pieces that end where a page may end; the smallest pages have 4 KiB.
+/// The minimum page size. Strings are reported in parts that end at multiples of it.
 const PAGE: usize = 4096;
 
-/// The longest path, with its NUL.
+/// The maximum length of a path, with its NUL.
 const PATH_MAX: usize = 4096;
 
-/// Below this lie no mappings by default (`vm.mmap_min_addr`): what is smaller is taken for a
-/// number.
+/// The lowest address that can be mapped by default (`vm.mmap_min_addr`). Smaller values are taken
+/// for numbers.
 const ADDRESS_LEAST: usize = 1 << 16;
 
-/// Tells each range of memory that a system call touches, if it is issued now.
+/// Reports each range of memory that a system call touches if it is issued now.
 ///
-/// `found` is called with a range before anything in it is read by `memory`: it may have to bring
-/// the range back first. Ranges may overlap, and come again. None is empty, none ends above
-/// [`ADDRESS_END`], and there are at most [`RANGES_MAX`]. What the kernel refuses itself, as a
-/// count above its limit or an address that can't be one, is cut or left out. Other threads may
-/// change the memory while it is read: the ranges are those of what was read.
+/// `found` is called with a range before anything in it is read by `memory`, because it may have to
+/// fill the range first. Ranges may overlap, and may be reported repeatedly. No range is empty or
+/// ends above [`ADDRESS_END`], and there are at most [`RANGES_MAX`].
+///
+/// Arguments that the kernel refuses, such as a count above its limit or an invalid address, are
+/// cut or ignored. Other threads may change the memory while it is read. The ranges result from the
+/// contents that were read.
 pub fn ranges(
     number: usize,
     arguments: [usize; 6],
@@ -57,7 +60,7 @@ struct Walk<'w> {
     memory: &'w dyn Memory,
     found: &'w mut dyn FnMut(Range<usize>, Access),
     arguments: &'w [usize; 6],
-    /// Ranges that may be told yet.
+    /// The number of ranges that may still be reported.
     left: usize,
 }
 
@@ -67,7 +70,7 @@ fn untagged(address: usize) -> usize {
 }
 
 impl Walk<'_> {
-    /// Tells a range, cut to what can be memory. Returns whether that is all of it.
+    /// Reports a range, cut to valid addresses. Returns whether all of it was reported.
     fn tell(&mut self, address: usize, bytes: usize, access: Access) -> bool {
         let start = untagged(address);
         let end = start.saturating_add(bytes).min(ADDRESS_END);
@@ -80,24 +83,24 @@ impl Walk<'_> {
         end - start == bytes
     }
 
-    /// Tells what may be an address.
+    /// Reports one byte at a value that may be an address.
     fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
             self.tell(value, 1, Access::Unknown);
         }
     }
 
-    /// The address of something that lies so many bytes from `address`.
+    /// Returns the address at an offset from `address`.
     fn at(address: usize, offset: usize) -> Option<usize> {
         untagged(address).checked_add(offset).filter(|at| *at < ADDRESS_END)
     }
 
-    /// The word so many bytes from `address`, which was told before.
+    /// Returns the word at an offset from `address`, in a range that was reported before.
     fn word(&self, address: usize, offset: usize) -> Option<usize> {
         self.memory.read_usize(Self::at(address, offset)?)
     }
 
-    /// The 4 bytes there, as a number.
+    /// Returns the 4 bytes at an offset from `address` as an integer.
     fn int(&self, address: usize, offset: usize) -> Option<usize> {
         self.memory.read_u32(Self::at(address, offset)?).map(|value| value as usize)
     }
@@ -121,15 +124,15 @@ impl Walk<'_> {
         }
     }
 
-    /// What an argument is by another one. Choices lead to choices twice at most, as the table's
-    /// test says.
+    /// Returns the kind of an argument that depends on another one. Choices are nested at most
+    /// twice, as a test of the table checks.
     fn chosen(&self, choice: &'static Choice) -> Option<Argument> {
         let value = self.arguments.get(usize::from(choice.argument))? & choice.mask;
         let case = choice.cases.iter().find(|(of, _)| *of == value);
         Some(case.map_or(choice.other, |(_, argument)| *argument))
     }
 
-    /// How many bytes there are at `address`.
+    /// Returns the number of bytes at `address`.
     fn length(&mut self, length: Length, address: usize) -> usize {
         match length {
             Length::Bytes(bytes) => bytes,
@@ -147,7 +150,7 @@ impl Walk<'_> {
                 if !self.tell(place, 4, Access::Both) {
                     return 0;
                 }
-                // It is an int: the kernel refuses a negative one.
+                // The value is an `int`: the kernel refuses a negative one.
                 let bytes = self.int(place, 0).unwrap_or(0);
                 if bytes > i32::MAX as usize { 0 } else { bytes.min(TRANSFER_MAX) }
             }
@@ -161,7 +164,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A string: told up to the end of the page that its NUL lies in.
+    /// Reports a string, up to the end of the page that contains its NUL.
     fn text(&mut self, address: usize, most: usize) {
         let (mut at, mut left) = (untagged(address), most);
         while left > 0 {
@@ -174,7 +177,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether there is a NUL in so many bytes, or they can't be read.
+    /// Returns whether there is a NUL in `bytes` bytes, or they can't be read.
     fn ends(&self, address: usize, bytes: usize) -> bool {
         let mut piece = [0; 64];
         let mut done = 0;

@@ -1,4 +1,4 @@
-//! Each row is well formed, and there is one for each call.
+//! Tests that each row is well formed, and that each call has a row.
 #![allow(clippy::unwrap_used)]
 
 use calls::{Argument, Choice, Count, Form, Lasting, Length, Row, Special, row, rows};
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Numbers and names, as the tables of Linux 6.18 have them.
+/// Numbers and names from the tables of Linux 6.18.
 #[cfg(target_arch = "x86_64")]
 const NAMES: &str = include_str!("names_x86_64.txt");
 #[cfg(target_arch = "aarch64")]
 const NAMES: &str = include_str!("names_aarch64.txt");
 
-/// Where the `libc` crate has the constants of this architecture.
+/// The file of the `libc` crate that has the constants of this architecture.
 #[cfg(target_arch = "x86_64")]
 const CONSTANTS: &str = "src/unix/linux_like/linux/gnu/b64/x86_64/not_x32.rs";
 #[cfg(target_arch = "aarch64")]
@@ -36,7 +36,7 @@ fn every_call_has_a_row() {
     }
 }
 
-/// Folders of the `libc` crate in cargo's registry.
+/// Returns the directories of the `libc` crate in cargo's registry.
 fn crates() -> Vec<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -49,7 +49,7 @@ fn crates() -> Vec<PathBuf> {
     packages.flatten().map(|entry| entry.path()).filter(is_libc).collect()
 }
 
-/// Whatever constants the crate has by now: a call that is new there has to get its row.
+/// Checks all versions of the crate that are installed: a call that is new there must get a row.
 #[test]
 fn every_constant_has_a_row() {
     for path in crates() {
@@ -126,7 +126,7 @@ fn check_form(row: &Row, form: Form) {
     }
 }
 
-/// A choice leads to choices again, twice at most, and has each value once.
+/// Checks that choices are nested at most twice, and that each has distinct values.
 fn check_choice(row: &Row, choice: &Choice, depth: usize) {
     assert!(choice.argument < 6 && depth < 2, "{}", calls::name(row.number).unwrap());
     let values: BTreeSet<_> = choice.cases.iter().map(|(value, _)| *value).collect();
@@ -175,8 +175,8 @@ fn rows_are_well_formed() {
     }
 }
 
-/// That the rows of these names, those that this architecture has, and no others are something
-/// special, whatever their arguments.
+/// Asserts that the rows with a special effect, whatever their arguments are, are those with these
+/// names. Names of calls that this architecture does not have are ignored.
 fn assert_named(special: Special, expected: &str) {
     let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
     let here = names(&mut listed().into_values());

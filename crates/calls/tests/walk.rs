@@ -1,4 +1,4 @@
-//! What is told for given memory; and for any: nothing that can't be, and no end of it.
+//! Tests the ranges for given memory, and for random memory that ranges are valid and finite.
 #![allow(clippy::unwrap_used)]
 
 use calls::{ADDRESS_END, Access, Memory, RANGES_MAX, ranges};
@@ -9,7 +9,7 @@ use testkit::{Choices, scaled, seed};
 
 type Told = Vec<(Range<usize>, Access)>;
 
-/// Memory made of pieces; what lies in none can't be read.
+/// Memory that consists of pieces. Addresses outside of them can't be read.
 #[derive(Default)]
 struct Pieces(BTreeMap<usize, Vec<u8>>);
 
@@ -54,7 +54,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
     assert_eq!(read(0x10_0000, usize::MAX)[0].0.len(), 0x7fff_f000);
     assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
     assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
-    // A negative int counts nothing, whatever the register's upper half has.
+    // A negative `int` counts as 0, whatever the upper half of the register is.
     let bind = |length| told(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
     assert!(bind(usize::MAX).is_empty());
     assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);
@@ -71,7 +71,7 @@ fn vectors_are_told_before_what_they_name() {
     ];
     assert_eq!(vector(3), expected);
     assert!(vector(1025).is_empty() && vector(usize::MAX).is_empty() && vector(0).is_empty());
-    // What can't be read names nothing.
+    // Memory that can't be read names no other memory.
     assert_eq!(vector(4).len(), 3);
 }
 
@@ -82,9 +82,9 @@ fn strings_are_told_by_page_up_to_their_end() {
     let short = NONE.with(0x10_0ff0, b"abc\0............");
     assert_eq!(open(&short), std::slice::from_ref(&first));
     let long = NONE.with(0x10_0ff0, &[&[b'x'; 100][..], &[0; 4012]].concat());
-    // As far as a path may go.
+    // The second range ends at the maximum length of a path.
     assert_eq!(open(&long), [first.clone(), (0x10_1000..0x10_1ff0, Access::Read)]);
-    // Without an end it is as long as a path may be.
+    // A string without an end is as long as the longest path.
     let endless = NONE.with(0x10_0ff0, &[b'x'; 9000]);
     let told = open(&endless);
     assert_eq!(told.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
@@ -110,7 +110,7 @@ fn lengths_in_memory_are_told_first() {
     let length = (0x10_0000..0x10_0004, Access::Both);
     let expected = [length.clone(), (0x20_0000..0x20_0010, Access::Write), length];
     assert_eq!(name(0x10_0000), expected);
-    // A negative one, one that can't be read, none at all.
+    // The length is negative, can't be read, or its address is null.
     for at in [0x30_0000, 0x50_0000, 0] {
         assert!(name(at).iter().all(|(range, _)| range.start != 0x20_0000), "{at:#x}");
     }
@@ -123,7 +123,7 @@ fn requests_of_ioctl_name_what_is_behind_them() {
     assert!(list.contains(&(0x20_0000..0x20_0040, Access::Write)));
     let extents = told(libc::SYS_ioctl, &[3, 0xc020_660b, 0x10_0000], &memory);
     assert!(extents.contains(&(0x10_0020..0x10_0020 + 3 * 56, Access::Write)));
-    // Words of a structure that is not known may be addresses.
+    // Words of an unknown structure may be addresses.
     let other = told(libc::SYS_ioctl, &[3, 0xc010_0000, 0x10_0000], &memory);
     let expected = [(0x10_0000..0x10_0010, Access::Both), (0x20_0000..0x20_0001, Access::Unknown)];
     assert_eq!(other, expected);
@@ -142,13 +142,13 @@ fn arguments_of_a_program_are_followed() {
     assert_eq!(starts, expected);
 }
 
-/// Memory of any contents: each word is made from its address.
+/// Memory of random contents: each word is computed from its address.
 struct Any<'t> {
     seed: u64,
     told: &'t RefCell<Told>,
 }
 
-/// What is a likely word: a count, an address, or neither.
+/// Generates a likely word: a count, an address, or neither.
 fn likely(choices: &mut Choices<'_>) -> usize {
     let any = choices.u64() as usize;
     choices.weighted(&[
@@ -179,8 +179,8 @@ impl Memory for Any<'_> {
     }
 }
 
-/// Any call with any arguments and any memory: what is told is within the address space, nothing is
-/// read before it was told, and there is an end.
+/// Any call, with any arguments and memory: ranges lie within the address space, nothing is read
+/// before it was reported, and the walk ends.
 #[test]
 fn nothing_impossible_is_told() {
     let mut choices = Choices::seeded(seed(41));
@@ -203,7 +203,7 @@ fn nothing_impossible_is_told() {
     assert!(most > 100, "vectors are followed");
 }
 
-/// Memory whose every word is an address of itself: what could go on for ever.
+/// Memory whose every word is an address that can be read, so that a walk could run for ever.
 struct Endless;
 
 impl Memory for Endless {

@@ -1,8 +1,8 @@
-//! What every call answers: 0, or a negative errno and a message for the thread.
+//! The result of every call: 0, or a negative errno and a message for the thread.
 //!
 //! # Safety
-//! Names that C calls are the library's alone: each begins with `uzram_`. A thread's own state of
-//! cancelling is set by itself, and set back by itself.
+//! The names that C calls belong to this library alone: each begins with `uzram_`. Only the thread
+//! itself sets its cancellation state, and it restores it.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -14,7 +14,7 @@ pub(crate) const EIO: i32 = 5;
 pub(crate) const E2BIG: i32 = 7;
 pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EINVAL: i32 = 22;
-/// A bug of ours.
+/// A bug in this library.
 pub(crate) const ENOTRECOVERABLE: i32 = 131;
 
 /// Why a call failed.
@@ -29,7 +29,7 @@ impl Failure {
         Failure { errno, message: message.into() }
     }
 
-    /// An argument that can't be.
+    /// Returns the failure for an impossible argument.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Failure::new(EINVAL, message)
     }
@@ -63,15 +63,16 @@ from_errors!(
     uzram::zmem::Error
 );
 
-/// Bytes of a message, with the zero at its end. What is longer is cut off.
+/// The bytes of a message, including the zero at its end. Longer messages are truncated.
 const MESSAGE_BYTES: usize = 512;
 
 thread_local! {
-    /// Without a destructor: it is there for what a program does when a thread, or all of it, ends.
+    /// It has no destructor, so it stays valid for code that runs at the end of a thread or of the
+    /// program.
     static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
 }
 
-/// Returns a text as C reads it: without zeros but the last.
+/// Returns a text in the form that C reads: without zeros except the last.
 fn message_of(text: &str) -> [u8; MESSAGE_BYTES] {
     let mut message = [0; MESSAGE_BYTES];
     let end = text.floor_char_boundary(MESSAGE_BYTES - 1);
@@ -87,14 +88,14 @@ unsafe extern "C" {
 /// PTHREAD_CANCEL_DISABLE of glibc and of musl.
 const DISABLED: c_int = 1;
 
-/// Keeps the thread from being cancelled. That unwinds from within a system call, so would leave
-/// locks taken; and it must not pass through what catches panics.
+/// Prevents the thread from being cancelled. A cancellation unwinds from within a system call, so
+/// it would leave locks taken; and it must not pass through the code that catches panics.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
     fn new() -> Self {
         let mut before = DISABLED;
-        // SAFETY: `before` is here, and DISABLED is a state.
+        // SAFETY: `before` is a local variable, and DISABLED is a valid state.
         unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
         Uncancelled(before)
     }
@@ -103,19 +104,19 @@ impl Uncancelled {
 impl Drop for Uncancelled {
     fn drop(&mut self) {
         let mut ours = DISABLED;
-        // SAFETY: as above; it is the state that there was.
+        // SAFETY: as above; this is the state before the call.
         unsafe { pthread_setcancelstate(self.0, &raw mut ours) };
     }
 }
 
-/// Does a call's work and returns its answer. A panic ends here.
+/// Runs a call's work and returns its result. Catches panics.
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let _whole = Uncancelled::new();
     answer_at_once(work)
 }
 
-/// Does the same for work of a few nanoseconds, in which no thread can be cancelled: it neither
-/// waits nor reads a file.
+/// The same as [`answer`], for work of a few nanoseconds, in which no thread can be cancelled
+/// because it neither waits nor reads a file.
 pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {
@@ -127,7 +128,7 @@ pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_in
     -failure.errno
 }
 
-/// Ends an object of C's, `None` being NULL. A panic ends here.
+/// Drops an object of C's; `None` is NULL. Catches panics.
 pub(crate) fn end<T>(object: Option<T>) {
     answer(|| {
         drop(object);
@@ -135,7 +136,7 @@ pub(crate) fn end<T>(object: Option<T>) {
     });
 }
 
-/// Returns the message of the last call of this thread that failed, "" if none has.
+/// Returns the message of this thread's last failed call, or "" if none has failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_error_message() -> *const c_char {
     MESSAGE.with(|message| message.as_ptr().cast())
@@ -158,7 +159,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn message() -> String {
-        // SAFETY: no call of this thread fails while it is read.
+        // SAFETY: no call of this thread fails while the message is read.
         unsafe { CStr::from_ptr(uzram_error_message()) }.to_str().unwrap().to_owned()
     }
 

@@ -1,7 +1,7 @@
 //! The backing file of a device.
 //!
 //! # Safety
-//! C vouches for its texts, see [`border`].
+//! C vouches for its strings, see [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{EBUSY, EIO, Failure};
@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use uzram::BackingFile;
 
-/// Opens the backing file, or makes it if it is to have `bytes` bytes.
+/// Opens the backing file, or creates it with `bytes` bytes if `bytes` is not 0.
 pub(crate) fn opened(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
     if i64::try_from(bytes).is_err() {
         return Err(Failure::invalid(format!(
@@ -36,15 +36,15 @@ pub(crate) fn opened(path: &Path, bytes: u64) -> Result<BackingFile, Failure> {
     })
 }
 
-/// Removes the backing file that was made for a device which there is not.
+/// Removes the backing file that was created for a device that could not be created.
 ///
 /// # Safety
-/// The texts are C's, see [`border`].
+/// The strings are C's, see [`border`].
 pub(crate) unsafe fn remove_made(options: &DeviceOptions) {
     if options.backing_path.is_null() || options.backing_bytes == 0 {
         return;
     }
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if let Ok(path) = unsafe { border::path(options.backing_path) }
         && path.symlink_metadata().is_ok_and(|of| of.is_file())
     {

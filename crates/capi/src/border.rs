@@ -1,9 +1,9 @@
-//! What C hands over: memory, texts, and structs that begin with their size.
+//! The arguments that C passes: memory, strings, and structs that begin with their size.
 //!
 //! # Safety
-//! C vouches for its pointers as `uzram.h` says: memory of a length is there, and during the call
-//! no one else writes to it (or, of memory to be written, uses it); a text ends with a zero; a
-//! struct has as many bytes as it says.
+//! C vouches for its pointers as `uzram.h` requires: memory has the length that is passed, and
+//! during the call no other thread writes to it (or uses it at all, if the call writes to it); a
+//! string ends with a zero; a struct has as many bytes as its first field holds.
 #![allow(unsafe_code)]
 
 use crate::answer::{E2BIG, Failure};
@@ -17,15 +17,15 @@ use std::slice;
 /// size. It has no padding.
 ///
 /// # Safety
-/// As said.
+/// The type has these properties.
 pub(crate) unsafe trait Sized64: Copy {}
 
-/// Returns what a pointer points at, which may not be NULL.
+/// Returns the target of a pointer, which must not be NULL.
 pub(crate) fn given<T>(pointer: Option<T>, what: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::invalid(format!("{what} is NULL; pass what was asked for")))
 }
 
-/// Puts a result where C wants it.
+/// Stores a result in the place that C passes.
 pub(crate) fn put<T>(
     out: Option<&mut MaybeUninit<T>>,
     what: &str,
@@ -47,34 +47,34 @@ fn length(start: *const c_void, len: u64) -> Result<usize, Failure> {
     Ok(len as usize)
 }
 
-/// Returns C's memory, to be read.
+/// Returns memory of C's to read.
 ///
 /// # Safety
-/// The head of this file, for as long as `'a`.
+/// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&[]),
-        // SAFETY: C vouches for `len` bytes; `length` saw that there is an address.
+        // SAFETY: C vouches for `len` bytes; `length` has checked the address.
         len => Ok(unsafe { slice::from_raw_parts(start.cast(), len) }),
     }
 }
 
-/// Returns C's memory, to be written.
+/// Returns memory of C's to write.
 ///
 /// # Safety
-/// The head of this file, for as long as `'a`.
+/// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a mut [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&mut []),
-        // SAFETY: as in `bytes`, and no one else uses it.
+        // SAFETY: as in `bytes`, and no other thread uses it.
         len => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) }),
     }
 }
 
-/// Returns a text of C's, or `None` of NULL.
+/// Returns a string of C's, or `None` if it is NULL.
 ///
 /// # Safety
-/// The head of this file, for as long as `'a`.
+/// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, Failure> {
     if start.is_null() {
         return Ok(None);
@@ -87,7 +87,7 @@ pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, F
 /// Returns a path of C's, which may have any bytes.
 ///
 /// # Safety
-/// The head of this file, for as long as `'a`.
+/// The conditions at the head of this file, for as long as `'a`.
 pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure> {
     if start.is_null() {
         return Err(Failure::invalid("the path is NULL; pass the name of a file"));
@@ -99,7 +99,7 @@ pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure>
 /// Returns the size that a struct of C's begins with.
 ///
 /// # Safety
-/// The head of this file.
+/// The conditions at the head of this file.
 unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
     if start.is_null() {
         return Err(Failure::invalid("a struct is NULL; pass its address"));
@@ -113,18 +113,18 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
     Ok(size as usize)
 }
 
-/// Returns options as C gives them: what its struct lacks is zero, and what it has beyond ours has
-/// to be, since we would not do it.
+/// Returns the options that C passes. Fields that its struct lacks are zero. Fields that it has
+/// beyond this library's must be zero, because the library would ignore them.
 ///
 /// # Safety
-/// The head of this file.
+/// The conditions at the head of this file.
 pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let size = unsafe { size_of_given(start)? };
     let mut options = MaybeUninit::<T>::zeroed();
     let ours = size.min(size_of::<T>());
-    // SAFETY: C's struct has `size` bytes, ours no fewer than `ours`; and zeros are a `T`
-    // (Sized64), as is whatever a `T` of C's begins with.
+    // SAFETY: C's struct has `size` bytes, and `T` at least `ours`; zeros are a valid `T`
+    // (Sized64), and so is any prefix of a `T` of C's.
     let (options, beyond) = unsafe {
         options.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(start.cast(), ours);
         let beyond = slice::from_raw_parts(start.cast::<u8>().add(ours), size - ours);
@@ -137,26 +137,26 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
     Ok(options)
 }
 
-/// Checks that a struct of C's can be filled in, unless it is NULL. Asked before a call does as it
-/// will tell there.
+/// Checks that a struct of C's can be filled in, unless it is NULL. This is checked before a call
+/// does work whose result the struct will hold.
 ///
 /// # Safety
-/// The head of this file.
+/// The conditions at the head of this file.
 pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failure> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if out.is_null() { Ok(()) } else { unsafe { size_of_given(out) }.map(drop) }
 }
 
-/// Puts `value` into a struct of C's, as much of it as that has room for; what it has beyond
-/// becomes zero. Its size stays.
+/// Copies as much of `value` as fits into a struct of C's. Fields of C's struct beyond `value`
+/// become zero. Its size field does not change.
 ///
 /// # Safety
-/// The head of this file.
+/// The conditions at the head of this file.
 pub(crate) unsafe fn fill<T: Sized64>(out: *mut T, value: T) -> Result<(), Failure> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let size = unsafe { size_of_given(out)? };
     let ours = size.min(size_of::<T>());
-    // SAFETY: C's struct has `size` bytes, and `value` no fewer than `ours`, without padding.
+    // SAFETY: C's struct has `size` bytes, and `value` at least `ours`, without padding.
     unsafe {
         let (to, from) = (out.cast::<u8>(), (&raw const value).cast::<u8>());
         to.add(8).copy_from_nonoverlapping(from.add(8), ours - 8);

@@ -1,7 +1,7 @@
 //! Object caches, each with an arena of its own.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
+//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{EBUSY, Failure, answer, answer_at_once};
@@ -15,14 +15,14 @@ use std::ptr::NonNull;
 use uzram::slab::Debug;
 use uzram::{Arena, PageConfig, RawCache, page_size};
 
-/// What C has as `uzram_cache`.
+/// The type that C knows as `uzram_cache`.
 pub struct Cache(RawCache);
 
 fn of(cache: Option<&Cache>) -> Result<&RawCache, Failure> {
     given(cache, "the cache").map(|Cache(cache)| cache)
 }
 
-/// Makes a cache.
+/// Creates a cache.
 ///
 /// # Safety
 /// The options are C's, see [`border`].
@@ -33,10 +33,10 @@ pub unsafe extern "C" fn uzram_cache_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new cache", || {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags, CACHE_DEBUG)?;
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let name = unsafe { border::text(options.name)? }.unwrap_or("unnamed");
             let mut how = uzram::CacheOptions::named(name);
             if options.flags & CACHE_DEBUG != 0 {
@@ -54,15 +54,15 @@ pub unsafe extern "C" fn uzram_cache_new(
     })
 }
 
-/// Ends a cache without objects; NULL is none.
+/// Destroys a cache without objects; NULL is ignored.
 ///
 /// # Safety
-/// C gives what `uzram_cache_new` gave, which no one uses meanwhile, nor afterwards, but if this
-/// fails.
+/// C passes the result of `uzram_cache_new`. No thread uses it during the call, or afterwards
+/// unless the call fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
     answer(|| {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let Some(Cache(inner)) = (unsafe { cache.as_ref() }) else { return Ok(()) };
         let objects = inner.in_use();
         if objects > 0 {
@@ -72,13 +72,13 @@ pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
             );
             return Err(Failure::new(EBUSY, message));
         }
-        // SAFETY: it was a box, and no one uses it any more.
+        // SAFETY: it was created as a box, and no thread uses it any more.
         drop(unsafe { Box::from_raw(cache) });
         Ok(())
     })
 }
 
-/// Takes an object.
+/// Allocates an object.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_cache_alloc(
     cache: Option<&Cache>,
@@ -87,22 +87,23 @@ pub extern "C" fn uzram_cache_alloc(
     answer_at_once(|| put(out, "the place of the new object", || Ok(of(cache)?.alloc()?)))
 }
 
-/// Gives an object back; NULL is none.
+/// Frees an object; NULL is ignored.
 ///
 /// # Safety
-/// No one uses the object any more. If it may be free already, no other thread frees meanwhile.
+/// No thread uses the object any more. If it may already be free, no other thread frees at the same
+/// time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_void) -> c_int {
     answer_at_once(|| {
         let cache = of(cache)?;
         let Some(object) = NonNull::new(object.cast()) else { return Ok(()) };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { cache.free(object)? };
         Ok(())
     })
 }
 
-/// Gives empty slabs back, and tells how many bytes of pages became free.
+/// Frees empty slabs, and stores how many bytes of pages became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -117,7 +118,7 @@ pub extern "C" fn uzram_cache_shrink(cache: Option<&Cache>, freed: Option<&mut u
     })
 }
 
-/// Tells what a cache holds.
+/// Fills in the statistics of a cache.
 ///
 /// # Safety
 /// The struct is C's, see [`border`].
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn uzram_cache_stat(cache: Option<&Cache>, out: *mut Cache
             refused: counts.refused as u64,
             total_bytes: cache.arena().bytes() as u64,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -1,7 +1,7 @@
 //! Devices.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
+//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use uzram::zram::Fork;
 use uzram::{Algorithm, Config, Params, by_name};
 
-/// What C has as `uzram_device`.
+/// The type that C knows as `uzram_device`.
 pub struct Device(uzram::Device);
 
-/// Returns the device, or that it is NULL.
+/// Returns the device, or a failure if it is NULL.
 pub(crate) fn of(device: Option<&Device>) -> Result<&uzram::Device, Failure> {
     given(device, "the device").map(|Device(device)| device)
 }
 
-/// A level of 0 is the codec's default.
+/// Returns the parameters for `level`; 0 means the codec's default.
 pub(crate) fn params(level: i32) -> Params {
     Params { level: Some(level).filter(|level| *level != 0), dictionary: None }
 }
 
-/// A limit of 0 is none.
+/// Returns the limit; 0 means none.
 pub(crate) fn limit(bytes: u64) -> Option<u64> {
     Some(bytes).filter(|bytes| *bytes > 0)
 }
@@ -44,7 +44,7 @@ pub(crate) fn refuse_unknown(flags: u64, known: u64) -> Result<(), Failure> {
 }
 
 /// # Safety
-/// The texts are C's, see [`border`].
+/// The strings are C's, see [`border`].
 unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
     let flags = options.flags;
     refuse_unknown(
@@ -52,7 +52,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
         (DEVICE_TRACK_ACCESS | DEVICE_CHECKSUMS | DEVICE_LEAVE_AT_FORK).into(),
     )?;
     let mut config = Config::new(options.disksize)?;
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if let Some(name) = unsafe { border::text(options.algorithm)? } {
         config.algorithm = by_name(name)?;
     }
@@ -61,7 +61,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
         config.block = options.block as usize;
     }
     for (name, algorithm) in options.recompression.iter().zip(&mut config.recompression) {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         if let Some(name) = unsafe { border::text(*name)? } {
             *algorithm = Some(Algorithm::new(by_name(name)?));
         }
@@ -76,14 +76,14 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
     }
     config.check_size()?;
     if !options.backing_path.is_null() {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let path = unsafe { border::path(options.backing_path)? };
         config.backing = Some(Arc::new(backing::opened(path, options.backing_bytes)?));
     }
     Ok(config)
 }
 
-/// Makes a device.
+/// Creates a device.
 ///
 /// # Safety
 /// The options are C's, see [`border`].
@@ -94,24 +94,24 @@ pub unsafe extern "C" fn uzram_device_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new device", || {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let options = unsafe { border::options(options)? };
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let device = uzram::Device::new(unsafe { config(&options)? });
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let device = device.inspect_err(|_| unsafe { backing::remove_made(&options) })?;
             Ok(Box::new(Device(device)))
         })
     })
 }
 
-/// Ends a device; NULL is none.
+/// Destroys a device; NULL is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_destroy(device: Option<Box<Device>>) {
     end(device);
 }
 
-/// Writes.
+/// Writes to a device.
 ///
 /// # Safety
 /// The memory is C's, see [`border`].
@@ -122,11 +122,11 @@ pub unsafe extern "C" fn uzram_device_write(
     start: *const c_void,
     len: u64,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     answer(|| Ok(of(device)?.write(offset, unsafe { border::bytes(start, len)? })?))
 }
 
-/// Reads.
+/// Reads from a device.
 ///
 /// # Safety
 /// The memory is C's, see [`border`].
@@ -137,17 +137,17 @@ pub unsafe extern "C" fn uzram_device_read(
     start: *mut c_void,
     len: u64,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     answer(|| Ok(of(device)?.read(offset, unsafe { border::bytes_mut(start, len)? })?))
 }
 
-/// Makes a range zeros, and frees the slots that it covers whole.
+/// Sets a range to zero, and frees the slots that it covers completely.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_discard(device: Option<&Device>, offset: u64, len: u64) -> c_int {
     answer(|| Ok(of(device)?.discard(offset, len)?))
 }
 
-/// Sets or lifts the limit of pages.
+/// Sets the limit of pages, or removes it if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_set_mem_limit(device: Option<&Device>, bytes: u64) -> c_int {
     answer(|| {
@@ -156,7 +156,7 @@ pub extern "C" fn uzram_device_set_mem_limit(device: Option<&Device>, bytes: u64
     })
 }
 
-/// Sets or lifts the limit of all memory.
+/// Sets the limit of all memory, or removes it if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_set_total_limit(device: Option<&Device>, bytes: u64) -> c_int {
     answer(|| {
@@ -165,7 +165,7 @@ pub extern "C" fn uzram_device_set_total_limit(device: Option<&Device>, bytes: u
     })
 }
 
-/// Moves objects together, and tells how many bytes of pages became free.
+/// Moves objects together, and stores how many bytes of pages became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_compact(device: Option<&Device>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -177,7 +177,7 @@ pub extern "C" fn uzram_device_compact(device: Option<&Device>, freed: Option<&m
     })
 }
 
-/// Tells what a device holds.
+/// Fills in the statistics of a device.
 ///
 /// # Safety
 /// The struct is C's, see [`border`].
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn uzram_device_stat(device: Option<&Device>, out: *mut De
             failed_writes: io.failed_writes,
             backing_bytes: device.bd_stat().bd_count * 4096,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { border::fill(out, stat) }
     })
 }

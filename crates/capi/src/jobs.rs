@@ -1,7 +1,7 @@
 //! Jobs on a device's cold data, and saved devices.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
+//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer};
@@ -39,7 +39,7 @@ pub extern "C" fn uzram_device_mark_idle(device: Option<&Device>, seconds: u64) 
     })
 }
 
-/// Compresses once more.
+/// Compresses cold data again.
 ///
 /// # Safety
 /// The structs are C's, see [`border`]; `out` may be NULL.
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn uzram_device_recompress(
 ) -> c_int {
     answer(|| {
         let device = of(device)?;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let options = unsafe {
             border::check_optional(out)?;
             border::options(options)?
@@ -71,12 +71,12 @@ pub unsafe extern "C" fn uzram_device_recompress(
             touched: done.touched,
             damaged: done.damaged.count,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         if out.is_null() { Ok(()) } else { unsafe { border::fill(out, told) } }
     })
 }
 
-/// Writes to the backing file.
+/// Writes data to the backing file.
 ///
 /// # Safety
 /// The struct is C's, see [`border`]; it may be NULL.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn uzram_device_write_back(
 ) -> c_int {
     answer(|| {
         let device = of(device)?;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { border::check_optional(out)? };
         let done = device.write_back(&selection(which)?)?;
         let told = WrittenBack {
@@ -99,12 +99,12 @@ pub unsafe extern "C" fn uzram_device_write_back(
             touched: done.touched,
             damaged: done.damaged.count,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         if out.is_null() { Ok(()) } else { unsafe { border::fill(out, told) } }
     })
 }
 
-/// Saves a device to a file, and tells how many slots could not be read.
+/// Saves a device to a file, and stores how many slots could not be read.
 ///
 /// # Safety
 /// The path is C's, see [`border`].
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn uzram_device_save(
     lost_slots: Option<&mut u64>,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let saved = of(device)?.save(unsafe { border::path(path)? })?;
         if let Some(lost_slots) = lost_slots {
             *lost_slots = saved.lost_slots;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn uzram_device_restore(
         let device = of(device)?;
         refuse_unknown(flags.into(), RESTORE_SALVAGE.into())?;
         let damage = if flags & RESTORE_SALVAGE != 0 { Damage::Salvage } else { Damage::Refuse };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let restored = device.restore(unsafe { border::path(path)? }, damage)?;
         if let Some(lost_bytes) = lost_bytes {
             *lost_bytes = restored.lost.iter().map(|range| range.end - range.start).sum();
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn uzram_device_restore(
     })
 }
 
-/// Makes the job that is under way end.
+/// Cancels the current job.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_cancel_job(device: Option<&Device>) -> c_int {
     answer(|| {

@@ -1,15 +1,15 @@
 //! libuzram: uzram for programs in C and C++. `include/uzram.h` documents it.
 //!
 //! ```text
-//!   a call from C -> answer: panics are caught -> border: pointers are looked at -> uzram
+//!   a call from C -> answer: panics are caught -> border: pointers are checked -> uzram
 //!                 <- 0, or a negative errno and the thread's message
 //! ```
 //!
-//! Objects are opaque to C: a `Device` there is a `Box` here, which `_new` gives out and `_destroy`
-//! takes back. Where a pointer may be NULL the function has an `Option`, and NULL is EINVAL.
+//! Objects are opaque to C: a `Device` there is a `Box` here, which `_new` returns and `_destroy`
+//! consumes. If a pointer may be NULL, the function has an `Option`, and NULL is EINVAL.
 //!
-//! A library in Rust with functions of its own for C may bring these too. It depends on this
-//! package, and names it, so that it is linked; then a `cdylib` or `staticlib` exports them:
+//! A Rust library with C functions of its own may also export these. It depends on this package and
+//! names it, so that it is linked; a `cdylib` or `staticlib` then exports them:
 //!
 //! ```
 //! use uzram_capi as _;

@@ -1,7 +1,8 @@
-//! Objects of pools where they lie.
+//! Pinned objects of pools.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. A pin holds its pool, which so outlives it.
+//! The names that C calls belong to this library alone. A pin holds its pool, which therefore
+//! outlives it.
 #![allow(unsafe_code)]
 
 use crate::answer::{answer, end};
@@ -12,14 +13,14 @@ use std::mem::{MaybeUninit, transmute};
 use std::sync::Arc;
 use uzram::{Handle, ReadGuard};
 
-/// What C has as `uzram_pool_pinned`.
+/// The type that C knows as `uzram_pool_pinned`.
 pub struct PoolPinned {
     /// Dropped before the pool, which it borrows.
     _guard: ReadGuard<'static>,
     _pool: Arc<uzram::Pool>,
 }
 
-/// Pins an object, and tells where it lies and its length.
+/// Pins an object, and stores its address and its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_pin(
     pool: Option<&Pool>,
@@ -38,16 +39,17 @@ pub extern "C" fn uzram_pool_pin(
             if let Some(object_bytes) = object_bytes {
                 *object_bytes = guard.len() as u64;
             }
-            // SAFETY: the `Arc` beside it keeps the pool where it is for as long as the guard is.
-            // Of the handle, a number, the guard keeps nothing: what a number names is the guard's
-            // until it ends, whoever frees it (`Pool::free` waits).
+            // SAFETY: the `Arc` beside the guard keeps the pool in place as long as the guard
+            // lives. The guard keeps no reference to the handle, which is a number. The object that
+            // it names stays valid until the guard is dropped, whichever thread frees it
+            // (`Pool::free` waits).
             let guard = unsafe { transmute::<ReadGuard<'_>, ReadGuard<'static>>(guard) };
             Ok(Box::new(PoolPinned { _guard: guard, _pool: pool }))
         })
     })
 }
 
-/// Ends a pin; NULL is none.
+/// Ends a pin; NULL is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_unpin(pinned: Option<Box<PoolPinned>>) {
     end(pinned);

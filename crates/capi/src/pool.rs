@@ -1,7 +1,7 @@
 //! Pools.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. C vouches for its memory, see [`border`].
+//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`].
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -14,19 +14,19 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
-/// What C has as `uzram_pool`.
+/// The type that C knows as `uzram_pool`.
 pub struct Pool(Arc<uzram::Pool>);
 
 pub(crate) fn of(pool: Option<&Pool>) -> Result<&Arc<uzram::Pool>, Failure> {
     given(pool, "the pool").map(|Pool(pool)| pool)
 }
 
-/// Returns whole pages of a limit in bytes.
+/// Returns a limit in bytes as whole pages.
 pub(crate) fn pages(bytes: u64) -> Option<usize> {
     limit(bytes).map(|bytes| bytes.div_ceil(page_size() as u64) as usize)
 }
 
-/// Makes a pool.
+/// Creates a pool.
 ///
 /// # Safety
 /// The options are C's, see [`border`].
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn uzram_pool_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new pool", || {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags, POOL_COMPACT_IN_BACKGROUND | POOL_LEAVE_AT_FORK)?;
             let in_children = options.flags & POOL_LEAVE_AT_FORK == 0;
@@ -52,13 +52,14 @@ pub unsafe extern "C" fn uzram_pool_new(
     })
 }
 
-/// Ends a pool; NULL is none.
+/// Destroys a pool; NULL is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
     end(pool);
 }
 
-/// Stores an object. The handle may be put where the bytes are: it is written after they are read.
+/// Stores an object. The place of the handle may be that of the bytes: it is written after they are
+/// read.
 ///
 /// # Safety
 /// The memory is C's, see [`border`].
@@ -71,13 +72,13 @@ pub unsafe extern "C" fn uzram_pool_store(
 ) -> c_int {
     answer(|| {
         let handle = given(handle, "the place of the handle")?;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         handle.set(of(pool)?.store(unsafe { border::bytes(start, len)? })?.into_raw());
         Ok(())
     })
 }
 
-/// Reads an object, as much as there is room for, and tells its length.
+/// Reads as much of an object as fits, and stores its length.
 ///
 /// # Safety
 /// The memory is C's, see [`border`].
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn uzram_pool_read(
 ) -> c_int {
     answer(|| {
         let pool = of(pool)?;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let room = unsafe { border::bytes_mut(start, len)? };
         let handle = Handle::from_raw(handle)?;
         let object = pool.read(&handle)?;
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn uzram_pool_write(
     len: u64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let bytes = unsafe { border::bytes(start, len)? };
         Ok(of(pool)?.write(&Handle::from_raw(handle)?, bytes)?)
     })
@@ -128,7 +129,7 @@ pub extern "C" fn uzram_pool_free(pool: Option<&Pool>, handle: u64) -> c_int {
     answer(|| Ok(of(pool)?.free(Handle::from_raw(handle)?)?))
 }
 
-/// Sets or lifts the limit of pages.
+/// Sets the limit of pages, or removes it if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_set_limit(pool: Option<&Pool>, bytes: u64) -> c_int {
     answer(|| {
@@ -137,7 +138,7 @@ pub extern "C" fn uzram_pool_set_limit(pool: Option<&Pool>, bytes: u64) -> c_int
     })
 }
 
-/// Moves objects together, and tells how many bytes of pages became free.
+/// Moves objects together, and stores how many bytes of pages became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_compact(pool: Option<&Pool>, freed: Option<&mut u64>) -> c_int {
     answer(|| {
@@ -149,7 +150,7 @@ pub extern "C" fn uzram_pool_compact(pool: Option<&Pool>, freed: Option<&mut u64
     })
 }
 
-/// Tells what a pool holds.
+/// Fills in the statistics of a pool.
 ///
 /// # Safety
 /// The struct is C's, see [`border`].
@@ -165,7 +166,7 @@ pub unsafe extern "C" fn uzram_pool_stat(pool: Option<&Pool>, out: *mut PoolStat
             freeable_bytes: pool.freeable() as u64,
             object_bytes_max: pool.largest() as u64,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -1,8 +1,8 @@
 //! Regions.
 //!
 //! # Safety
-//! Names that C calls are the library's alone. C vouches for its memory, see [`border`]. A lock
-//! holds its region, which so outlives it.
+//! The names that C calls belong to this library alone. C vouches for its memory, see [`border`]. A
+//! lock holds its region, which therefore outlives it.
 #![allow(unsafe_code)]
 
 use crate::answer::{Failure, answer, end};
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use uzram::zmem::{BackendKind, BlockOrder, Fork};
 use uzram::{Advice, Locked, SLOT_BYTES, by_name};
 
-/// What C has as `uzram_region`.
+/// The type that C knows as `uzram_region`.
 pub struct Region(Arc<uzram::Region>);
 
-/// What C has as `uzram_region_locked`.
+/// The type that C knows as `uzram_region_locked`.
 pub struct RegionLocked {
     /// Dropped before the region, which it borrows.
     _locked: Locked<'static>,
@@ -33,7 +33,7 @@ fn of(region: Option<&Region>) -> Result<&Arc<uzram::Region>, Failure> {
     given(region, "the region").map(|Region(region)| region)
 }
 
-/// Returns a range of a region, which checks whether it is within.
+/// Returns a range. The region itself checks whether the range lies within it.
 fn range(offset: u64, len: u64) -> Result<Range<usize>, Failure> {
     let end = offset.checked_add(len).ok_or_else(|| {
         Failure::invalid(format!("{len} bytes at {offset} are not within the region"))
@@ -41,7 +41,7 @@ fn range(offset: u64, len: u64) -> Result<Range<usize>, Failure> {
     Ok(offset as usize..end as usize)
 }
 
-/// Returns the order of blocks of so many bytes; 0 is 4096.
+/// Returns the order of blocks of `bytes` bytes; 0 means 4096.
 fn block_order(bytes: u32) -> Result<BlockOrder, Failure> {
     let slot = SLOT_BYTES as u32;
     match bytes {
@@ -56,7 +56,7 @@ fn block_order(bytes: u32) -> Result<BlockOrder, Failure> {
 }
 
 /// # Safety
-/// The text is C's, see [`border`].
+/// The string is C's, see [`border`].
 unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> {
     let flags = options.flags;
     refuse_unknown(flags, REGION_COPY_AT_FORK | REGION_CHECKSUMS | REGION_USERFAULTFD)?;
@@ -68,7 +68,7 @@ unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> 
         checksums: flags & REGION_CHECKSUMS != 0,
         ..uzram::RegionOptions::default()
     };
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     if let Some(name) = unsafe { border::text(options.algorithm)? } {
         how.codec = by_name(name)?;
     }
@@ -81,7 +81,7 @@ unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> 
     Ok(how)
 }
 
-/// Makes a region.
+/// Creates a region.
 ///
 /// # Safety
 /// The options are C's, see [`border`].
@@ -92,29 +92,29 @@ pub unsafe extern "C" fn uzram_region_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new region", || {
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let options = unsafe { border::options(options)? };
             let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
-            // SAFETY: as the caller says.
+            // SAFETY: as the caller guarantees.
             let region = uzram::Region::new(bytes, unsafe { how(&options)? })?;
             Ok(Box::new(Region(Arc::new(region))))
         })
     })
 }
 
-/// Ends a region; NULL is none.
+/// Destroys a region; NULL is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_destroy(region: Option<Box<Region>>) {
     end(region);
 }
 
-/// Returns the first byte's address, NULL of NULL.
+/// Returns the address of the first byte, or NULL if `region` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_address(region: Option<&Region>) -> *mut c_void {
     region.map_or(std::ptr::null_mut(), |Region(region)| region.as_ptr().cast())
 }
 
-/// Returns the bytes of a region, 0 of NULL.
+/// Returns the bytes of a region, or 0 if `region` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_bytes(region: Option<&Region>) -> u64 {
     region.map_or(0, |Region(region)| region.len() as u64)
@@ -132,26 +132,27 @@ pub extern "C" fn uzram_region_lock(
         put(out, "the place of the new lock", || {
             let region = of(region)?.clone();
             let locked = region.lock(range(offset, len)?)?;
-            // SAFETY: the `Arc` beside it keeps the region where it is for as long as the lock is.
+            // SAFETY: the `Arc` beside the lock keeps the region in place as long as the lock
+            // lives.
             let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
             Ok(Box::new(RegionLocked { _locked: locked, _region: region }))
         })
     })
 }
 
-/// Ends a lock; NULL is none.
+/// Ends a lock; NULL is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_unlock(locked: Option<Box<RegionLocked>>) {
     end(locked);
 }
 
-/// Brings a range back.
+/// Makes a range resident.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_prefetch(region: Option<&Region>, offset: u64, len: u64) -> c_int {
     answer(|| Ok(of(region)?.prefetch(range(offset, len)?)?))
 }
 
-/// Tells how a range will be used.
+/// Announces the expected use of a range.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_advise(
     region: Option<&Region>,
@@ -172,10 +173,11 @@ pub extern "C" fn uzram_region_advise(
     })
 }
 
-/// Makes zeros.
+/// Sets a range to zero.
 ///
 /// # Safety
-/// C reads and writes the region as plain memory; no one does with that range meanwhile.
+/// C reads and writes the region as plain memory, but no thread accesses that range during the
+/// call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_region_discard(
     region: Option<&Region>,
@@ -184,13 +186,13 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: as the caller says; this library makes no reference to the bytes.
+        // SAFETY: as the caller guarantees; this library creates no reference to the bytes.
         unsafe { region.dont_need_shared(range)? };
         Ok(())
     })
 }
 
-/// Evicts the coldest blocks, and tells how many bytes went.
+/// Evicts the coldest blocks, and stores the number of evicted bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_reclaim(
     region: Option<&Region>,
@@ -207,13 +209,13 @@ pub extern "C" fn uzram_region_reclaim(
     })
 }
 
-/// Sets or lifts the limit of what is held.
+/// Sets the limit of the memory held, or removes it if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_region_set_limit(region: Option<&Region>, bytes: u64) -> c_int {
     answer(|| Ok(of(region)?.set_limit(limit(bytes))?))
 }
 
-/// Tells what a region holds.
+/// Fills in the statistics of a region.
 ///
 /// # Safety
 /// The struct is C's, see [`border`].
@@ -233,7 +235,7 @@ pub unsafe extern "C" fn uzram_region_stat(region: Option<&Region>, out: *mut Re
             filled: stats.filled,
             evicted: stats.evicted,
         };
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { border::fill(out, stat) }
     })
 }

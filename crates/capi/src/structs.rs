@@ -1,8 +1,8 @@
-//! Structs and constants as C has them. `tests/library/header.rs` compares them with `uzram.h`.
+//! Structs and constants as C sees them. `tests/library/header.rs` compares them with `uzram.h`.
 //!
 //! # Safety
-//! Each struct is of integers and pointers alone, in an order that leaves no padding, and begins
-//! with its size.
+//! Each struct consists of integers and pointers only, in an order that leaves no padding, and
+//! begins with its size.
 #![allow(unsafe_code)]
 
 use crate::border::Sized64;
@@ -14,13 +14,13 @@ use std::mem::{offset_of, size_of};
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// Where it begins, in bytes.
+    /// Its offset in bytes.
     pub offset: usize,
     /// Its bytes.
     pub bytes: usize,
 }
 
-/// A struct, as C has it.
+/// A struct, as C sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
     /// Its name.
@@ -45,7 +45,7 @@ macro_rules! structs {
 
             // No padding.
             const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
-            // SAFETY: integers and pointers, the first of them the size; asserted above.
+            // SAFETY: it consists of integers and pointers, first the size; asserted above.
             unsafe impl Sized64 for $name {}
         )*
 
@@ -64,51 +64,51 @@ macro_rules! structs {
 }
 
 structs! {
-    /// How a device is made.
+    /// The options of a device.
     DeviceOptions = "uzram_device_options" {
         size: u64, disksize: u64, mem_limit: u64, total_limit: u64, algorithm: *const c_char,
         recompression: [*const c_char; 3], backing_path: *const c_char, backing_bytes: u64,
         level: i32, block: u32, streams: u32, flags: u32,
     }
-    /// What a device holds.
+    /// The statistics of a device.
     DeviceStat = "uzram_device_stat" {
         size: u64, disksize: u64, orig_data_size: u64, compr_data_size: u64, mem_used: u64,
         mem_used_max: u64, mem_limit: u64, mem_total: u64, same_pages: u64, huge_pages: u64,
         pages_compacted: u64, failed_reads: u64, failed_writes: u64, backing_bytes: u64,
     }
-    /// What is compressed again.
+    /// The options of a recompression.
     RecompressOptions = "uzram_recompress_options" {
         size: u64, threshold: u64, max_pages: u64, priority: u32, which: u32,
     }
-    /// What a recompression did.
+    /// The results of a recompression.
     Recompressed = "uzram_recompressed" {
         size: u64, tried: u64, smaller: u64, saved_bytes: u64, touched: u64, damaged: u64,
     }
-    /// What a write-back did.
+    /// The results of a write-back.
     WrittenBack = "uzram_written_back" {
         size: u64, slots: u64, bytes: u64, blocks: u64, touched: u64, damaged: u64,
     }
-    /// How a pool is made.
+    /// The options of a pool.
     PoolOptions = "uzram_pool_options" { size: u64, limit: u64, flags: u64, }
-    /// What a pool holds.
+    /// The statistics of a pool.
     PoolStat = "uzram_pool_stat" {
         size: u64, objects: u64, pages_bytes: u64, total_bytes: u64, freeable_bytes: u64,
         object_bytes_max: u64,
     }
-    /// How an object cache is made.
+    /// The options of an object cache.
     CacheOptions = "uzram_cache_options" {
         size: u64, object_bytes: u64, align: u64, limit: u64, name: *const c_char, flags: u64,
     }
-    /// What an object cache holds.
+    /// The statistics of an object cache.
     CacheStat = "uzram_cache_stat" {
         size: u64, objects: u64, room: u64, slabs: u64, refused: u64, total_bytes: u64,
     }
-    /// How a region is made.
+    /// The options of a region.
     RegionOptions = "uzram_region_options" {
         size: u64, bytes: u64, limit: u64, store_limit: u64, algorithm: *const c_char, level: i32,
         block: u32, flags: u64,
     }
-    /// What a region holds.
+    /// The statistics of a region.
     RegionStat = "uzram_region_stat" {
         size: u64, held: u64, held_max: u64, limit: u64, resident: u64, stored: u64,
         compressed: u64, device: u64, filled: u64, evicted: u64,
@@ -119,7 +119,7 @@ macro_rules! constants {
     ($($name:ident: $type:ty = $value:expr;)*) => {
         $(pub(crate) const $name: $type = $value;)*
 
-        /// Returns all constants, without `UZRAM_`.
+        /// Returns all constants, without the prefix `UZRAM_`.
         pub fn constants() -> Vec<Constant> {
             vec![$((stringify!($name), $name as i64),)*]
         }

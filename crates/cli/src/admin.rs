@@ -1,5 +1,5 @@
-//! What those use who administer a machine with servers: sockets that a service manager passes, and
-//! metrics; and what shows something every second.
+//! For administrators of servers: sockets passed by a service manager, metrics, and output that is
+//! repeated every second.
 
 pub(crate) mod exposition;
 pub(crate) mod metrics;

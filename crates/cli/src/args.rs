@@ -36,7 +36,7 @@ struct Cli {
     command: Command,
 }
 
-/// What is to be done.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Fill(FillArgs),
@@ -66,8 +66,8 @@ fn seconds(text: &str) -> Result<u64, String> {
     whole_number(text, 0..=u64::MAX)
 }
 
-/// The command line of this process. Help, the version and errors are printed here; the code to end
-/// with comes back.
+/// Parses the command line of this process. Prints help, the version and errors itself; `Err` then
+/// holds the exit code.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
     let refused =

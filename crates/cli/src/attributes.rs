@@ -1,4 +1,4 @@
-//! `uzram attributes`: the table of attributes, for people and as JSON.
+//! `uzram attributes`: the table of attributes, for human readers or as JSON.
 
 use crate::args::AttributesArgs;
 use measure::text::json;
@@ -12,7 +12,7 @@ struct Row {
     summary: &'static str,
 }
 
-/// What is to be printed.
+/// Returns the text to print.
 pub(crate) fn run(args: &AttributesArgs) -> String {
     if args.json {
         let row = |attribute: &Attribute| Row {

@@ -1,4 +1,4 @@
-//! Asking a server: its device's attributes, and how full it is.
+//! Commands that query and control a server: attributes, memory use and jobs.
 
 mod job;
 mod program;
@@ -17,13 +17,15 @@ use std::path::Path;
 use watch::Disk;
 use zram::{Access, Attribute, JobKind, attributes};
 
-/// Attributes that are paths of files. The server runs elsewhere.
+/// Attributes that are paths of files. They are made absolute, because the server may have another
+/// working directory.
 const PATHS: [&str; 2] = ["save", "restore"];
 
-/// Lists of all slots and of all classes: too long to be printed with the others.
+/// Lists of all slots and of all classes, which are too long to be printed with the other
+/// attributes.
 const LONG: [&str; 2] = ["block_state", "classes"];
 
-/// Asks, and prints the answer.
+/// Sends the request of `command` to the server, and prints the answer.
 pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
     match command {
         ClientCommand::Attr { server, name: None, json, .. } => {
@@ -66,7 +68,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, "idle", age)
         }
         ClientCommand::Recompress { server, json, words } => {
-            // Only of the kind the name may be left out.
+            // Only the name of the type may be left out.
             let typed = |word: &String| match word.contains('=') {
                 true => word.clone(),
                 false => format!("type={word}"),
@@ -81,7 +83,8 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
     }
 }
 
-/// Has a job done with a file, which the server finds from wherever it runs.
+/// Requests a job that reads or writes a file. The path is made absolute, because the server may
+/// have another working directory.
 pub(crate) fn on_file(
     server: &ControlArgs,
     kind: JobKind,
@@ -101,7 +104,8 @@ pub(crate) fn on_file(
     job::run(&server.path()?, kind, text, json)
 }
 
-/// A path from where this command runs; one that there can't be is for the server to refuse.
+/// Returns `path` as an absolute path. If that is not possible, returns it unchanged, and the
+/// server refuses it.
 fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
@@ -112,7 +116,7 @@ fn store(server: &ControlArgs, name: &str, value: String) -> Result<(), Error> {
     text(&server.path()?, &Request::Store(name.to_owned(), value)).map(drop)
 }
 
-/// Standard output, and what is wrong with it: that is not the server's fault.
+/// Standard output, and its last error. The error is kept because it is not the server's fault.
 struct Out<W> {
     out: W,
     fault: Option<io::Error>,
@@ -144,7 +148,7 @@ fn json<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     serde_json::Value::Object(texts).to_string() + "\n"
 }
 
-/// Every attribute that can be read, but the long ones.
+/// Returns every attribute that can be read, except the long ones.
 fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     let is_shown = |attribute: &&Attribute| {
         attribute.access() != Access::Write && !LONG.contains(&attribute.name)
@@ -162,13 +166,13 @@ fn all(control: &Path, is_json: bool) -> Result<String, Error> {
     Ok(texts.iter().map(line).collect())
 }
 
-/// Returns what a server told of itself.
+/// Parses the answer of a server to `stat`.
 fn parsed(stat: &str) -> Result<Stat, Error> {
     serde_json::from_str(stat)
         .map_err(|error| failed(serve::control::AskError::Broken(error.into())))
 }
 
-/// As `zramctl` prints a device: a head and a line.
+/// Returns a table like that of `zramctl`: a head and one line.
 fn table(stat: Stat) -> String {
     let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [
@@ -186,7 +190,7 @@ fn table(stat: Stat) -> String {
     for (head, cell) in &cells {
         let width = head.len().max(cell.chars().count());
         for (line, text) in lines.iter_mut().zip([*head, cell]) {
-            // A string takes all.
+            // Writing to a `String` can't fail.
             let _ = write!(line, "{text:<width$}  ");
         }
     }

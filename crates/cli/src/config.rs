@@ -1,4 +1,5 @@
-//! The configuration file of `uzram serve`: a section a disk, in the format of zram-generator.
+//! The configuration file of `uzram serve`, with one section per disk, in the format of
+//! zram-generator.
 //!
 //! ```text
 //!   file -> section -> keys: zram-generator's, or options without -- -> options, then those given
@@ -20,18 +21,19 @@ use measure::text::{escaped, shortened};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What zram-generator does with its device, and nothing does here.
+/// Keys of zram-generator for features of the kernel's device that uzram does not have.
 const FOREIGN: [&str; 6] =
     ["host-memory-limit", "mount-point", "fs-type", "options", "swap-priority", "max-zram-size"];
 
-/// Options that say where the file is, or nothing of a disk.
+/// Options that name the file or its section, or do not describe a disk.
 const NOT_KEYS: [&str; 3] = ["config", "section", "help"];
 
-/// Returns the command line with what the configuration file has, where `uzram serve` is given one:
-/// what is given stands behind that, and `cli` has it override it then.
+/// Returns the command line of `uzram serve` with the options of its configuration file added
+/// before the given ones. `cli` is changed so that later options override earlier ones. Returns
+/// `None` if there is no configuration file.
 ///
 /// # Errors
-/// As [`options`].
+/// Fails as [`options`] does.
 pub(crate) fn expanded(
     cli: &mut Command,
     given: &[OsString],
@@ -45,7 +47,8 @@ pub(crate) fn expanded(
     Ok(Some([command, &options, rest].concat()))
 }
 
-/// The file that `uzram serve` is given, the section, and what is given that the file may not undo.
+/// The file given to `uzram serve`, its section, and the given options that the file may not
+/// override.
 #[derive(Debug, Default)]
 struct ConfigFile {
     path: PathBuf,
@@ -66,11 +69,11 @@ fn file(cli: &Command, given: &[OsString]) -> Option<ConfigFile> {
     Some(ConfigFile { path, section, given: Given { algorithm: is_given("algorithm"), level } })
 }
 
-/// Checks the values of options that a file stands for: of those that are refused it is to be told
-/// where they stand. What they lack may be given.
+/// Checks the values of the options that a file sets, so that errors name the file. Required
+/// options may be missing, because the command line may have them.
 ///
 /// # Errors
-/// One can't be used.
+/// Fails if a value is invalid.
 fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error> {
     let name = [OsString::from(serve.get_name())];
     let parsed = serve.clone().try_get_matches_from(name.iter().chain(options));
@@ -84,10 +87,10 @@ fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error
     }
 }
 
-/// Returns the options that a section of the file stands for. `serve` is the command that has them.
+/// Returns the options that a section of the file sets. `serve` is the command that defines them.
 ///
 /// # Errors
-/// The file can't be read, or a key or value of it can't be used.
+/// Fails if the file can't be read, or if a key or value in it is invalid.
 fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     let path = &file.path;
     let text = text::read(path)?;
@@ -107,7 +110,7 @@ fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     Ok(options)
 }
 
-/// Returns the section that is asked for, or else the only one.
+/// Returns the requested section, or the only one if none is requested.
 fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, String> {
     let names: Vec<&str> = ini.sections().flatten().collect();
     let listed = || match names.is_empty() {
@@ -134,7 +137,7 @@ fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, Str
     }
 }
 
-/// Returns the options that a key stands for.
+/// Returns the options that a key sets.
 fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<String>, String> {
     let size = |option: &str| {
         let bytes = expression::bytes(value, memory::room());
@@ -152,7 +155,7 @@ fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<
     }
 }
 
-/// Returns the option that has the key's name.
+/// Returns the option with the name of the key.
 fn option(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String> {
     let is_it = |arg: &&clap::Arg| arg.get_long() == Some(key);
     let arg = serve.get_arguments().find(is_it).filter(|_| !NOT_KEYS.contains(&key));

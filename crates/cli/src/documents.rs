@@ -1,5 +1,5 @@
-//! Man pages and completions, made of the command's own definitions: `uzram generate`, which is for
-//! packaging and not listed.
+//! Man pages and completions, made from the command's own definitions: `uzram generate`, a hidden
+//! command for packagers.
 
 use crate::error::Error;
 use clap::builder::StyledStr;
@@ -12,7 +12,7 @@ use std::fs::create_dir_all;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The shells, and where each looks for completions below share.
+/// The shells, and the path below share at which each looks for completions.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/uzram"),
     (Shell::Zsh, "zsh/site-functions/_uzram"),
@@ -28,7 +28,7 @@ pub(crate) struct GenerateArgs {
     dir: PathBuf,
 }
 
-/// Writes them.
+/// Writes the man pages and completions.
 pub(crate) fn run(args: &GenerateArgs, cli: Command) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &GenerateArgs, cli: Command) -> Result<(), Error> {
     cli.build();
     let commands: Vec<&Command> = cli.get_subcommands().collect();
     for command in &commands {
-        // Of its own name, as `man uzram-serve` finds it.
+        // The display name includes `uzram-`, so that `man uzram-serve` finds the page.
         let name = format!("uzram-{}", command.get_name());
         let page = page((*command).clone().display_name(name.clone()), &[]);
         put(&format!("man/man1/{name}.1"), page.map_err(failed(&args.dir))?)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &GenerateArgs, cli: Command) -> Result<(), Error> {
     put("man/man1/uzram.1", page(cli.clone(), &names).map_err(failed(&args.dir))?)
 }
 
-/// Returns the command without what is not listed: completions would have it.
+/// Returns the command without hidden subcommands, because completions would list them.
 fn listed(cli: &Command) -> Command {
     let commands = cli.get_subcommands().filter(|of| !of.is_hide_set()).cloned();
     let listed = Command::new("uzram").disable_help_subcommand(true).subcommands(commands);
@@ -67,12 +67,12 @@ fn listed(cli: &Command) -> Command {
     listed.version(env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the man page of a command. What stands below its help is sections of their own.
+/// Returns the man page of a command. The text after its help becomes separate sections.
 fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let version = format!("uzram {}", env!("CARGO_PKG_VERSION"));
     let has_commands = command.has_subcommands();
-    // As its help has it: with what options take.
+    // The usage line of the help, which names the values of options.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = Man::new(command.override_usage(usage)).source(version).manual("uzram");
@@ -99,7 +99,7 @@ fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Writes a list of numbers, each with what it means, which may go on in further lines.
+/// Writes a list of exit codes and their meanings, which may continue on further lines.
 fn exit_codes(roff: &mut Roff, list: &str) {
     roff.control("SH", ["EXIT STATUS"]);
     for line in list.lines() {

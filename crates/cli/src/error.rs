@@ -1,4 +1,4 @@
-//! What the command ends with when not all is well, and messages that several of its parts have.
+//! The exit codes of the command, and messages used by several of its modules.
 
 use crate::log::log;
 use measure::text::{counted, escaped};
@@ -9,15 +9,15 @@ use std::process::ExitCode;
 
 pub(crate) use measure::Error;
 
-/// Stored not everything, it did not come back, or what is there is not as it must be: a file, a
-/// place, room.
+/// The exit code of a failure, such as an unreadable file, damaged or lost data, or a lack of
+/// space.
 const FAILED: u8 = 1;
-/// Wrong use: no machine and no file could make it right.
+/// The exit code of wrong use, which would fail on any machine and with any files.
 pub(crate) const USAGE: u8 = 2;
-/// As a shell reports a process that SIGINT ended.
+/// The exit code that a shell reports for a process ended by SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Prints an error; the code to end with comes back.
+/// Prints an error. Returns the exit code.
 pub(crate) fn report(error: &Error) -> ExitCode {
     log!("{error}");
     ExitCode::from(match error {
@@ -27,12 +27,12 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     })
 }
 
-/// A failure that says itself what is to be done.
+/// Returns a failure whose message already names the remedy.
 pub(crate) fn failed(error: impl Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// A saved file lacks something.
+/// Returns the error for a saved file that lacks data.
 pub(crate) fn saved_in_part(pages: u64, file: &Path) -> Error {
     Error::Failed(format!(
         "{} could not be read, and '{}' lacks what is listed; all else is saved: repair the \
@@ -42,7 +42,8 @@ pub(crate) fn saved_in_part(pages: u64, file: &Path) -> Error {
     ))
 }
 
-/// There is too little address space for what can't be refused later.
+/// Returns the error for an address space that is too small for the allocations that must not fail
+/// later.
 pub(crate) fn no_room() -> Error {
     failed(
         "the server can't be started: its address space is too small for the memory that it sets \
@@ -51,7 +52,7 @@ pub(crate) fn no_room() -> Error {
     )
 }
 
-/// A server's thread could not be had.
+/// Returns the error for a thread of the server that can't be started.
 pub(crate) fn no_thread(error: io::Error) -> Error {
     Error::Failed(format!(
         "the server can't be started: {error}; free memory, or raise this user's limit of threads \
@@ -59,7 +60,7 @@ pub(crate) fn no_thread(error: io::Error) -> Error {
     ))
 }
 
-/// No signal handler could be installed.
+/// Returns the error for a signal handler that can't be installed.
 pub(crate) fn no_handler(error: io::Error) -> Error {
     Error::Failed(format!(
         "signal handlers can't be installed: {error}; run without a filter of system calls \

@@ -1,5 +1,5 @@
-//! What is said to people, on standard error. Nobody is left to tell that it could not be: so that
-//! ends nothing, and holds up nothing.
+//! Messages for users on standard error. A message that can't be written ends nothing and delays
+//! nothing, because there is no other place to report that.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Arguments;
@@ -7,20 +7,20 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes that a pipe takes whole where it takes any.
+/// The number of bytes that a pipe accepts as a whole if it accepts any.
 const PIECE: usize = 4096;
 
-/// How long a line waits, once, for a pipe that nobody reads or a stopped terminal; further lines
-/// are lost until it is read again.
+/// The time that a line waits, once, for a pipe without a reader or for a stopped terminal. Later
+/// lines are lost until the pipe or terminal accepts data again.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
-/// A line, with the command's name before it.
+/// Logs a line, preceded by the command's name.
 pub(crate) fn line(line: Arguments<'_>) {
     text(&format!("uzram: {line}\n"));
 }
 
-/// Text as it is.
+/// Logs text unchanged.
 pub(crate) fn text(text: &str) {
     let mut err = std::io::stderr().lock();
     for piece in text.as_bytes().chunks(PIECE) {
@@ -30,17 +30,18 @@ pub(crate) fn text(text: &str) {
     }
 }
 
-/// Returns whether standard error takes something now.
+/// Returns whether standard error accepts data. Waits for that for PATIENCE, and not at all while
+/// it is stuck.
 fn is_taken(err: &std::io::StderrLock<'_>) -> bool {
     let patience = if IS_STUCK.load(Relaxed) { Timespec::default() } else { PATIENCE };
     let mut polled = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];
-    // What can't be asked, as a closed descriptor, does not wait.
+    // A descriptor that can't be polled, such as a closed one, does not block.
     let is_stuck = poll(&mut polled, Some(&patience)) == Ok(0);
     IS_STUCK.store(is_stuck, Relaxed);
     !is_stuck
 }
 
-/// Logs a line, as `eprintln` would, which panics where standard error is gone.
+/// Logs a line. Unlike `eprintln`, it does not panic if standard error is closed.
 macro_rules! log {
     ($($line:tt)*) => { $crate::log::line(format_args!($($line)*)) };
 }

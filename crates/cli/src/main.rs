@@ -1,16 +1,17 @@
-//! The command `uzram`: arguments to typed calls, their results to tables and exit codes.
+//! The command `uzram`: turns arguments into typed calls, and their results into tables and exit
+//! codes.
 //!
 //! ```text
 //!   args -> measure: fill, analyze, train-dictionary, classes -> report, warnings
 //!   args -> saved file -> device -> report, image
 //!   zram's attributes -> table or JSON
 //!   [configuration file ->] args -> server: device, sockets, servers until a signal
-//!   args -> run: library, limit -> the program, in place of this one or waited for -> figures
+//!   args -> run: host, limit -> the program, in place of this one or as its child -> figures
 //!   args -> client: a server's control socket -> text, table
 //! ```
 //!
-//! Exit codes: 0 done; 1 it failed, as when not all came back; 2 wrong use; 130 interrupted. `run`
-//! ends as its program did.
+//! Exit codes: 0 success; 1 failure, such as lost data; 2 wrong use; 130 interrupted. `run` exits
+//! with the code of its program.
 #![deny(clippy::print_stderr)]
 
 mod admin;
@@ -43,14 +44,14 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use zram::JobKind;
 
-/// All memory but the pool's pages.
+/// The allocator of all memory except the pool's pages.
 #[global_allocator]
 static MEMORY: Reserved<System> = Reserved::new(System);
 
 fn main() -> ExitCode {
     process_start::prepare();
     if !process_start::has_memory() {
-        // Nothing is allocated for this line. If it can't be written, the code alone is left.
+        // Writing this line allocates nothing. If it fails, only the exit code is left.
         let _ = std::io::stderr().write_all(
             b"uzram: there is too little memory or address space to start; raise 'ulimit -v'\n",
         );
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(exit) => return exit,
     };
-    // A program is executed in place of this process, or waited for: that takes no long work.
+    // `run` only executes a program or waits for it, which needs no large stack.
     if !matches!(command, Command::Run(_)) {
         process_start::provide_stack();
     }
@@ -94,14 +95,14 @@ fn analyze(args: &AnalyzeArgs) -> Result<(), Error> {
     report(measure::analyze::run(args, &interrupt)?)
 }
 
-/// The report goes to standard output, warnings to standard error.
+/// Prints the report to standard output, and warnings to standard error.
 fn report(outcome: Outcome) -> Result<(), Error> {
     print(&outcome.text)?;
     outcome.warnings.iter().for_each(|warning| log!("warning: {warning}"));
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Runs `uzram restore`: here, or by a server.
+/// Runs `uzram restore` in this process or by a server.
 fn restore(args: &RestoreArgs) -> Result<(), Error> {
     if args.served {
         return client::on_file(&args.server, JobKind::Restore, &args.file, args.json);
@@ -109,7 +110,7 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
     restore::run(args)
 }
 
-/// Runs `uzram train-dictionary`. Only when all is well, the file is written.
+/// Runs `uzram train-dictionary`. The file is written only if no error occurred.
 fn train(args: &TrainArgs) -> Result<(), Error> {
     let interrupt = Interrupt::install().map_err(no_handler)?;
     let (dictionary, outcome) = measure::train::run(args, &interrupt)?;
@@ -124,7 +125,7 @@ fn print(text: &str) -> Result<(), Error> {
     print_on(text).map(drop)
 }
 
-/// Writes to standard output, and returns whether someone still reads it.
+/// Writes to standard output, and returns whether the output still has a reader.
 fn print_on(text: &str) -> Result<bool, Error> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -132,7 +133,8 @@ fn print_on(text: &str) -> Result<bool, Error> {
     print_result(written).map(|()| is_read)
 }
 
-/// What became of standard output. A reader that has gone away wants no more, and that is no error.
+/// Converts the result of writing to standard output. A closed pipe is no error, because the reader
+/// wants no more.
 fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(

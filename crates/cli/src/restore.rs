@@ -1,4 +1,4 @@
-//! `uzram restore`: what a saved file has, checked, and written out as an image.
+//! `uzram restore`: checks a saved file, reports its contents, and writes them to an image.
 
 use crate::args::RestoreArgs;
 use crate::error::{Error, failed, no_handler};
@@ -15,13 +15,13 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::{Config, Damage, Device, SLOT_BYTES, SavedHeader, room};
 
-/// Bytes that are written out at a time.
+/// The bytes that are written at a time.
 const PIECE: usize = 1 << 20;
 
-/// Bytes of a block device that are made zeros by one call.
+/// The bytes of a block device that one call zeroes.
 const ZEROED: u64 = 256 << 20;
 
-/// What came of it.
+/// The result of a restore.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
@@ -30,11 +30,11 @@ struct Report {
     pages: u64,
     compr_data_size: u64,
     mem_used_total: u64,
-    /// Ranges of the device in bytes: first, and first behind.
+    /// The lost ranges of the device in bytes.
     lost: Vec<Range<u64>>,
 }
 
-/// Restores, writes out if that was asked for, and prints the report.
+/// Restores the file, writes the image if one is requested, and prints the report.
 pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
     let not_restored = |error, limit| not_restored(error, &args.file, args.damage(), limit);
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Returns why a file was not restored, with a remedy for the user; the pool's pages are limited to
-/// `limit` bytes.
+/// Returns the error for a file that was not restored, with a remedy for the user. `limit` is the
+/// limit of the pool's pages in bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,
@@ -83,8 +83,8 @@ pub(crate) fn not_restored(
     const ROOM: &str = "raise --mem-limit, or free memory";
     let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        // The limit of all memory, which comes with it, also refuses address space, as the system
-        // does where that is limited.
+        // The limit of all memory is set together with it, and also refuses address space, as the
+        // system does if that is limited.
         (zram::Error::OutOfMemory { source, .. }, Some(limit))
             if source.is_limit() || source.is_refused() || room::left().is_none() =>
         {
@@ -124,7 +124,7 @@ impl Report {
     }
 }
 
-/// Returns a line for each range of the device in bytes that is lost.
+/// Returns a line for each lost range of the device, in bytes.
 pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     let line = |Range { start, end }: &Range<u64>| {
         format!("lost: bytes {start} to {} ({})\n", end - 1, human(end - start))
@@ -134,7 +134,7 @@ pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
 
 /// The target of the restored disk's contents.
 enum Image {
-    /// A file, which is written whole or not at all, and its permissions if it is new.
+    /// A file, which is written completely or not at all, and its permissions if it is new.
     File(PathBuf, u32),
     /// A block device, written in place.
     Device(OutputDevice),
@@ -148,7 +148,7 @@ impl Image {
             return Ok(Image::Device(device));
         }
         output::check(path, &inputs)?;
-        // The contents are as private as those of the saved file.
+        // The image gets the permissions of the saved file.
         let mode = fs::metadata(saved).map_or(0o666, |saved| saved.mode() & 0o777);
         Ok(Image::File(path.to_owned(), mode))
     }
@@ -157,7 +157,7 @@ impl Image {
         match self {
             Image::File(path, mode) => output::write(path, *mode, |file| {
                 let (file, failed) = (file.file(), output::failed(path));
-                // What is not written is a hole.
+                // Zeros are not written, and become a hole.
                 write_stored(file, device, interrupt, &failed, |block| {
                     block.iter().any(|&of| of != 0)
                 })?;
@@ -165,7 +165,7 @@ impl Image {
             }),
             Image::Device(out) => {
                 let (file, failed) = (out.file(), output::failed(out.path()));
-                // Its contents are unknown.
+                // The previous contents of the device are unknown.
                 zero(file, device.disksize(), interrupt, &failed)?;
                 write_stored(file, device, interrupt, &failed, |_| true)?;
                 file.sync_all().map_err(failed)
@@ -174,7 +174,7 @@ impl Image {
     }
 }
 
-/// Writes out what a device holds, those blocks that are `wanted`, and nothing where it holds none.
+/// Writes the `wanted` slots of those that the device stores, and skips all others.
 fn write_stored(
     file: &File,
     device: &Device,
@@ -204,8 +204,7 @@ fn write_stored(
     Ok(())
 }
 
-/// Makes zeros of the first `bytes` bytes of a block device: by one call for many, where it takes
-/// that.
+/// Zeroes the first `bytes` bytes of a block device, by large calls if the device supports them.
 fn zero(
     disk: &File,
     bytes: u64,

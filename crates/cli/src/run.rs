@@ -1,4 +1,4 @@
-//! `uzram run`: a program with its memory compressed, by a host.
+//! `uzram run`: a host runs a program with its memory compressed.
 //!
 //! ```text
 //!   search: PATH, interpreters -> executable, rights: can a host run it?
@@ -37,10 +37,10 @@ use std::process::{Command, ExitCode};
 use tree::Tree;
 use zcomp::Params;
 
-/// The version of this command, which its host has too.
+/// The version of this command and of its host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs `uzram run`; the code to end with comes back, if this process goes on at all.
+/// Runs `uzram run`. Returns the exit code, unless the program replaces this process.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
     start(args).unwrap_or_else(Refusal::report)
 }
@@ -71,7 +71,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
         keep_pipe_signal(&mut command);
         command
     };
-    // Within another `uzram run`, the helper's calls would be those of a program.
+    // Within another `uzram run`, the helper's calls would be handled as those of a program.
     let is_injected = may_inject && program.may_be_injected && !is_dispatched();
     let injected = is_injected.then(|| {
         let mut command = begins(program.command(name));
@@ -88,7 +88,7 @@ fn start(args: &RunArgs) -> Result<ExitCode, Refusal> {
     Ok(code)
 }
 
-/// Returns the settings of the runtime: `NAME=VALUE` with commas between.
+/// Returns the settings of the runtime: `NAME=VALUE`, separated by commas.
 fn settings(
     args: &RunArgs,
     limit: u64,

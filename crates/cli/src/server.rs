@@ -27,30 +27,30 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use turn::Turn;
 
-/// How long clients have to disconnect when the server ends. After that it ends whatever they do.
+/// The time that clients have to disconnect when the server ends. After that it ends in any case.
 const GOODBYE: Duration = Duration::from_secs(3);
 
-/// After a save at the end, how long clients of the control socket have to take their answers.
+/// The time that clients of the control socket have to take their answers after a save at the end.
 const ANSWERED: Duration = Duration::from_secs(2);
 
-/// How long standard output has to take the announcement. The server waits no longer for it.
+/// The time that standard output has to accept the announcement.
 const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often the server checks whether the disk nears its limit of memory.
+/// The interval between checks of whether the disk nears its memory limit.
 const FULLNESS_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the server checks for signals while it waits for standard output.
+/// The interval between checks for signals while the server waits for standard output.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
-    // Conflicts are reported before the device is made, or restored, which may take long.
+    // Conflicts are reported before the device is made or restored, which may take long.
     conflicts::check(args)?;
     let save_file = args.save_on_exit.as_deref().map(|path| SaveFile::new(path, &args.inputs()));
     let save_file = save_file.transpose()?.map(Arc::new);
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
-    // Threads inherit this setting from the thread that starts them, so it comes before them.
+    // Threads inherit this setting from the thread that starts them, so it is made first.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -59,7 +59,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         );
     }
     headroom::keep(args, &passed)?;
-    // Until the device is made, a signal ends the process at once: no socket or mount would stay.
+    // Until the device is made, a signal ends the process at once, because no socket or mount
+    // exists that it would leave behind.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
@@ -78,12 +79,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // The senders of earlier signals wanted the server to end, not the data to be lost.
+        // The senders of earlier signals wanted to end the server, but not to lose the data.
         signals.forget();
     }
     let ended = match &save_file {
         Some(save_file) => {
-            // While the disk is served, locations that lie on it can be recognised.
+            // Locations on the disk itself can be recognized only while the disk is served.
             let places = locations::all(save_file);
             turn.take(false);
             let is_unused = serving.check_unused();
@@ -110,7 +111,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints `text`. Waits for a reader of it for a while, and no longer once a signal has come.
+/// Prints `text`. Waits for standard output to accept it for a limited time, and at most until a
+/// signal arrives.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (sender, receiver) = mpsc::channel();
     let prints = move || drop(sender.send(crate::print(&text)));
@@ -132,8 +134,8 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells the kernel that, when it reclaims memory for this process, it must not wait for this
-/// process's own disk. Returns whether the process has the right to that.
+/// Asks the kernel not to wait for this process's own disk when it reclaims memory for this
+/// process. Returns whether the process has the privilege for that.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

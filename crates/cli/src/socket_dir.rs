@@ -1,4 +1,4 @@
-//! Where a server's sockets are, if nothing else is asked for.
+//! The default directory of a server's sockets.
 
 use crate::error::Error;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const NBD: &str = "nbd.sock";
 pub(crate) const CONTROL: &str = "control.sock";
 
-/// Permissions that let others put sockets there.
+/// Permissions that let other users put sockets there.
 const WRITTEN_BY_OTHERS: u32 = 0o022;
 
 /// Returns the directory of this user's sockets.
@@ -21,8 +21,8 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// The same, made if it is not there. Where anyone may make directories, someone else's is not
-/// used.
+/// Returns the directory of this user's sockets, and creates it if it does not exist. Fails if
+/// another user could have created it.
 pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -31,8 +31,8 @@ pub(crate) fn create() -> Result<PathBuf, Error> {
     Ok(dir)
 }
 
-/// Checks that the directory a path is in is this user's alone, if it is the usual one: another
-/// could have put a socket there.
+/// Checks that the directory of a path belongs to this user alone, if it is the default directory.
+/// Otherwise another user could have put a socket there.
 pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {
@@ -41,7 +41,7 @@ pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that no one else can put anything in a directory.
+/// Checks that no other user can put files into a directory.
 pub(crate) fn check(dir: &Path) -> Result<(), Error> {
     let found = std::fs::symlink_metadata(dir).map_err(|why| unfit(dir, why))?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();

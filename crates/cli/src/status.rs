@@ -1,4 +1,4 @@
-//! What a server tells of itself.
+//! The status that a server reports.
 
 mod done;
 
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use zcomp::Codec;
 use zram::{Device, Zram};
 
-/// What stays the same while it serves.
+/// Properties that do not change while the server runs.
 #[derive(Debug)]
 pub(crate) struct ServerStatus {
     name: String,
@@ -27,7 +27,7 @@ pub(crate) struct ServerStatus {
     metrics: Option<Address>,
 }
 
-/// How full a device is that is served, and by what it is found.
+/// The memory use of a served device, and its addresses.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stat {
     pub(crate) name: String,
@@ -43,18 +43,18 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
-    /// What the device has done since it was made; of an older server zeros.
+    /// The activity of the device since it was made; zeros if the server is older than this field.
     #[serde(default)]
     pub(crate) done: Done,
-    /// The job that is under way.
+    /// The running job.
     pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
-    /// Where metrics are served.
+    /// The address of the metrics.
     #[serde(default)]
     pub(crate) metrics: Option<String>,
 }
 
-/// A job, and how far it is: slots that are done, of so many if that is known, and 0 if not.
+/// A job and its progress in slots: the number done, and the total, or 0 if that is unknown.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunningJob {
     pub(crate) kind: String,
@@ -82,17 +82,17 @@ impl ServerStatus {
         }
     }
 
-    /// Returns the address at which others than this user reach the disk.
+    /// Returns the address at which other users can reach the disk.
     pub(crate) fn open_to_others(&self) -> Option<&Address> {
         Some(&self.nbd).filter(|nbd| matches!(nbd, Address::Tcp { .. }))
     }
 
-    /// Returns where metrics are served to other machines too.
+    /// Returns the address of the metrics if other machines can reach them.
     pub(crate) fn metrics_for_all(&self) -> Option<&Address> {
         self.metrics.as_ref().filter(|address| !address.is_local())
     }
 
-    /// Returns whether NBD clients may not write.
+    /// Returns whether NBD clients can only read.
     pub(crate) fn nbd_is_read_only(&self) -> bool {
         self.mode == Mode::ReadOnly
     }
@@ -101,7 +101,7 @@ impl ServerStatus {
         self.mount.is_some()
     }
 
-    /// As of now; `None`: the device is being made anew.
+    /// Returns the current status, or `None` if the device is being made again.
     pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> Option<Stat> {
         let device = zram.open().ok()?;
         let stat = device.mm_stat();
@@ -130,7 +130,7 @@ impl ServerStatus {
         })
     }
 
-    /// Returns the export, as NBD clients name it.
+    /// Returns the URI of the export for NBD clients.
     fn uri(&self) -> String {
         let name = encoded(self.name.as_bytes());
         match &self.nbd {
@@ -148,7 +148,7 @@ impl ServerStatus {
         }
     }
 
-    /// Returns what is printed when clients can connect.
+    /// Returns the text that is printed when clients can connect.
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(self.size);
@@ -177,7 +177,7 @@ impl ServerStatus {
                 format!("uzram stat --control {}", quoted(&control.to_string_lossy())),
             ),
         ] {
-            // A string takes all.
+            // Writing to a `String` can't fail.
             let _ = writeln!(text, "  {what:<14}  {command}");
         }
         if let Some(dir) = &self.mount {
@@ -202,7 +202,7 @@ impl ServerStatus {
     }
 }
 
-/// As a shell takes it for one word.
+/// Returns the text quoted as one word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:=@%+,".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -211,7 +211,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// As it may stand in a URI.
+/// Returns the bytes encoded for a URI.
 fn encoded(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, &byte| {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

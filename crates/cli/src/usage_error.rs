@@ -1,4 +1,4 @@
-//! What clap has to say: help as it is, errors on one line.
+//! Prints clap's output: help unchanged, and errors on one line.
 
 use crate::error::{USAGE, report};
 use crate::log::log;
@@ -9,8 +9,8 @@ use measure::text::shortened;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// Prints why a command line leads to nothing; the code to end with comes back. `first` is its
-/// first argument, which names the subcommand whose help may be of use.
+/// Prints the reason why a command line is refused, and returns the exit code. `first` is its first
+/// argument, which names the subcommand whose help may be useful.
 pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -27,7 +27,7 @@ pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -
     }
 }
 
-/// Returns what is wrong on one line, in which no value is long.
+/// Returns the error on one line, with long values shortened.
 pub(crate) fn told(mut error: clap::Error) -> String {
     let long: Vec<_> = error
         .context()
@@ -47,7 +47,7 @@ pub(crate) fn told(mut error: clap::Error) -> String {
     one_line(&error.render().to_string())
 }
 
-/// How to ask for the help that is wanted.
+/// Returns the command that prints the relevant help.
 fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
     match first.and_then(|name| cli.find_subcommand(name)) {
         Some(command) => format!("{} {} --help", cli.get_name(), command.get_name()),
@@ -55,7 +55,7 @@ fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
     }
 }
 
-/// Returns what clap says in paragraphs, without the usage, on one line.
+/// Returns clap's paragraphs on one line, without the usage.
 fn one_line(text: &str) -> String {
     let told = text.split("\n\n").filter(|part| {
         let part = part.trim_start();
@@ -67,7 +67,7 @@ fn one_line(text: &str) -> String {
     line.chars().flat_map(plain).collect()
 }
 
-/// Returns a character as it may be printed.
+/// Returns a character in printable form.
 fn plain(c: char) -> impl Iterator<Item = char> {
     let escape = c.is_control().then(|| c.escape_default());
     let kept = escape.is_none().then_some(c);

@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use support::{UZRAM, end, nbd, serve, serve_unsized};
 use testkit::wait::until;
 
-/// A service manager: it listens at paths, passes the sockets to each server that it is told to
-/// start, and says the server's number; it keeps the sockets when a server has ended.
+/// A service manager. It listens at paths, passes the sockets to each server that it is asked to
+/// start, and prints the server's process number. It keeps the sockets after a server has ended.
 const MANAGER: &str = r#"
 import os, socket, sys
 names, uzram, *args = sys.argv[1:]
@@ -60,19 +60,19 @@ impl Manager {
         line.trim().to_owned()
     }
 
-    /// Starts a server; its number.
+    /// Starts a server, and returns its process number.
     fn start(&mut self) -> String {
         self.input.write_all(b"start\n").unwrap();
         self.line()
     }
 
-    /// Ends that server; its exit code.
+    /// Ends that server, and returns its exit code.
     fn stop(&mut self, server: &str) -> String {
         assert!(Command::new("kill").arg(server).status().unwrap().success());
         self.line()
     }
 
-    /// What the servers said.
+    /// Returns the servers' output on standard error.
     fn said(mut self) -> String {
         drop(self.input);
         let mut text = String::new();
@@ -87,7 +87,7 @@ fn clients_connect_before_it_runs_and_between_two() {
     let dir = tempfile::tempdir().unwrap();
     let mut manager = Manager::new(dir.path(), "a:b:c", &["--size", "16M"]);
     for round in 0..2 {
-        // Nobody answers yet, and nobody is refused.
+        // No server answers yet, but the connection is not refused.
         let early = UnixStream::connect(dir.path().join("n.sock")).unwrap();
         let server = manager.start();
         let mut client = nbd::Client::new(&dir.path().join("n.sock"));
@@ -137,7 +137,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
         let said = manager.said();
         assert!(said.contains(part) && said.lines().count() == 1, "{said}");
     }
-    // One that is no socket.
+    // A descriptor that is not a socket.
     let line = format!("LISTEN_FDS=1 LISTEN_PID=$$ exec {UZRAM} serve --size 1M 3</dev/null");
     let ended = end(Command::new("sh").args(["-c", &line]));
     assert!(ended.code == Some(1) && ended.err.contains("it is not a socket"), "{ended:?}");
@@ -146,7 +146,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
     assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
 }
 
-/// As in `sd_listen_fds`, the variables mean nothing if they name another process.
+/// As in `sd_listen_fds`, the variables are ignored if they name another process.
 #[test]
 fn what_was_passed_to_another_process_is_left_alone() {
     for of_another in [
@@ -166,7 +166,7 @@ fn what_was_passed_to_another_process_is_left_alone() {
     }
 }
 
-/// With systemd's own program that passes sockets.
+/// Uses systemd's own program that passes sockets.
 #[test]
 fn systemd_starts_it_with_its_first_client() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn systemd_starts_it_with_its_first_client() {
     let mut client = nbd::Client::new(&dir.path().join("nbd.sock"));
     client.write(0, &[3; 4096]);
     assert_eq!(client.read(0, 4096), [3; 4096]);
-    // It has become the server.
+    // The process has become the server.
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -203,7 +203,7 @@ fn a_file_has_what_the_command_line_does_not() {
         command.args(["--nbd", "unix:n", "--config", "f", "--section", section]).args(more);
         command
     };
-    // Of another algorithm the file's level is none.
+    // The file's level is ignored if another algorithm is given.
     for (more, algorithm) in
         [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4"), (&["--algorithm=lz4hc"], "lz4hc")]
     {
@@ -232,7 +232,7 @@ fn a_file_has_what_the_command_line_does_not() {
         assert_eq!((ended.code, ended.err.lines().count()), (Some(code), 1), "{ended:?}");
         assert!(parts.iter().all(|part| ended.err.contains(part)), "{ended:?}");
     }
-    // The level that is given counts.
+    // A level on the command line overrides that of the file.
     let ended = end(&mut asked("one", &["--level=99"]));
     assert!(ended.code == Some(2) && ended.err.contains("level 99"), "{ended:?}");
     let ended = end(serve(dir.path()).args(["--config", "no/such"]));

@@ -1,4 +1,5 @@
-//! What `uzram analyze` prints, of files and of a process. What it forecasts, `measure` tests.
+//! The output of `uzram analyze` for files and for a process. The tests of `measure` check its
+//! forecasts.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use support::{PAGE, UZRAM, end, noise, text, write_all};
 
-/// Someone who may read less.
+/// A user with fewer rights.
 const NOBODY: u32 = 65534;
 
 fn analyze(args: &[&str], paths: &[PathBuf]) -> Value {
@@ -59,7 +60,7 @@ fn a_process_is_looked_at_and_rows_are_appended() {
         assert!(told["source"]["name"].as_str().unwrap().contains("python3"), "{told}");
         let bytes = told["data_bytes"].as_u64().unwrap();
         assert!((16 << 20..64 << 20).contains(&bytes), "{bytes}");
-        // Sixteen MiB of one page's content shrink to little.
+        // Sixteen MiB of identical pages take little memory.
         assert!(told["candidates"][0]["memory_bytes"].as_u64().unwrap() < bytes / 2, "{told}");
         let file = std::fs::read(&rows).unwrap();
         assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"), "round {round}");
@@ -70,7 +71,7 @@ fn a_process_is_looked_at_and_rows_are_appended() {
     assert!(gone.code == Some(1) && gone.err.contains("can't be read"), "{gone:?}");
 }
 
-/// A Python process that has run `code`, and waits.
+/// Starts a Python process that runs `code` and then waits.
 fn python(code: &str, args: &[&Path]) -> Child {
     let mut python = Command::new("python3");
     let code = format!("{code}\nprint(1, flush=True); import sys; sys.stdin.read()");
@@ -121,19 +122,19 @@ fn a_report_is_not_lost_when_its_rows_are() {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
     };
-    // What is not seen beforehand.
+    // A failure that is not detected in advance.
     symlink("file", dir.path().join(".rows.saving")).unwrap();
     let ended = ask(&rows);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
-    // What is: nothing is tried.
+    // A failure that is detected in advance: nothing is tried.
     let ended = ask(&other);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert_eq!(ended.out, "");
     let ended = ask(&empty);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(std::fs::read(&empty).unwrap().starts_with(b"PAR1"));
-    // What the mask leaves.
+    // The umask determines the permissions of the file.
     let mut shell = Command::new("sh");
     let line = "umask 027; exec \"$0\" analyze --try lz4 --block 4K --parquet \"$1\" \"$2\"";
     let masked = dir.path().join("masked");
@@ -154,7 +155,7 @@ fn why_a_file_can_not_be_read_is_told() {
     mode("", 0o777);
     mode("open", 0o644);
     mode("mine", 0o000);
-    // Root reads everything, so it has to be someone else who runs the command.
+    // Root can read everything, so another user runs the command.
     let is_root = std::fs::File::open(dir.path().join("mine")).is_ok();
     let ask = |args: &[&str], name: &str| {
         let mut command = Command::new(UZRAM);

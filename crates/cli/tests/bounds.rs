@@ -1,4 +1,4 @@
-//! Bounds of a server and what happens at them: descriptors, memory in small groups, and the limit
+//! Bounds of a server and its behaviour at them: descriptors, memory in small groups, and the limit
 //! of compressed pages.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -17,7 +17,7 @@ use testkit::nbd::TRIM;
 
 const MIB: usize = 1 << 20;
 
-/// A server under a line of shell, that may refuse to start.
+/// Starts a server under a shell line. The server may refuse to start.
 fn begun(line: &str, args: &[&str]) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
@@ -38,7 +38,8 @@ fn descriptors_for_control_and_saves_are_kept() {
     let mut refused = begun("ulimit -n 512", &["--connections", "512"]);
     let (code, said) = (refused.ended().0, refused.said());
     assert!(code == Some(1) && said.contains("ulimit -Hn"), "{code:?}: {said}");
-    // At the number that it names it starts, and at one more it does not.
+    // The server starts with the number of connections that the message names, but not with one
+    // more.
     let most = said.rsplit("--connections ").next().unwrap().split(' ').next().unwrap();
     let one_more = (most.parse::<u32>().unwrap() + 1).to_string();
     assert_eq!(begun("ulimit -n 512", &["--connections", &one_more]).ended().0, Some(1));
@@ -47,7 +48,7 @@ fn descriptors_for_control_and_saves_are_kept() {
 
     let most = most.parse::<usize>().unwrap();
     let mut clients: Vec<Client> = (0..most).map(|_| server.client()).collect();
-    // Others are refused, however many there are.
+    // Further clients are refused, whatever their number.
     let others: Vec<_> = (0..600).map(|_| UnixStream::connect(server.socket())).collect();
     assert_eq!(connections(&server), Some(most as u64));
     clients[0].write(0, b"stored");
@@ -57,14 +58,14 @@ fn descriptors_for_control_and_saves_are_kept() {
     let cancelled = server.ask("cancel", &[]);
     assert!(cancelled.err.contains("no job"), "it is answered: {cancelled:?}");
     drop(others);
-    // A place that becomes free is taken again.
+    // A connection that becomes free can be used again.
     clients.pop();
     until("a client is let in again", || Client::try_new(&server.socket()).is_ok());
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// The soft limit is raised if the hard one allows that.
+/// The soft limit is raised if the hard limit allows that.
 #[test]
 fn a_soft_limit_of_descriptors_is_raised() {
     let server = begun("ulimit -S -n 64", &["--connections", "100"]);
@@ -74,7 +75,7 @@ fn a_soft_limit_of_descriptors_is_raised() {
     drop(clients);
 }
 
-/// Threads that answer the control socket are there before clients need them all.
+/// The threads that answer the control socket are started before clients need all of them.
 #[test]
 fn control_answers_when_no_thread_can_be_started() {
     let server = Server::new(&[]);
@@ -106,13 +107,13 @@ fn small_groups_have_a_useful_limit_or_none() {
         let least = [(24, 25), (64, 40), (128, 60), (256, 75)];
         let least = least.iter().rfind(|(from, _)| *from <= group_mib).map_or(0, |least| least.1);
         assert!((least..=85).contains(&percent), "{group_mib} MiB: {limit} bytes, {percent}%");
-        // It can be filled to that without the group's end.
+        // The disk can be filled up to its limit without an OOM kill in the group.
         let mut client = server.client();
         let bytes = noise(9, MIB / 4);
         let full = (0..256).find(|nth| client.try_write(nth * MIB as u64 / 4, &bytes).is_err());
         assert_eq!(full.is_some(), limit < 62 * MIB, "{group_mib} MiB");
         assert!(client.read(0, bytes.len()) == bytes, "{group_mib} MiB");
-        // A write takes a 16th of the group's memory at most, and a longer one is refused.
+        // A write may take at most a 16th of the group's memory, and a longer one is refused.
         let most = group_mib * MIB / 16;
         let most = most - most % (MIB / 4);
         client.ask(TRIM, 0, 0, 64 << 20).unwrap();
@@ -124,7 +125,7 @@ fn small_groups_have_a_useful_limit_or_none() {
     }
 }
 
-/// A server's log, line by line.
+/// Returns the lines of a server's log.
 fn log_of(server: &mut Server) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let log = BufReader::new(server.child.stderr.take().unwrap());

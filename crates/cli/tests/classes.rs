@@ -1,4 +1,4 @@
-//! `uzram classes`: the public figures of the kernel's tables, and wrong use.
+//! `uzram classes`: the published figures of the kernel's tables, and wrong use.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -26,7 +26,8 @@ fn listing(args: &[&str]) -> Value {
     json
 }
 
-/// Arguments, classes, watermark: by the kernel's document (used percent) and by today's kernel.
+/// Arguments, number of classes, and watermark: by the kernel's document (used percent), and by the
+/// current kernel.
 const COUNTS: [(&[&str], usize, usize); 9] = [
     (&[], 119, 3632),
     (&["--chain", "8"], 119, 3632),
@@ -97,7 +98,7 @@ fn rows_are_those_of_the_document() {
     assert_eq!(rows[0], head);
     assert_eq!(rows[1], ["0", "32", "1", "128", "0", "-"]);
     assert!(rows.contains(&vec!["202", "3264", "4", "5", "64", "3200..3264"]), "{text}");
-    // What the columns say of each other.
+    // The columns are consistent with each other.
     for class in json["classes"].as_array().unwrap() {
         let number = |key: &str| class[key].as_u64().unwrap();
         let bytes = number("pages_per_zspage") * 4096;
@@ -107,7 +108,7 @@ fn rows_are_those_of_the_document() {
     assert!(table(&["--no-merge"]).lines().skip(1).take(255).all(|line| line.ends_with("  -")));
 }
 
-/// Order, sizes, classes above a page, watermark.
+/// Order, number of sizes, number of classes above a page, and watermark.
 #[test]
 fn classes_above_a_page_are_the_multi_page_ones() {
     for (order, sizes, above, watermark) in

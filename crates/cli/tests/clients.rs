@@ -1,5 +1,5 @@
-//! Real clients of `uzram serve`, each with data that are compared: libnbd's, qemu's, fio, and a
-//! file system on it.
+//! Real clients of `uzram serve`: libnbd's, qemu's, fio, and a file system. All data that they read
+//! are compared.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -23,7 +23,7 @@ fn shell(script: &str, server: &Server) -> String {
     run(Command::new("sh").args(["-c", &script]).current_dir(server.dir.path()))
 }
 
-/// Something of every kind: text, noise, zeros, in 48 MiB.
+/// Makes an image of 48 MiB with text, noise and zeros.
 fn image(dir: &Path) -> PathBuf {
     let path = dir.join("image");
     let parts = [text(1, 20 * MIB), noise(2, 5 * MIB), vec![0; 11 * MIB], text(3, 12 * MIB)];
@@ -31,10 +31,10 @@ fn image(dir: &Path) -> PathBuf {
     path
 }
 
-/// Has cold data compressed again, where `meddled` is at work.
+/// Sets an algorithm for recompression, which `meddled` uses.
 const AGAIN: [&str; 2] = ["--set", "recomp_algorithm=algo=zstd"];
 
-/// Compacts, compresses again, and swings the limit while `work` is done.
+/// Compacts, recompresses, and changes the limit repeatedly while `work` runs.
 fn meddled<T>(server: &Server, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -172,7 +172,8 @@ fn fio_verifies() {
     });
 }
 
-/// Undoes what was done, in the reverse order, whatever came of it.
+/// A mounted disk with a loop device. Dropping it undoes all steps in reverse order, also after a
+/// failure.
 struct Mounted {
     nbdfuse: Child,
     dir: PathBuf,
@@ -194,7 +195,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A server's disk, mounted by nbdfuse and attached to a loop device, if this user may.
+/// Mounts a server's disk by nbdfuse and attaches it to a loop device, if this user may do that.
 fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
@@ -215,7 +216,7 @@ fn looped(server: &Server) -> Option<Mounted> {
     Some(mounted)
 }
 
-/// nbdfuse turns the hole of a file into TRIM, as does a loop device on it: for any sectors.
+/// nbdfuse turns the hole of a file into TRIM, as does a loop device on it, for any sectors.
 #[test]
 fn holes_are_zeros_to_the_byte() {
     let server = Server::new(&[]);
@@ -283,7 +284,7 @@ fn files_of_a_mount() {
     };
     assert_eq!(names(&mount), ["attr", "classes", "disk"]);
     assert_eq!(names(&attr).len(), zram::attributes().len());
-    // Written here, read there, and the other way round.
+    // Data written by one front end are read by the other, in both directions.
     let data = [text(5, 3 * MIB), noise(6, MIB + 777)].concat();
     let file = fs::File::options().read(true).write(true).open(&disk).unwrap();
     file.write_all_at(&data, 12345).unwrap();
@@ -297,7 +298,7 @@ fn files_of_a_mount() {
         shell("nbdcopy \"$U\" copy", &server);
         assert!(fs::read(server.dir.path().join("copy")).unwrap()[12345..][..data.len()] == data);
     }
-    // Holes free what was there.
+    // Holes free the stored data.
     let stored = || {
         fs::read_to_string(attr.join("mm_stat"))
             .unwrap()
@@ -313,7 +314,7 @@ fn files_of_a_mount() {
     file.read_exact_at(&mut back[..4096], 1 << 20).unwrap();
     assert_eq!(back[..4096], [0; 4096]);
     assert!(file.set_len(5).is_err());
-    // Attributes as in sysfs.
+    // The attributes behave as in sysfs.
     fs::write(attr.join("mem_limit"), "64M\n").unwrap();
     assert_eq!(fs::read_to_string(attr.join("disksize")).unwrap(), format!("{}\n", 256 << 20));
     fs::write(attr.join("compact"), "1").unwrap();
@@ -330,7 +331,7 @@ fn files_of_a_mount() {
     assert!(!fs::read_to_string(attr.join("block_state")).unwrap().is_empty());
     fs::write(attr.join("mem_limit"), "0").unwrap();
     drop(file);
-    // A file system, and what is left of it when the server ends though it is in use.
+    // A file system on the disk, and its state after the server ends while it is in use.
     let attached =
         run(Command::new("/usr/sbin/losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
     let device = attached.trim_end();

@@ -1,4 +1,5 @@
-//! What is saved by `uzram fill` comes back by `uzram restore`, and cold pages go through a file.
+//! `uzram restore` restores disks saved by `uzram fill`, and cold pages are written to a file and
+//! read back.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -72,7 +73,7 @@ fn what_can_not_be_is_told() {
     assert_eq!(young.json()["written_back_pages"].as_u64(), Some(0), "{young:?}");
 }
 
-/// What is wrong with where something is to go is told before the work, and nothing is left there.
+/// An unsuitable target is reported before the work begins, and no file is left there.
 #[test]
 fn files_are_whole_and_where_they_are_to_be() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +83,8 @@ fn files_are_whole_and_where_they_are_to_be() {
         let refused = end(fill().args(["--save", &path(there), &path("in")]));
         assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
     }
-    // What another put where a save begins is neither followed nor written to.
+    // A link that another user put at the temporary path of a save is neither followed nor written
+    // to.
     fs::write(path("victim"), "his").unwrap();
     symlink("victim", path(".saved.saving")).unwrap();
     let planted = end(fill().args(["--json", "--save", &path("saved"), &path("in")]));
@@ -90,7 +92,7 @@ fn files_are_whole_and_where_they_are_to_be() {
     assert_eq!(planted.json()["pages"].as_u64(), Some(9), "the report is there all the same");
     assert_eq!(fs::read(path("victim")).unwrap(), b"his");
     fs::remove_file(path(".saved.saving")).unwrap();
-    // One that was left is taken over, and then nobody else's.
+    // A leftover temporary file is reused, and the saved file is readable by its owner alone.
     fs::write(path(".saved.saving"), "rest").unwrap();
     assert_eq!(end(fill().args(["--save", &path("saved"), &path("in")])).code, Some(0));
     let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
@@ -123,7 +125,7 @@ fn an_interrupt_ends_a_save() {
         let _ = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).output();
         Ended::from(child.wait_with_output().unwrap())
     };
-    // One that was done before it came shows nothing.
+    // A run that ended before the signal arrived proves nothing.
     let ended = (0..20).map(|_| interrupted()).find(|ended| ended.code != Some(0)).unwrap();
     assert_eq!((ended.code, ended.err.as_str()), (Some(130), "uzram: interrupted\n"), "{ended:?}");
     assert!(!fs::exists(path(".saved.saving")).unwrap());
@@ -141,7 +143,7 @@ fn a_backing_device_that_is_in_use_is_named_so() {
     let attached = run(losetup.args(["-f", "--show"]).arg(dir.path().join("image")));
     let looped = Looped(attached.trim().to_owned(), dir.path().join("nowhere"));
     let device = looped.0.as_str();
-    // As a mount has it.
+    // Opened exclusively, as a mount does.
     let excl = rustix::fs::OFlags::EXCL.bits() as i32;
     let held = fs::File::options().read(true).custom_flags(excl).open(device).unwrap();
     let serve = || end(support::serve(dir.path()).args(["--nbd", "unix:n", "--backing", device]));

@@ -1,4 +1,5 @@
-//! The configuration file: any file, pipe or value is read, or refused, in bounded time and words.
+//! The configuration file: any file, pipe or value is read or refused in bounded time, with a
+//! bounded message.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,10 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Ended, Server, UZRAM, end, serve_unsized};
 
-/// Bytes of a file at most.
+/// The maximum size of the file.
 const BYTES_MAX: usize = 1 << 20;
 
-/// An error is no longer than that: a path, a value that is repeated in part, and words.
+/// The maximum length of an error: a path, a value that is repeated in part, and words.
 const ERROR_MAX: usize = 700;
 
 fn serve_of(dir: &Path, config: &str) -> Command {
@@ -94,7 +95,7 @@ fn a_file_has_a_bound() {
     fs::write(&file, of_bytes(BYTES_MAX + 1)).unwrap();
     let ended = refused(dir.path(), "f");
     assert!(ended.err.contains("more than 1 MiB"), "{ended:?}");
-    // It is not read beyond that.
+    // The file is not read beyond the maximum.
     fs::File::options().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
     let begun = Instant::now();
     assert!(refused(dir.path(), "f").err.contains("more than 1 MiB"));
@@ -150,7 +151,7 @@ fn values_are_repeated_in_part() {
     }
 }
 
-/// So it is with what is given on the command line.
+/// Arguments on the command line are shortened in the same way.
 #[test]
 fn arguments_are_repeated_in_part() {
     let long = "ab_".repeat(20_000);

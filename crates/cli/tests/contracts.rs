@@ -1,5 +1,4 @@
-//! Each layer keeps the promises of the one above: every front end of a disk reads the exact bytes
-//! that any other has written.
+//! All front ends of a disk agree: each reads exactly the bytes that any other has written.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,16 +14,16 @@ use support::{Server, noise, serve_unsized};
 use testkit::nbd::{NO_HOLE, TRIM, WRITE_ZEROES};
 use testkit::{Choices, scaled, seed_of};
 
-/// Bytes of the disk: large enough for requests of every kind.
+/// The bytes of the disk, large enough for requests of every kind.
 const BYTES: usize = 8 << 20;
 
 /// The longest request of a run.
 const LEN_MAX: usize = 600 << 10;
 
-/// Lengths and offsets at which something changes: sectors, slots, blocks, parts of replies.
+/// Lengths and offsets at which the behaviour changes: sectors, slots, blocks, parts of replies.
 const EDGES: [usize; 7] = [512, 4096, 8192, 65536, 128 << 10, 256 << 10, 512 << 10];
 
-/// A disk by all its front ends, and what it must hold.
+/// A disk with all its front ends, and its expected contents.
 struct Disk {
     file: File,
     client: Client,
@@ -77,7 +76,7 @@ impl Disk {
         if is_write { range.copy_from_slice(data) } else { range.fill(0) }
     }
 
-    /// Reads a range and a page around it by each front end, and compares.
+    /// Reads a range and a page on each side of it by each front end, and compares.
     fn compare(&mut self, at: usize, len: usize, why: &str) {
         let (start, end) = (at.saturating_sub(4096), (at + len + 4096).min(BYTES));
         let expected = &self.bytes[start..end];
@@ -90,7 +89,8 @@ impl Disk {
         }
     }
 
-    /// Checks that the holes which the file reports are zeros, and that all else is in its data.
+    /// Checks that the holes which the file reports are zeros, and that all other bytes lie in its
+    /// data.
     fn compare_holes(&self) {
         let mut at = 0;
         while at < BYTES as u64 {
@@ -105,7 +105,7 @@ impl Disk {
     }
 }
 
-/// An offset and a length, often at an edge, one below or one above.
+/// Chooses an offset and a length, often at an edge or one beside it.
 fn range(choices: &mut Choices) -> (usize, usize) {
     let at = choices.beside(&EDGES, BYTES);
     (at, choices.beside(&EDGES, LEN_MAX.min(BYTES - at)))
@@ -153,7 +153,8 @@ fn ends_of_the_disk_are_kept_by_every_front_end() {
     let Some((_server, mut disk, _unmounted, _dir)) = mounted(&[]) else { return };
     let end = BYTES as u64;
     disk.change(Change::NbdWrite, BYTES - 5000, 5000, &noise(7, 5000));
-    // One below, at and above the end: a file is short there, a request of NBD refused.
+    // Requests before, at and beyond the end: a read of the file is short there, and an NBD request
+    // is refused.
     for (at, len) in [(end - 1, 1), (end - 1, 2), (end, 1), (end + 1, 1), (end + (1 << 40), 1)] {
         let is_inside = at + len <= end;
         let mut bytes = vec![0; len as usize];

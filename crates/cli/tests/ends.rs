@@ -1,5 +1,5 @@
-//! The end of `uzram serve`: whatever signal comes and whatever is wrong with the place, what was
-//! acknowledged is saved.
+//! The end of `uzram serve`: all acknowledged data are saved for any signal and for any state of
+//! the save's location.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ use testkit::wait::{load, until_with};
 
 const MIB: usize = 1 << 20;
 
-/// A directory, in which a disk is saved to `saved`, and where else to.
+/// A directory with the places to which a disk can be saved.
 struct Places {
     dir: tempfile::TempDir,
 }
@@ -34,8 +34,7 @@ impl Places {
         self.dir.path().join(name)
     }
 
-    /// A server that saves to `to/saved`, else to `state/uzram`, started by a line of shell that
-    /// ends in `exec "$@"`.
+    /// Starts a server after a shell line. It saves to `to/saved`, or else to `state/uzram`.
     fn server(&self, line: &str) -> Server {
         let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
         let saved = self.at("to/saved");
@@ -45,14 +44,14 @@ impl Places {
         server
     }
 
-    /// Whether a file has what was written.
+    /// Returns whether a saved file holds the written data.
     fn is_saved(&self, name: &str) -> bool {
         let file = self.at(name);
         file.exists() && Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB)
     }
 }
 
-/// Lines of standard error as they come.
+/// Returns the lines of standard error as they arrive.
 fn lines(server: &mut Server) -> impl Iterator<Item = String> + use<> {
     BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap)
 }
@@ -81,7 +80,7 @@ fn any_signal_that_would_end_it_saves_or_does_nothing() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// As when a session ends: it sends more than one.
+/// The end of a session sends more than one SIGHUP.
 #[test]
 fn a_hang_up_does_not_give_a_save_up() {
     let places = Places::new();
@@ -96,7 +95,7 @@ fn a_hang_up_does_not_give_a_save_up() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// The system gives SIGHUP first, whichever was sent first, to a server that did not run meanwhile.
+/// If the server did not run between two signals, the kernel delivers SIGHUP first in any case.
 #[test]
 fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     let places = Places::new();
@@ -114,8 +113,8 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// As a terminal and a program that forwards its signals do, and `timeout`; and a program that ends
-/// what it started when it is interrupted itself.
+/// A terminal and a program that forwards its signals send a signal twice, as does `timeout`. A
+/// program that is interrupted sends another signal to its children.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (signals, pause) in [
@@ -126,7 +125,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
         ([Signal::INT, Signal::TERM], 20),
         ([Signal::TERM, Signal::QUIT], 1),
     ] {
-        // Two that are further apart, as this thread had to wait, show nothing.
+        // If this thread had to wait between the two signals, they are too far apart, and the run
+        // proves nothing.
         let shows = (0..20).any(|_| {
             let places = Places::new();
             let mut server = places.server("exec env --default-signal=INT,QUIT \"$@\"");
@@ -141,8 +141,7 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// As a machine is that has too much to do: what came at once is not further apart because nobody
-/// looked.
+/// On a busy machine the server may not run between two signals. They still count as one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -192,7 +191,7 @@ fn where_the_file_can_not_be_written_another_place_is_tried() {
     }
 }
 
-/// A file system that is unmounted when this goes.
+/// A file system that is unmounted when this is dropped.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -222,7 +221,7 @@ fn a_full_file_system_costs_nothing() {
     assert_eq!(code, Some(1), "{said}");
     assert!(places.is_saved("state/uzram/saved"), "{said}");
     assert_eq!(fs::read_dir(&tmpfs.0).unwrap().count(), 0, "something was left");
-    // Nor one that became read-only.
+    // A file system that became read-only is not used either.
     let mut server = places.server("exec \"$@\"");
     run(Command::new("mount").args(["-o", "remount,ro"]).arg(&tmpfs.0));
     server.signal("TERM");
@@ -243,7 +242,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // The same signal at once would be the same one.
+        // The same signal sent too soon would count as part of the first request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -253,7 +252,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             assert!(places.is_saved("to/saved"));
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
-            // Once more is enough, unless it ran so little that it takes that for the same.
+            // One more signal is enough, unless the server ran so little that it counts as part of
+            // the first request.
             until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
                 server.child.try_wait().unwrap().is_some()
@@ -265,7 +265,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
     }
 }
 
-/// What a user does who reads that.
+/// Follows the advice in the log: saves the disk elsewhere.
 #[test]
 fn where_there_is_no_place_it_can_be_saved_elsewhere() {
     for (to, code) in [("away/rescued", 1), ("to/saved", 0)] {
@@ -279,7 +279,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         assert!(stays.contains("'uzram save'"), "{stays}");
         let stat = server.ask("stat", &["--json"]);
         assert!(stat.code == Some(0) && stat.json()["orig_data_size"] == MIB, "{stat:?}");
-        // What would change it is not done any more.
+        // Requests that would change the disk are refused.
         for (what, args) in [("attr", &["mem_limit", "1M"][..]), ("recompress", &[]), ("idle", &[])]
         {
             let refused = server.ask(what, args);
@@ -296,7 +296,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let rescued = places.at(to);
         let mut saved = server.ask("save", &[rescued.to_str().unwrap()]);
-        // It may be trying itself at that moment.
+        // The server itself may be saving at that moment.
         while saved.err.contains("already saves the disk")
             && server.child.try_wait().unwrap().is_none()
         {
@@ -305,14 +305,14 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let told = lines.collect::<Vec<_>>().join("\n");
         assert_eq!(server.ended().0, Some(code), "{saved:?} {told}");
-        // There the server may have been faster.
+        // If the file is `to/saved`, the server may have saved the disk first.
         assert!(code == 0 || saved.code == Some(0), "{saved:?} {told}");
         assert!(code == 0 || told.contains(&format!("saved to '{}'", rescued.display())), "{told}");
         assert!(places.is_saved(to), "{told}");
     }
 }
 
-/// The system would end the process for a file that is longer than it may be.
+/// The system would end the process by SIGXFSZ for a file that is too long.
 #[test]
 fn a_limit_of_files_is_an_error_like_others() {
     let places = Places::new();
@@ -341,13 +341,13 @@ fn two_servers_do_not_save_to_one_file() {
         assert!(second.err.contains("another running server saves to '"), "{second:?}");
     }
     drop(first);
-    // A lock of one that was killed is none.
+    // The lock of a killed server has no effect.
     let mut third = places.server("exec \"$@\"");
     third.signal("TERM");
     assert_eq!(third.ended().0, Some(0));
 }
 
-/// As two shells may have it, of one user or of two.
+/// Two shells, of one user or of two, may have different directories of sockets.
 #[test]
 fn servers_that_share_no_directory_do_not_save_to_one_file() {
     let places = Places::new();
@@ -372,7 +372,7 @@ fn servers_that_share_no_directory_do_not_save_to_one_file() {
     assert_eq!(names, ["saved"], "something else was left");
 }
 
-/// A link that leads to nothing yet stays, and the file comes to where it leads.
+/// A link to a target that does not exist remains, and the file is created at its target.
 #[test]
 fn a_link_that_leads_to_nothing_is_followed() {
     let places = Places::new();
@@ -386,7 +386,8 @@ fn a_link_that_leads_to_nothing_is_followed() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// Whoever it was: what he put there may be all there is of it.
+/// A file that appeared or changed since the start is never replaced, because it may be the only
+/// copy of its data.
 #[test]
 fn what_came_to_the_file_since_the_start_stays() {
     for was_there in [false, true] {
@@ -404,7 +405,7 @@ fn what_came_to_the_file_since_the_start_stays() {
         assert!(said.contains("since this server started"), "{said}");
         assert!(places.is_saved("to/saved.1"), "{said}");
     }
-    // Its own saves are no one else's.
+    // The server's own saves do not count as changes by others.
     let places = Places::new();
     let mut server = places.server("exec \"$@\"");
     let saved = places.at("to/saved");
@@ -416,8 +417,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// As a timer has it that saves now and then: what it put there is no one else's, however late it
-/// comes to that.
+/// A timer may save repeatedly. Its saves do not count as changes by others, even if they end late.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {
@@ -440,7 +440,7 @@ fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     }
 }
 
-/// What is on the disk then is less than what the file has.
+/// The disk then holds less than the file.
 #[test]
 fn a_restore_that_the_end_cuts_off_costs_no_file() {
     for name in ["to/saved", "to/new"] {
@@ -460,7 +460,7 @@ fn a_restore_that_the_end_cuts_off_costs_no_file() {
             thread::sleep(Duration::from_millis(5 * round));
             server.signal("TERM");
             let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
-            // Which it may not have begun with.
+            // The restore may not have begun.
             let is_cut_off = restored.err.contains("cancelled");
             if is_cut_off || restored.code == Some(0) {
                 assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
@@ -492,7 +492,7 @@ fn the_file_of_another_server_is_no_place_to_fall_back_to() {
     assert!(restored.client().read(0, MIB) == noise(7, MIB));
 }
 
-/// Names are made from it, beside it.
+/// Names of other files are derived from this name.
 #[test]
 fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     let places = Places::new();
@@ -512,7 +512,7 @@ fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     }
 }
 
-/// A pipe that is full, and its end that no one reads.
+/// Returns a full pipe, and its end that nothing reads.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut pipe) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&pipe, true).unwrap();
@@ -522,7 +522,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, pipe)
 }
 
-/// Standard error is a pipe that is full and that no one reads.
+/// Standard error is a full pipe that nothing reads.
 #[test]
 fn nobody_listens_and_it_is_saved_all_the_same() {
     let places = Places::new();
@@ -539,7 +539,8 @@ fn nobody_listens_and_it_is_saved_all_the_same() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// Standard output is such a pipe: what is served is told for a while, unless a signal comes.
+/// Standard output is such a pipe: the server waits for a while to print the announcement, unless a
+/// signal arrives.
 #[test]
 fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     let places = Places::new();
@@ -555,13 +556,13 @@ fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(reader);
-    // It waits 10 s for a reader.
+    // Without a signal the server would wait 10 s for a reader.
     let is_early = begun.elapsed() < Duration::from_secs(9);
     assert!(!is_early || !said.contains("standard output"), "it was waited for: {said}");
     assert!(places.is_saved("to/saved"));
 }
 
-/// A pipe at the place of what is being saved, or of what is to be restored.
+/// A pipe at the temporary path of a save, or at the path of the file to restore.
 #[test]
 fn nothing_waits_for_a_pipe() {
     let places = Places::new();
@@ -589,7 +590,7 @@ fn nothing_waits_for_a_pipe() {
     let flag = Path::new("--control");
     let save = asked("save", &[flag, control, &places.at("to/other")]);
     assert!(save.code == Some(1) && save.err.contains("/to/other'"), "{save:?}");
-    // One that someone reads from is no better.
+    // A pipe with a reader is refused as well.
     let mut reader = Command::new("cat");
     let mut reader =
         reader.arg(places.at("to/.other.saving")).stdout(Stdio::null()).spawn().unwrap();
@@ -614,8 +615,7 @@ fn nothing_waits_for_a_pipe() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// A server whose backing store is another server's disk: what becomes of that becomes of the
-/// store.
+/// A server whose backing store is the disk of another server, so the test can stop the store.
 struct Stored {
     server: Server,
     store: Server,
@@ -684,7 +684,7 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
         || places.at("to/saved").exists(),
         || thread::sleep(Duration::from_millis(20)),
     );
-    // What it waits for holds the process up.
+    // The process can't end before its backing store answers.
     store.signal("CONT");
     let _ = job.wait();
     assert_eq!(server.ended().0, Some(0));

@@ -1,4 +1,4 @@
-//! `uzram fill` on small trees: the figures, and their forms.
+//! `uzram fill` on small trees: the figures and the formats of its output.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,8 @@ use std::process::Command;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 use zcomp::Params;
 
-/// Files of all kinds, and where they lie. 3 same-filled pages and 5 that do not shrink.
+/// Writes files of all kinds, with 3 same-filled and 5 incompressible pages. Returns their
+/// directory, names and contents.
 fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     let dir = tempfile::tempdir().unwrap();
     let files = vec![
@@ -29,7 +30,8 @@ fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     (dir, files)
 }
 
-/// The sum of min(page, length from the codec) over all pages that are not one word repeated.
+/// Returns the sum of min(page, length from the codec) over all pages that are not one repeated
+/// word.
 fn codec_size(algorithm: &str, params: Params, files: &[(&str, Vec<u8>)]) -> u64 {
     let codec = zcomp::by_name(algorithm).unwrap();
     let mut stream = codec.prepare(&params, PAGE).unwrap().stream_owned().unwrap();
@@ -112,7 +114,7 @@ fn the_table_is_plain_text_when_piped() {
     assert!(!plain.out.contains("obj_used"));
 }
 
-/// Number, size and pages of each class, as `uzram fill --classes` has them.
+/// Returns the number, size and pages of each class in the output of `uzram fill --classes`.
 fn rows_of(classes: &str) -> Vec<[u64; 3]> {
     let mut lines = classes.lines();
     let head = lines.next().unwrap();
@@ -144,7 +146,7 @@ fn a_geometry_is_used_and_named() {
         assert_eq!(json!(told), names);
         assert_eq!((&json["mismatches"], &json["pages_compared"]), (&0.into(), &json["pages"]));
         assert_eq!((&json["same_pages"], &json["huge_pages"]), (&3.into(), &5.into()), "{json}");
-        // The device has the classes that the other command prints.
+        // The device has the classes that `uzram classes` prints.
         let geometry: &[&str] = if args.is_empty() { &["--geometry", "native"] } else { args };
         let listing = end(Command::new(UZRAM).args(["classes", "--json"]).args(geometry)).json();
         let rows = listing["classes"].as_array().unwrap().iter();
@@ -168,7 +170,7 @@ fn compaction_is_named_and_leaves_the_columns_as_they_are() {
         assert_eq!((&json["compaction"], &json["mismatches"]), (&mode.into(), &0.into()));
         let mm_stat: Vec<&str> = json["mm_stat"].as_str().unwrap().split_whitespace().collect();
         assert_eq!((mm_stat.len(), mm_stat[5], mm_stat[7]), (9, "3", "5"), "{json}");
-        // pages_compacted: nothing was freed, so there was nothing to move.
+        // pages_compacted is 0: nothing was freed, so there was nothing to move.
         assert_eq!(mm_stat[6], "0", "{json}");
     }
 }
@@ -222,7 +224,7 @@ fn unreadable_files_are_skipped_and_named() {
     mode("", 0o755);
     mode("secret\n", 0o000);
     mode("locked", 0o000);
-    // Root reads everything, so it has to be someone else who runs the command.
+    // Root can read everything, so another user runs the command.
     let is_root = fs::File::open(dir.path().join("secret\n")).is_ok();
     let ask = |path: &Path| {
         let mut command = fill();
@@ -249,7 +251,7 @@ fn unreadable_files_are_skipped_and_named() {
     assert_eq!(lines.len(), 2, "{ended:?}");
     assert!(lines[0].starts_with("uzram: warning: ") && lines[0].contains("locked"), "{ended:?}");
     assert!(lines[1].contains("secret\\n") && lines[1].contains("denied"), "{ended:?}");
-    // One that is all that was asked for is not passed over.
+    // An unreadable file that is the only input is an error, not a warning.
     let ended = Ended::from(ask(&dir.path().join("secret\n")).unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
     assert!(ended.err.contains("secret\\n") && ended.err.contains("denied"), "{ended:?}");

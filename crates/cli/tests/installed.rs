@@ -1,4 +1,5 @@
-//! What `make install` installs, in a scratch root: it is complete, and runs there as another user.
+//! Checks that `make install` into a scratch root installs all files, and that they work there for
+//! another user.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +14,7 @@ use support::{Ended, Server, UZRAM, end, text};
 use testkit::beside;
 use testkit::rights::NOBODY;
 
-/// The scratch root, installed once, which every user may read.
+/// Returns the scratch root, which is installed once and readable by every user.
 fn root() -> &'static Path {
     static ROOT: OnceLock<tempfile::TempDir> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -25,7 +26,7 @@ fn root() -> &'static Path {
     .path()
 }
 
-/// The folder of what is installed, built as the command was.
+/// Returns the folder with the files to install, built with the same profile as the command.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -38,7 +39,7 @@ fn built() -> &'static Path {
 }
 
 fn make(targets: &[&str], root: &Path) {
-    // Whatever its mask, all may read what it installs.
+    // The installed files are readable by all users, whatever the umask is.
     let mut make = Command::new("sh");
     make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"]);
     make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
@@ -47,7 +48,7 @@ fn make(targets: &[&str], root: &Path) {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
-/// The installed command, as user nobody where this is root.
+/// Returns the installed command, run as user nobody if this process is root.
 fn installed(dir: &Path) -> Command {
     let uzram = root().join("usr/bin/uzram");
     let mut command = if rustix::process::geteuid().is_root() {
@@ -64,14 +65,14 @@ fn installed(dir: &Path) -> Command {
     command
 }
 
-/// A directory in which that user may write.
+/// Makes a directory in which that user may write.
 fn scratch() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     dir
 }
 
-/// Whether there is such a program; where there is not, what it would have checked is told.
+/// Returns whether a program is installed. If not, prints that its checks are skipped.
 fn has(program: &str) -> bool {
     let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_there = asked.is_ok_and(|status| status.success());
@@ -101,7 +102,7 @@ fn it_runs_as_another_user() {
     let stat =
         end(installed(server.dir.path()).args(["stat", "--json", "--control", "control.sock"]));
     let stat = stat.json();
-    // The size is the command line's, all else the file's.
+    // The size is the command line's; all other values are the file's.
     assert_eq!((&stat["disksize"], &stat["algorithm"]), (&(1 << 20).into(), &"zstd".into()));
     assert!(stat["mem_limit"].as_u64().unwrap() > 0, "{stat}");
     let stop = format!("kill -TERM {}", server.child.id());
@@ -120,12 +121,12 @@ fn programs_find_the_installed_host() {
     assert!(ended.out.contains(host.to_str().unwrap()), "{}", ended.out);
 }
 
-/// What compiles a program with libuzram, as pkg-config says of what is installed; without it, as
-/// the file says that it would read.
+/// Returns the flags to compile a program with libuzram: those of pkg-config, or else those read
+/// from its file.
 fn flags() -> Vec<String> {
     let lib = root().join("usr/lib");
     let text = fs::read_to_string(lib.join("pkgconfig/uzram.pc")).unwrap();
-    // It says where things will be, not where they were put together.
+    // The file names the final paths, not those of the scratch root.
     assert!(text.starts_with("prefix=/usr\n"), "{text}");
     assert!(!text.contains(root().to_str().unwrap()) && !text.contains("pcfiledir"), "{text}");
     let line = if has("pkg-config") {
@@ -167,7 +168,7 @@ fn programs_in_c_are_built_with_the_installed_library() {
     let lib = root().join("usr/lib");
     let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
-    // It asks for the one of this interface, whatever is installed later.
+    // The program requests the library of this interface, whichever version is installed later.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
     assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
     let version = env!("CARGO_PKG_VERSION");
@@ -247,14 +248,15 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
-    // To restore takes long; and who failed is not followed by one that is empty.
+    // A restore may take long. After a failure the socket is stopped, so that no server with an
+    // empty disk starts.
     for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
         assert!(service.contains(line), "{line} in {service}");
     }
     if !has("systemd-analyze") {
         return;
     }
-    // Of a unit, not of its template.
+    // systemd-analyze checks a unit, not its template.
     let dir = tempfile::tempdir().unwrap();
     let unit = dir.path().join("uzram-serve@x.service");
     fs::write(&unit, &service).unwrap();
@@ -265,7 +267,7 @@ fn its_unit_is_hardened() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(format!("--root={}", root().display()));
     let ended = end(verify.arg("uzram-serve@x.service"));
-    // What it needs of others is not in the root.
+    // Units of other packages, which it needs, are missing in the root.
     assert!(
         !ended.err.contains("uzram-serve@.so") && !ended.err.contains("bin/uzram is not exec"),
         "{ended:?}"
@@ -322,7 +324,7 @@ fn a_package_has_all_of_it() {
     assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
     assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
     assert_eq!(shlibs, "libuzram 0.1 uzram (>= 0.1.0)\n");
-    // What it packs runs.
+    // The packed command runs.
     let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
     assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
 }
@@ -330,7 +332,7 @@ fn a_package_has_all_of_it() {
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
     let dir = scratch();
-    // A path with a space is one path.
+    // A path with a space is treated as one path.
     let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
     fs::write(&other, "stays").unwrap();
     make(&["install"], &root);

@@ -1,8 +1,9 @@
-//! A server of a disk on its own machine, where memory is short: what the kernel wants to free has
-//! to be stored by it.
+//! A server of a disk that its own machine uses while memory is short. The kernel can free memory
+//! only if the server stores it.
 //!
-//! It has a cgroup of its own: in one with its writers (version 1, without PR_SET_IO_FLUSHER) it
-//! gets stuck, as its threads are then made to wait for what they are to store.
+//! The server has a cgroup of its own. In one cgroup with its writers (version 1, without
+//! PR_SET_IO_FLUSHER) it would deadlock, because the kernel makes its threads wait for pages that
+//! they have to store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,12 +18,13 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// What is written at a time, and how much memory writers may have for it.
+/// The bytes that are written at a time, and the memory of the writers' and the server's cgroups.
 const DATA: usize = 96 * MIB;
 const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
 
-/// Aborts what waits for a mount if the test fails: nobody could end it.
+/// Aborts requests to a mount if the test fails, because a process that waits for one can't be
+/// killed.
 struct Aborted<'m>(&'m Path);
 
 impl Drop for Aborted<'_> {
@@ -38,12 +40,12 @@ struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // One that waits for a mount is gone when that is aborted; it is not waited for.
+        // A process that waits for a mount ends when the mount is aborted, so it is not waited for.
         let _ = self.0.kill();
     }
 }
 
-/// Runs a line of shell as a process of the group.
+/// Runs a shell line as a process of the group.
 fn run_in(group: &Group, line: &str, dir: &Path) {
     let mut command = Command::new("sh");
     command.args(["-c", &group.enter(), "sh", "sh", "-ec", line]).current_dir(dir);
@@ -86,7 +88,8 @@ fn what_is_written_back_through_it_gets_there() {
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", device]));
     run(Command::new("mount").arg(device).arg(&mnt));
     fs::write(dir.path().join("data"), text(1, DATA)).unwrap();
-    // More than the writers may have: pages become free only when the server has stored them.
+    // These are more data than the writers may have: pages become free only after the server has
+    // stored them.
     for round in 0..3 {
         let write = format!("dd if=data of=mnt/{round} bs=1M conv=fsync");
         run_in(&of_writers, &write, dir.path());

@@ -1,4 +1,4 @@
-//! `uzram fill` where memory or time run out.
+//! `uzram fill` when memory or time runs out.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// The command under a shell line that ends in `exec "$@"`.
+/// Runs the command under a shell line that ends in `exec "$@"`.
 fn fill_under(line: &str, args: &[&str], path: &Path) -> Ended {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, "sh", UZRAM, "fill"]).args(args).arg(path);
@@ -57,7 +57,7 @@ fn at_the_limit_what_is_stored_reads_back() {
     assert!(table.out.contains("mm_stat"), "{table:?}");
 }
 
-/// Whether a process has a function for this signal.
+/// Returns whether a process has a handler for SIGINT.
 fn handles_interrupt(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -71,7 +71,7 @@ fn an_interrupt_ends_it_cleanly() {
     let args = ["--algorithm", "zstd", "--level", "22", "--threads", "1"];
     let child: Child = fill().args(args).arg(dir.path()).spawn().unwrap();
     until("it handles the signal", || handles_interrupt(&child));
-    // So that it is at work, mostly.
+    // Waits until the process is probably at work.
     sleep(Duration::from_millis(500));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended: Ended = child.wait_with_output().unwrap().into();
@@ -79,7 +79,7 @@ fn an_interrupt_ends_it_cleanly() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", "uzram: interrupted\n"));
 }
 
-/// A device that lacks a part of the data takes no file's place.
+/// A device that lacks a part of the data does not replace a file.
 #[test]
 fn nothing_is_saved_if_the_limit_is_reached() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,13 +107,13 @@ fn it_works_in_little_address_space() {
         assert_eq!(ended.json()["mismatches"], 0);
         assert_eq!(ended.json()["orig_data_size"], 30 * MIB);
     }
-    // So little that it has to fail, but neither by a panic nor by a signal.
+    // With so little address space the command must fail, but neither by a panic nor by a signal.
     let ended = fill_under("ulimit -v 40000 && exec \"$@\"", &["--threads", "1"], dir.path());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// Sparse files make the input as large as anyone likes.
+/// Sparse files can make the input very large.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn what_the_system_refuses_is_not_laid_to_the_limit() {
     assert!(!ended.err.contains("--mem-limit"), "{ended:?}");
 }
 
-/// The command as a process of the group.
+/// Runs the command as a process of the group.
 fn fill_in(group: &Group, args: &[&str], path: &Path) -> Ended {
     fill_under(&group.enter(), args, path)
 }
@@ -164,7 +164,7 @@ fn it_works_in_a_memory_cgroup_of_64_mib() {
     let limit = json["mem_limit"].as_u64().unwrap() as usize;
     assert!(limit > 64 * MIB * 80 / 100 && limit < 64 * MIB * 90 / 100, "{json}");
 
-    // More than fits: told, and not killed.
+    // With more data than fits, the command reports an error, and is not killed.
     write_all(dir.path(), &[("c", noise(3, 80 * MIB))]);
     for args in [&["--json"][..], &["--json", "--threads", "12", "--algorithm", "zstd"]] {
         let ended = fill_in(&group, args, dir.path());

@@ -1,4 +1,4 @@
-//! What a server tells while it runs: a line a second, and metrics.
+//! The reports of a running server: one line per second, and metrics.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use support::metrics::lint;
 use support::{ENDS_WITHIN, PAGE, Server, UZRAM, end, serve, text};
 
-/// A server of metrics on a port that the system chooses, and that port's URI.
+/// Starts a server of metrics on a port that the system chooses. Returns it with the URI of the
+/// metrics.
 fn server() -> (Server, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve(dir.path());
@@ -22,7 +23,7 @@ fn server() -> (Server, String) {
     (server, uri)
 }
 
-/// What is answered to these bytes.
+/// Returns the response to these bytes.
 fn answer(uri: &str, request: &[u8]) -> String {
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -93,7 +94,7 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(head.ends_with("\r\n\r\n") && head.matches("\r\n\r\n").count() == 1, "{head}");
     }
-    // What is sent beyond a request does not take the answer back.
+    // Bytes after a request do not affect its response.
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(20_000));
     let more = "GET /metrics HTTP/1.1\r\n\r\n".repeat(2000);
     for (request, status) in [(long, "400 Bad Request"), (more, "200 OK")] {
@@ -102,7 +103,7 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
             assert!(got.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{got}");
         }
     }
-    // More than are served at a time, which say nothing: each next one takes the first one's place.
+    // More silent clients than are served at a time: each further client replaces the first one.
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let silent: Vec<_> = (0..9).map(|_| TcpStream::connect(host).unwrap()).collect();
     assert!(answer(&uri, b"GET /metrics HTTP/1.1\r\n\r\n").contains("uzram_memory_bytes"));
@@ -145,7 +146,7 @@ fn a_line_comes_every_second_until_ctrl_c_or_the_end() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&json), Signal::INT).unwrap();
     assert_eq!(json.wait().unwrap().code(), Some(0), "Ctrl-C is how it ends");
 
-    // A server that does not answer keeps nobody.
+    // `uzram stat --watch` can be interrupted while the server does not answer.
     let mut waits = watch(&[]);
     BufReader::new(waits.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
     server.signal("STOP");

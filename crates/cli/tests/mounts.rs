@@ -1,5 +1,5 @@
-//! Where a device is mounted: only its own mount is taken off, and the disk answers whatever is
-//! done beside.
+//! Mounts of a device: a server unmounts only its own mount, and the disk answers whatever happens
+//! to its mount.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,15 +25,16 @@ fn tmpfs(at: &Path, name: &str) {
     fs::write(at.join(name), name).unwrap();
 }
 
-/// A process that another test begins has copies of what this one has open, until it is another
-/// program.
+/// Unmounts, with retries: a process that another test starts holds copies of this one's
+/// descriptors until it executes a program.
 fn unmount(at: &Path) {
     until(&format!("{} is in use", at.display()), || {
         end(Command::new("umount").arg(at)).code == Some(0)
     });
 }
 
-/// All of this machine, and so also those of other tests, whose paths may be of any bytes.
+/// Returns all mounts of this machine, including those of other tests, whose paths may have any
+/// bytes.
 fn mounts() -> String {
     String::from_utf8_lossy(&fs::read("/proc/self/mounts").unwrap()).into_owned()
 }
@@ -55,7 +56,7 @@ fn what_lies_below_stays() {
     for _ in 0..3 {
         let server = server(&mount);
         assert!(mount.join("disk").exists());
-        // Whoever is in it holds up nothing.
+        // An open file in the mount does not delay the end.
         let _open = fs::File::open(mount.join("disk")).unwrap();
         ended(server);
         assert_eq!(fs::read(mount.join("below")).unwrap(), b"below");
@@ -72,16 +73,16 @@ fn what_was_mounted_there_since_stays() {
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     assert!(said.contains("something else is mounted over it"), "{said}");
     unmount(&mount);
-    // What is left of the server below is dead, and taken off by the next.
+    // The dead mount that the server left below is unmounted by the next server.
     ended(server(&mount));
-    // In the place of ours, that someone took off.
+    // A mount in place of ours, which was unmounted by another process.
     let gone = server(&mount);
     unmount(&mount);
     tmpfs(&mount, "since");
     ended(gone);
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     unmount(&mount);
-    // Within it.
+    // A mount inside ours.
     let within = server(&mount);
     tmpfs(&mount.join("attr"), "within");
     let said = ended(within);
@@ -91,7 +92,7 @@ fn what_was_mounted_there_since_stays() {
     run(Command::new("umount").arg("-l").arg(&mount));
 }
 
-/// Over it, nobody would know which of the disks he has.
+/// If mounts could be stacked, users would not know which disk they use.
 #[test]
 fn the_mount_of_a_live_server_is_refused() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -108,7 +109,7 @@ fn the_mount_of_a_live_server_is_refused() {
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
 }
 
-/// Someone's directory may have any name.
+/// Directories of other programs may have any name.
 #[test]
 fn mount_points_are_of_any_bytes() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -129,7 +130,7 @@ fn mount_points_are_of_any_bytes() {
     unmount(&odd);
 }
 
-/// It would be hidden; and two sockets are not one.
+/// The mount would hide it. Two sockets need different paths.
 #[test]
 fn what_a_server_needs_is_not_in_its_mount() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,7 +163,7 @@ fn what_a_server_needs_is_not_in_its_mount() {
 #[test]
 fn a_dead_mount_of_ours_is_taken_off() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
-    // Once more than once.
+    // The next server can do so repeatedly.
     for _ in 0..2 {
         let mut killed = server(&mount);
         assert!(mount.join("disk").exists());
@@ -177,7 +178,7 @@ fn a_dead_mount_of_ours_is_taken_off() {
         assert!(said.contains("/m', where a killed server had left its mount"), "{said}");
     }
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
-    // Another's is not.
+    // The dead mount of another program is not unmounted.
     if !has(&["nbdfuse"]) {
         return;
     }
@@ -193,7 +194,7 @@ fn a_dead_mount_of_ours_is_taken_off() {
     assert!(mounts.contains(&format!(" {} fuse", mount.display())), "{mounts}");
 }
 
-/// One that has no right to mount, so that fusermount3 does it.
+/// A user without the privilege to mount uses fusermount3.
 #[test]
 fn a_user_mounts_and_unmounts_too() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -207,8 +208,8 @@ fn a_user_mounts_and_unmounts_too() {
         chown(at, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let binary = dir.path().join("uzram");
-    // By a process of its own: what this one writes may be open in one that another test begins,
-    // and is not run then.
+    // A separate process writes the copy. If this process wrote it, a child that another test
+    // starts could hold it open for writing, and it could not be executed.
     run(Command::new("cp").arg(support::UZRAM).arg(&binary));
     let started = || {
         let mut command = Command::new("setpriv");
@@ -242,7 +243,8 @@ fn a_user_mounts_and_unmounts_too() {
     unmount(&mount);
 }
 
-/// As a block device has it: what is there stays, but for what is written.
+/// As with a block device, truncation has no effect: all data remain except those that are
+/// overwritten.
 #[test]
 fn the_disk_is_opened_to_be_cut_and_is_not() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -293,16 +295,16 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
         fs::remove_file(&saved).unwrap();
         reads
     };
-    // One that was done before this thread ran again shows nothing.
+    // A save that ended before this thread ran again proves nothing.
     assert!((0..20).any(|_| reads_amid() > 3), "no reads are answered meanwhile");
-    // Where the server runs is nothing that who writes there knows.
+    // A relative path is refused, because the writer does not know the server's working directory.
     let relative = fs::write(mount.join("attr/save"), "relative").unwrap_err();
     assert_eq!(relative.raw_os_error(), Some(22));
     drop(disk);
     ended(server);
 }
 
-/// What is saved by way of the mount is the server's own, before its end and at that moment.
+/// A save through the mount counts as the server's own, before its end and at that moment.
 #[test]
 fn a_save_through_the_mount_is_no_strangers() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -315,7 +317,7 @@ fn a_save_through_the_mount_is_no_strangers() {
         save().unwrap();
         server.client().write(64 * MIB as u64, &text(2, MIB));
         thread::scope(|scope| {
-            // It is done before the end, or given up by it.
+            // The save completes before the end, or the end cancels it.
             let job = is_amid.then(|| scope.spawn(|| drop(save())));
             until("it saves", || {
                 saving.exists() || job.as_ref().is_none_or(|job| job.is_finished())
@@ -347,7 +349,7 @@ fn a_disk_is_not_saved_to_itself() {
     fs::create_dir(&mnt).unwrap();
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &device]));
     run(Command::new("mount").arg(&device).arg(&mnt));
-    // And one more above that.
+    // A second loop device, on a file of that file system.
     let (inner, image) = (dir.path().join("inner"), mnt.join("image"));
     fs::create_dir(&inner).unwrap();
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -371,13 +373,13 @@ fn a_disk_is_not_saved_to_itself() {
     ended(server);
 }
 
-/// Its server is stopped: nothing that is asked of it comes back.
+/// The server of the mount is stopped, so requests to it never return.
 #[test]
 fn a_stuck_mount_there_holds_nothing_up() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
     let stuck = server(&mount);
     stuck.signal("STOP");
-    // It may go on.
+    // The stopped server may continue later.
     let mut over = support::serve(dir.path());
     let over = support::end(over.args(["--nbd", "unix:n", "--mount"]).arg(&mount));
     assert_eq!(over.code, Some(1), "{over:?}");
@@ -386,7 +388,7 @@ fn a_stuck_mount_there_holds_nothing_up() {
     ended(stuck);
 }
 
-/// That it can't be mounted is found out only after clients have come.
+/// The mount fails only after clients have connected.
 #[test]
 fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -405,13 +407,13 @@ fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     assert!(Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB));
 }
 
-/// The second would end it before it has unmounted.
+/// The second signal would end the server before it has unmounted.
 #[test]
 fn a_signal_that_comes_twice_leaves_no_mount() {
     let Some((_dir, mount, _unmounted)) = directory() else { return };
     for _ in 0..8 {
         let mut server = server(&mount);
-        // A client who has to be left first.
+        // A client that must be disconnected first.
         let client = server.client();
         server.signal_at_once(&[Signal::TERM; 2], Duration::ZERO);
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
@@ -420,7 +422,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     }
 }
 
-/// Maps the disk as databases do, and uses it by every other way beside.
+/// Maps the disk as databases do, and also uses it by all other ways.
 #[test]
 fn the_disk_can_be_mapped_shared_if_nbd_clients_only_read() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -485,7 +487,7 @@ fn files_of_a_mount_are_neither_made_nor_removed() {
     ended(server);
 }
 
-/// Writes that a file system above has not written yet are lost, so this is no success.
+/// Data that a file system on the disk has not written yet are lost, so this is an error.
 #[test]
 fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -510,7 +512,7 @@ fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     assert!(said.contains(&format!("mounted at '{}'", mnt.display())), "{said}");
     assert!(said.contains("missing from the saved file") && saved.exists(), "{said}");
     drop(looped);
-    // A process that has it open has no data of its own: its writes are the disk's.
+    // A process with an open file has no unwritten data: its writes go directly to the disk.
     let mut server = Server::new(&args);
     let _open = fs::File::options().write(true).open(mount.join("disk")).unwrap();
     server.signal("TERM");

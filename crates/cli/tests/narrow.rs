@@ -1,4 +1,4 @@
-//! Servers whose address space is full (`ulimit -v`): what they acknowledged is saved at their end,
+//! Servers whose address space is full (`ulimit -v`). Acknowledged data are saved at their end,
 //! whatever clients do.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -20,21 +20,21 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes of a write.
+/// The bytes of a write.
 const PART: usize = 64 << 10;
 
-/// Bytes of the disks.
+/// The bytes of the disks.
 const DISK: u64 = 512 << 20;
 
-/// How long an answer may take.
+/// The maximum time for an answer.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// What a part is to hold.
+/// Returns the expected contents of a part.
 fn part(disk: u64, nth: u64) -> Vec<u8> {
     noise(disk ^ nth, PART)
 }
 
-/// A client that does not wait for ever.
+/// Connects a client with a time limit.
 fn client(socket: &Path) -> Option<Client> {
     let client = Client::try_new(socket).ok()?;
     client.0.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -45,7 +45,8 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "no answer");
 }
 
-/// A server under `ulimit -FLAG`, which saves to `file`; or how it failed to start.
+/// Starts a server under `ulimit -FLAG`, which saves to `file`. Returns its messages if it failed
+/// to start.
 fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, String> {
     let dir = tempfile::tempdir().unwrap();
     let line = format!("ulimit -{flag} {} && exec \"$@\"", mib << 10);
@@ -60,7 +61,7 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     }
     let (code, _) = server.ended();
     let said = server.said();
-    // Without room for the program itself the loader reports that, or the kernel ends the process.
+    // Without room for the program itself, the loader reports that, or the kernel ends the process.
     let is_line = |line: &str| line.starts_with("uzram: ");
     let has_room = (mib * MIB) as u64 > std::fs::metadata(UZRAM).unwrap().len();
     let is_ended = code == Some(127) || code.is_none() && !has_room;
@@ -69,8 +70,8 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     Err(said)
 }
 
-/// Fills the disk until nothing more is taken; the parts that were acknowledged. A connection may
-/// break now and then.
+/// Fills the disk until no more is accepted. Returns the parts that were acknowledged. A connection
+/// may break occasionally.
 fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
@@ -78,7 +79,7 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
         let Some(open) = &mut to else { break };
         match open.try_write(nth * PART as u64, &part(disk, nth)) {
             Ok(()) => acknowledged.push(nth),
-            // It is full.
+            // The disk is full.
             Err(error) if error.raw_os_error() == Some(28) => return acknowledged,
             Err(error) => {
                 assert_in_time(&error);
@@ -91,7 +92,7 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     acknowledged
 }
 
-/// What clients do that are many; how often it was told how the server is.
+/// Sends requests from many clients at once. Returns the number of answers to `stat`.
 fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     let socket = server.socket();
     let there: Vec<Client> = (0..40).filter_map(|_| client(&socket)).collect();
@@ -99,7 +100,7 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some are long: of many at once there may be no room for them.
+                    // Some requests are long: there may be no room for many of them at once.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);
@@ -117,7 +118,7 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     })
 }
 
-/// One server's life, with so little; bytes it acknowledged, if it started.
+/// Runs one server with such a limit. Returns the bytes that it acknowledged, if it started.
 fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("saved");
@@ -126,7 +127,7 @@ fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let answers = crowd(&server, &acknowledged);
     assert_eq!(answers, 4, "{mib} MiB: stat was not answered: {:?}", server.child.try_wait());
     if host::has(&["nbdinfo"]) {
-        // It may be refused; but by a server that is there.
+        // It may be refused, but the server must survive.
         let _ = end(Command::new("timeout").args(["30", "nbdinfo", &server.uri()]));
     }
     let answer = server.ask("attr", &["mm_stat"]);
@@ -151,7 +152,7 @@ fn a_full_address_space_costs_no_acknowledged_write() {
     let sizes: Vec<usize> = if is_long {
         (8..128).step_by(4).chain((128..512).step_by(32)).collect()
     } else {
-        // The program itself has to fit: else the system kills it before it begins.
+        // The program itself must fit, because otherwise the system kills it before it begins.
         vec![20, 28, 40, 56, 90, 200]
     };
     let lived: Vec<_> = sizes.iter().map(|&mib| (mib, live('v', mib, seed))).collect();
@@ -191,7 +192,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         let disk = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
         let write = |nth: &u64| disk.write_all_at(&part(1, *nth), nth * PART as u64).is_ok();
         let acknowledged = (0..DISK / PART as u64).take_while(write).count() as u64;
-        // As the loop device reads: more at a time than there may be room for.
+        // A read like that of the loop device, longer than there may be room for.
         let _ = disk.read_at(&mut vec![0; MIB], 0);
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{mib} MiB");
         drop(disk);
@@ -206,8 +207,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
     assert!(started >= 2, "{started}");
 }
 
-/// Clients that say nothing take room that there is not: who says what he wants is let in all the
-/// same.
+/// Silent clients use up the room. Clients that send requests must still be admitted.
 #[test]
 fn the_silent_keep_nobody_out_where_there_is_little_room() {
     let dir = tempfile::tempdir().unwrap();

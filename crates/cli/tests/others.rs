@@ -1,4 +1,4 @@
-//! Other users of the machine: they can't hang a server, and no one takes them for one.
+//! Other users of the machine can neither hang a server nor pass themselves off as one.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -50,7 +50,8 @@ fn socket_paths_are_as_long_as_they_can_be() {
     }
 }
 
-/// Many start at once where one was killed: one of them serves, and goes on to.
+/// Many servers start at once after one was killed. Exactly one of them serves the disk, and keeps
+/// running.
 #[test]
 fn of_many_that_start_one_serves() {
     for _ in 0..5 {
@@ -79,7 +80,7 @@ fn of_many_that_start_one_serves() {
     }
 }
 
-/// A false server that says that all is well.
+/// A false server that reports success for everything.
 #[test]
 fn a_false_server_is_not_believed() {
     if !rustix::process::geteuid().is_root() || !has(&["setpriv", "python3"]) {
@@ -111,7 +112,7 @@ while True:
     assert!(save.code == Some(1) && save.err.contains("user 65534"), "{save:?}");
 }
 
-/// A directory of sockets that others can write to is not used.
+/// A directory of sockets that other users can write to is not used.
 #[test]
 fn sockets_are_in_a_directory_of_ones_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,7 +162,7 @@ fn a_loopback_port_is_everyones() {
     assert!(said.contains("every user of this machine"), "{said}");
 }
 
-/// A path that a client gives is the client's.
+/// A relative path is resolved in the client's working directory.
 #[test]
 fn paths_are_from_where_the_client_is() {
     let server = Server::new(&[]);

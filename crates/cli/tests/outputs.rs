@@ -1,5 +1,5 @@
 //! Every command that writes a file, with every kind of target. A file that may be written is
-//! whole; any other target is refused before anything is changed.
+//! written completely; any other target is refused before anything is changed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,12 +16,12 @@ use support::{Ended, Server, UZRAM, end, serve, text};
 
 const OLD: &[u8] = b"the only copy of this text";
 
-/// What a command does with a file that is there.
+/// How a command handles an existing file.
 #[derive(Clone, Copy, PartialEq)]
 enum Existing {
     Replaced,
     Appended,
-    /// It appends to files of its own format alone.
+    /// The command appends to files of its own format, and refuses others.
     OfItsOwn,
 }
 
@@ -29,7 +29,7 @@ enum Existing {
 struct Writer {
     name: &'static str,
     existing: Existing,
-    /// Whether `in` is one of its inputs, and a directory of files another.
+    /// Whether it reads inputs, such as `in` or a directory of files.
     reads: bool,
 }
 
@@ -65,7 +65,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// The file that every command is to write: `generate` has no other choice.
+    /// Returns the file that every command writes; `generate` can write no other.
     fn target(&self) -> PathBuf {
         self.path("man/man1/uzram.1")
     }
@@ -76,7 +76,7 @@ impl Place {
         command
     }
 
-    /// Has `writer` read `input`, if it reads anything, and write to `target`.
+    /// Makes `writer` read `input`, if it reads anything, and write to `target`.
     fn write(&self, writer: &Writer, input: &str, target: &Path) -> Ended {
         let target = target.to_str().unwrap();
         let args: &[&str] = match writer.name {
@@ -101,14 +101,14 @@ impl Place {
         let child = serve(dir.path()).args(args).spawn().unwrap();
         let mut server = Server::begun(child, dir);
         if !server.announcement.is_empty() {
-            // A disk that no client has had is saved too.
+            // A disk that no client has used is saved too.
             server.signal("TERM");
         }
         let code = server.ended().0;
         Ended { code, out: String::new(), err: server.said() }
     }
 
-    /// Has every command write to the target that `make` makes, and `check` what came of it.
+    /// Makes every command write to the target that `make` makes. `check` checks the result.
     fn each(&self, make: impl Fn(&Path), check: impl Fn(&Writer, &Path, Ended)) {
         let target = self.target();
         for writer in &WRITERS {
@@ -120,7 +120,8 @@ impl Place {
         clear(&target);
     }
 
-    /// Has every command refuse the target that `make` makes, which `is_there` still.
+    /// Checks that every command refuses the target that `make` makes, and that `is_there` still
+    /// holds.
     fn each_refuses(&self, make: impl Fn(&Path), is_there: impl Fn(&Path) -> bool) {
         self.each(make, |writer, target, ended| {
             assert_eq!(ended.code, Some(1), "{}: {ended:?}", writer.name);
@@ -138,7 +139,7 @@ fn clear(target: &Path) {
     }
 }
 
-/// Whether a file was written there: something other than what was there.
+/// Returns whether a file was written to the target.
 fn is_written(target: &Path) -> bool {
     fs::read(target).is_ok_and(|bytes| !bytes.is_empty() && bytes != OLD)
 }
@@ -160,7 +161,7 @@ fn targets_that_may_be_written_are_and_links_stay() {
             if is_there {
                 fs::write(&end, OLD).unwrap();
             }
-            // Relative, and over another link.
+            // The links are relative, and lead through another link.
             clear(&place.path("man/middle"));
             symlink("../end", place.path("man/middle")).unwrap();
             symlink("../middle", target).unwrap();
@@ -257,7 +258,7 @@ fn files_that_can_not_be_replaced_are_refused() {
     }
 }
 
-/// A loop device of `bytes` bytes, all of them the same.
+/// Makes a loop device of `bytes` bytes with the same value.
 fn looped(place: &Place, bytes: u64) -> Looped {
     let file = place.path(&format!("device-{bytes}"));
     fs::write(&file, vec![7; bytes as usize]).unwrap();
@@ -266,7 +267,7 @@ fn looped(place: &Place, bytes: u64) -> Looped {
 }
 
 fn contents(device: &Looped) -> Vec<u8> {
-    // As the device has them, not as they were cached before.
+    // Reads from the device, not from data that were cached before.
     run(Command::new("/usr/sbin/blockdev").args(["--flushbufs", &device.0]));
     fs::read(&device.0).unwrap()
 }
@@ -283,7 +284,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     let disk = fs::read(place.path("read/text")).unwrap();
     let restore = |device: &Looped| end(place.uzram().args(["restore", "-o", &device.0, "saved"]));
 
-    // A byte less than the disk rounds to a sector less.
+    // A device of one sector less than the disk.
     let small = looped(&place, disk.len() as u64 - 512);
     let before = contents(&small);
     let ended = restore(&small);

@@ -1,6 +1,6 @@
-//! Clients that were not written here, of many sizes and many requests deep, for longer than
-//! `make test` has time: `make clients` runs them. What is missing is left out by name; what was
-//! made is undone, also where a test fails.
+//! Independent clients with requests of many sizes and many at once, for longer than `make test`
+//! may take; `make clients` runs them. Missing programs are reported and left out. All changes are
+//! undone, also if a test fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,8 +16,8 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// Sizes on both sides of those at which the server goes another way, in what programs take them
-/// in: 512 bytes.
+/// Sizes on both sides of those at which the server changes its method, in multiples of 512 bytes,
+/// which programs require.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,
@@ -29,12 +29,12 @@ fn shell(script: &str, server: &Server) -> String {
     run(Command::new("sh").args(["-c", &script]).current_dir(server.dir.path()))
 }
 
-/// How much more is done with `UZRAM_LONG`.
+/// Returns the factor by which `UZRAM_LONG` increases the work.
 fn times() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { 5 } else { 1 }
 }
 
-/// A server of 512 MiB, which is as small as xfs may be, with a mount where one is wanted.
+/// Starts a server of 512 MiB, the minimum for xfs, with a mount if `mount` is set.
 fn server(args: &[&str], mount: Option<&Path>) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve_unsized(dir.path());
@@ -72,12 +72,12 @@ fn fio_of_many_sizes() {
     }
 }
 
-/// As other programs take it, which have 32 bits for it.
+/// Returns a seed of 32 bits for other programs.
 fn seed_of_programs() -> String {
     (random_seed() as u32).to_string()
 }
 
-/// The file system exerciser, which `make clients` installs.
+/// Returns the file system exerciser, which `make clients` installs.
 fn fsx() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin/fsx");
     let path = path.canonicalize().ok();
@@ -87,7 +87,7 @@ fn fsx() -> Option<PathBuf> {
     path
 }
 
-/// Exercises a file; what was done is printed where it fails.
+/// Exercises a file; if that fails, the operations are printed.
 fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
@@ -137,7 +137,7 @@ fn ended(mut server: Server) {
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-/// All that a file system can do, on top of a loop device on the mounted file.
+/// Uses all operations of a file system on a loop device on the mounted file.
 fn fsx_on_a_file_system(make: &str, check: &str) {
     let program = make.split(' ').next().unwrap();
     if !Path::new("/usr/sbin").join(program).exists() {
@@ -192,7 +192,7 @@ fn qemu_of_many_sizes() {
             shell(&format!("{bench} -c {count} -s {size} {write} \"$U\" >/dev/null"), &server);
         }
     }
-    // Of another one, on which nothing lies beyond the image.
+    // Another server, whose disk is empty beyond the image.
     let server = self::server(&["--threads", "4"], None);
     fs::write(server.dir.path().join("image"), [text(1, 60 * MIB), noise(2, 9 * MIB)].concat())
         .unwrap();
@@ -207,7 +207,7 @@ fn qemu_of_many_sizes() {
             &server,
         );
     }
-    // Each at its place, all under way at once, and then each is read.
+    // Writes at different places, all in flight at once; then each is read.
     let mut asked = String::new();
     for (write, check) in [("aio_write", ""), ("aio_read", "")] {
         for (nth, size) in SIZES.into_iter().cycle().take(128).enumerate() {
@@ -250,7 +250,7 @@ fn nbdcopy_of_many_sizes() {
     }
 }
 
-/// libnbd's own asynchronous requests, 64 at a time, of lengths to the byte.
+/// libnbd's asynchronous requests, 64 at a time, with lengths of any number of bytes.
 #[test]
 #[ignore = "for make clients"]
 fn libnbd_of_many_sizes() {

@@ -1,4 +1,4 @@
-//! README names the commands and options that there are, in a length that is read.
+//! README names all commands, only existing options, and is short.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use support::UZRAM;
 
-/// A page or two: what is more belongs to `docs`.
+/// About two pages. Longer texts belong in `docs`.
 const LINES_MAX: usize = 120;
 
 fn readme() -> String {
@@ -23,7 +23,7 @@ fn help(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands that `uzram --help` lists.
+/// Returns the commands that `uzram --help` lists.
 fn commands() -> BTreeSet<String> {
     let output = Command::new(UZRAM).arg("--help").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -33,7 +33,7 @@ fn commands() -> BTreeSet<String> {
     named.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// The rows of the table of commands, each with the names in its first column.
+/// Returns the rows of the table of commands, each with the names in its first column.
 fn rows(text: &str) -> Vec<(Vec<String>, &str)> {
     let table = text.split("## Commands").nth(1).unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));

@@ -1,6 +1,5 @@
-//! A server, and a save, of which any one allocation is refused, or all from some one on: the
-//! process goes on, and what was acknowledged is there. The allocator is the command's, over one
-//! that refuses.
+//! A server and a save in which one allocation fails, or all from the nth on. The process survives,
+//! and acknowledged data are kept. The allocator is the command's, on top of one that refuses.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,11 +31,11 @@ const DISK: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 const WORKERS: usize = 2;
 
-/// The system's allocator, which refuses other threads than those of the test.
+/// The system's allocator, which refuses requests of all threads except those of the test.
 struct Faulty;
 
-/// Which allocation is refused, from 1; 0 is none. Whether all behind it are, and how many there
-/// were.
+/// The number of the allocation that is refused, from 1, or 0 for none; whether all later ones are
+/// refused too; and the number of allocations.
 static NTH: AtomicUsize = AtomicUsize::new(0);
 static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -45,8 +44,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Bytes that those other threads have in use, and the most they had. What is taken anew and copied
-/// counts twice for a while, as it does in the reserve.
+/// The bytes that those other threads have in use, and their maximum. A reallocation counts both
+/// copies for a while, as it does in the reserve.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -56,7 +55,8 @@ fn count(bytes: isize) {
     }
 }
 
-/// What `work` takes at most beyond what there is, of what other threads take.
+/// Returns the maximum number of bytes that other threads allocate during `work`, in addition to
+/// those before.
 fn most_of(work: impl FnOnce()) -> usize {
     let before = LIVE.load(SeqCst);
     MOST.store(before, SeqCst);
@@ -77,7 +77,7 @@ fn is_refused() -> bool {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: it gives what the system's allocator gives, or nothing.
+// SAFETY: it returns memory of the system's allocator, or null.
 unsafe impl GlobalAlloc for Faulty {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -105,7 +105,8 @@ unsafe impl GlobalAlloc for Faulty {
     }
 }
 
-/// Does `work` with the `nth` allocation of others refused; whether there were as many.
+/// Runs `work` with the `nth` allocation of other threads refused. Returns whether it reached that
+/// number.
 fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (bool, T) {
     COUNT.store(0, SeqCst);
     FROM_THEN_ON.store(from_then_on, SeqCst);
@@ -115,7 +116,8 @@ fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (boo
     (COUNT.load(SeqCst) >= nth, done)
 }
 
-/// For every n, alone and with all behind it.
+/// Runs `work` for every n until its allocations are fewer, with only the nth refused, and with all
+/// later ones refused too.
 fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     IS_OF_THE_TEST.set(true);
     MEMORY.keep(4 << 20).unwrap();
@@ -190,7 +192,7 @@ impl Served {
         Ok(client)
     }
 
-    /// What was written, and acknowledged.
+    /// Writes, and returns the data that were acknowledged.
     fn write(&self, seed: u64) -> Vec<(u64, Vec<u8>)> {
         let mut acknowledged = Vec::new();
         let Ok(mut client) = self.client() else { return acknowledged };
@@ -208,7 +210,7 @@ impl Served {
         acknowledged
     }
 
-    /// As clients that ask for all, at once.
+    /// Sends all kinds of requests at once.
     fn look(&self) {
         let socket = self.dir.path().join("nbd.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
@@ -225,7 +227,7 @@ impl Served {
             asked.extend(data);
         }
         asked.extend(support::nbd::request(7, 0, 4 << 20));
-        // Who is refused may be left before all is sent.
+        // The server may disconnect a refused client before all is sent.
         let _ = stream.write_all(&asked).and_then(|()| stream.shutdown(Shutdown::Write));
         match stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}
@@ -233,17 +235,17 @@ impl Served {
         }
     }
 
-    /// As who asks how it is; how many answers there were.
+    /// Sends requests to the control socket. Returns the number of answers.
     fn ask(&self) -> usize {
         let path = self.dir.path().join("control.sock");
         let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
         let answer = |request: &Request| request.ask(&path, &mut Vec::new());
-        // An answer of any kind, as that there is no memory for so much text.
+        // Any answer is fine, for example that memory is too short for this text.
         let _ = answer(&Request::Show("block_state".to_owned()));
         requests.iter().filter(|request| answer(request).is_ok()).count()
     }
 
-    /// Waits until those who have left are gone.
+    /// Waits until the connections of clients that have left are closed.
     fn is_alone(&self) {
         until("no connection stays", || self.nbd.connections() == 0);
     }
@@ -253,21 +255,22 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(error.kind() != std::io::ErrorKind::WouldBlock, "no answer");
 }
 
-/// One after the other: there is one allocator. So it is a program of its own, without a harness
-/// and its threads.
+/// The tests run one after the other, because they share one allocator. So this is a program
+/// without a test harness and its threads.
 fn main() {
     takes_no_more_than_is_kept();
     for_each_nth(serves());
     for_each_nth(saves());
 }
 
-/// What the reserve is reckoned for (`server/headroom.rs`), with blocks of any size.
+/// Checks the use for which the reserve is calculated (`server/headroom.rs`), with blocks of any
+/// size.
 fn takes_no_more_than_is_kept() {
     IS_OF_THE_TEST.set(true);
     for block in [4 << 10, 64 << 10] {
         let served = Served::of_blocks(block);
         let mut client = served.client().unwrap();
-        // Every other page, so that there are as many extents as are told.
+        // Writes every other page, which gives the maximum number of extents in one reply.
         (0..DISK / PAGE).step_by(2).for_each(|page| client.write(page * PAGE, &[7; PAGE as usize]));
         drop(client);
         served.is_alone();
@@ -288,7 +291,7 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
         let (is_reached, (acknowledged, answers)) = refusing(nth, from_then_on, || {
             let there = served.client();
             let acknowledged = served.write(nth as u64);
-            // One of these is refused, as there are two already.
+            // One of these is refused, because two clients are already connected.
             let one_more = [served.client(), served.client()];
             let answers = served.ask();
             drop((there, one_more));
@@ -310,7 +313,8 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
     }
 }
 
-/// A device with blocks of several slots, of which some are written back, and what is on it.
+/// Makes a device with blocks of several slots, some of them written back. Returns it with its
+/// contents.
 fn device(dir: &Path) -> (Device, Vec<u8>) {
     let path = dir.join("backing");
     let mut config = Config::new(DISK).unwrap();
@@ -325,7 +329,7 @@ fn device(dir: &Path) -> (Device, Vec<u8>) {
     (device, data)
 }
 
-/// Saves what is in memory, and what is written back.
+/// Saves data in memory and data that are written back.
 fn saves() -> impl FnMut(usize, bool) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (device, data) = device(dir.path());

@@ -1,5 +1,5 @@
-//! `uzram restore`: sparse images, the limit of its memory, what a file lacks; and jobs that are
-//! cancelled.
+//! `uzram restore`: sparse images, the limit of its memory, missing data in files, and cancelled
+//! jobs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ fn restore(args: &[&str], file: &Path) -> Ended {
     end(Command::new(UZRAM).arg("restore").args(args).arg(file))
 }
 
-/// Saves a device that is filled as it is told.
+/// Saves a device that `fill` fills.
 fn saved(path: &Path, config: Config, fill: impl FnOnce(&Device)) {
     let device = Device::new(config).unwrap();
     fill(&device);
@@ -33,7 +33,7 @@ fn images_take_what_is_stored_and_not_what_the_disk_has() {
     saved(&file, Config::new(bytes).unwrap(), |device| {
         at.iter().for_each(|&at| device.write(at, &text(at, 4096)).unwrap());
     });
-    // Of all that the disk has it would take hours.
+    // Writing the whole disk would take hours.
     let ended = within(patience(), || restore(&["--output", image.to_str().unwrap()], &file));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let metadata = fs::metadata(&image).unwrap();
@@ -62,14 +62,14 @@ fn a_disk_goes_on_where_it_was_saved() {
         let mut server =
             Server::announced(command.arg("--restore").arg(&file).spawn().unwrap(), own);
         let mut client = server.client();
-        // The first time there is nothing to start with.
+        // The first time the file does not exist.
         assert_eq!(client.read(0, 4096), [round; 4096]);
         client.write(0, &[round + 1; 4096]);
         drop(client);
         server.signal("TERM");
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
     }
-    // One that does not start with it says so.
+    // A server that does not start with the file logs a warning.
     let own = tempfile::tempdir().unwrap();
     let other = command(own.path(), &["--size", "16M"]).spawn().unwrap();
     let mut server = Server::announced(other, own);
@@ -100,7 +100,7 @@ fn memory_is_limited() {
     assert_eq!(served.code, Some(2), "{served:?}");
 }
 
-/// A backing store that reads nothing.
+/// A backing store of which nothing can be read.
 #[derive(Debug)]
 struct Unreadable;
 
@@ -168,7 +168,7 @@ fn a_job_is_cancelled() {
     let none = server.ask("cancel", &[]);
     assert!(none.code == Some(1) && none.err.contains("no job is under way"), "{none:?}");
     server.client().write(0, &noise(1, 200 << 20));
-    // One that is over before it is cancelled shows nothing.
+    // A job that ends before it is cancelled proves nothing.
     let cancelled = (0..20).any(|_| {
         thread::scope(|scope| {
             let saving = scope.spawn(|| server.ask("save", &[file.to_str().unwrap()]));
@@ -201,7 +201,7 @@ fn a_size_that_can_not_be_leaves_no_backing_file() {
     }
 }
 
-/// What refuses, and what helps, as who gave the command has it.
+/// Refusals name the reason and the remedy in terms of the command line.
 #[test]
 fn refusals_name_the_remedy() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A disk that is served outlives its server: saved at its end or meanwhile, restored at its begin
-//! or when it is empty.
+//! A served disk outlives its server: it is saved at the end or while it is served, and restored at
+//! the start or while it is empty.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +20,7 @@ use testkit::wait::until_with;
 
 const MIB: usize = 1 << 20;
 
-/// Names in a directory that nobody else uses.
+/// Returns the names in a directory that no other program uses.
 fn names(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap();
     names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -34,7 +34,7 @@ fn what_was_acknowledged_is_saved_at_the_end_and_restored() {
     let mut server = Server::new(&args);
     let data = [text(1, MIB), noise(2, MIB / 2)].concat();
     server.client().write(5 * MIB as u64 + 77, &data);
-    // Who writes on until the connection ends knows what must be there.
+    // A client that writes until the connection ends counts the acknowledged writes.
     let mut writer = server.client();
     let writes = thread::spawn(move || {
         let mut acknowledged = 0;
@@ -57,7 +57,7 @@ fn what_was_acknowledged_is_saved_at_the_end_and_restored() {
     assert!(again.announcement.starts_with("serving 256.0 MiB, zstd: "), "{}", again.announcement);
     let mut client = again.client();
     assert!(client.read(5 * MIB as u64 + 77, data.len()) == data);
-    // The last one may have come without its answer.
+    // The last write may have been stored without an answer.
     for nth in 0..acknowledged {
         assert!(client.read(nth * 4096, 4096) == text(nth, 4096), "block {nth}");
     }
@@ -116,10 +116,10 @@ fn another_signal_gives_the_save_up() {
     let gives_up = || {
         let args = ["--save-on-exit", file.to_str().unwrap(), "--mem-limit", "0"];
         let mut server = Server::new(&args);
-        // So much that it takes a while.
+        // Enough data that the save takes a while.
         server.client().write(0, &noise(1, 200 * MIB));
-        // What comes at once is of the same end: until it has looked for that it saves little, as
-        // it hardly runs.
+        // Signals sent at once count as one request to end. Until the server has checked for them
+        // it saves little, because it hardly runs.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         until_with(Duration::from_millis(20), "it is given up", || {
             let is_over = server.child.try_wait().unwrap().is_some();
@@ -133,7 +133,7 @@ fn another_signal_gives_the_save_up() {
         assert!(matches!(code, Some(0 | 1)), "{code:?}");
         (code == Some(1)).then(|| server.said())
     };
-    // One that was saved before the other came shows nothing.
+    // A save that ended before the other signal proves nothing.
     let said = (0..20).find_map(|_| {
         fs::write(&file, "what was there before").unwrap();
         gives_up()
@@ -176,14 +176,14 @@ fn a_killed_server_leaves_the_file_from_before() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved");
     let path = file.to_str().unwrap();
-    // One that was done before it was killed shows nothing.
+    // A save that ended before the server was killed proves nothing.
     let shows = (0..20).any(|_| {
         let mut server = Server::new(&["--save-on-exit", path, "--mem-limit", "0"]);
         let mut client = server.client();
         client.write(0, &text(1, MIB));
         assert_eq!(server.ask("save", &[path]).code, Some(0));
         let before = fs::read(&file).unwrap();
-        // Killed while it writes the next one.
+        // The server is killed while it writes the next file.
         client.write(0, &noise(2, 200 * MIB));
         let mut asked = Command::new(UZRAM);
         asked.args(["save", "--control", &server.control(), path]);
@@ -204,7 +204,8 @@ fn a_killed_server_leaves_the_file_from_before() {
     assert!(shows);
     let again = Server::restored(&file, &[]);
     assert!(again.client().read(0, MIB) == text(1, MIB));
-    // What the killed one left is taken over, and its lock by the next that has this file.
+    // The temporary file of the killed server is reused, and its lock is taken by the next server
+    // with this file.
     assert_eq!(again.ask("save", &[path]).code, Some(0));
     assert!(!dir.path().join(".saved.saving").exists());
     let mut next = Server::restored(&file, &["--save-on-exit", path]);
@@ -218,7 +219,7 @@ fn a_server_saves_and_restores_when_it_is_asked() {
     let server = Server::new(&[]);
     let data = text(3, MIB);
     server.client().write(8192, &data);
-    // A path is the client's: the server runs elsewhere.
+    // A relative path is resolved in the client's working directory.
     let dir = tempfile::tempdir().unwrap();
     let ask = |server: &Server, command: &str, args: &[&str]| {
         let mut asked = Command::new(UZRAM);
@@ -239,11 +240,11 @@ fn a_server_saves_and_restores_when_it_is_asked() {
 
     let empty = Server::new(&[]);
     let mut client = empty.client();
-    // Who has been answered is in.
+    // A client that has received an answer is connected.
     assert!(client.read(8192, 4096) == [0; 4096]);
     let in_use = ask(&empty, "restore", &["--served", "saved"]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
-    // Nor by the attribute's name.
+    // Setting the attribute is refused in the same way.
     let path = dir.path().join("saved");
     let in_use = ask(&empty, "attr", &["restore", path.to_str().unwrap()]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
@@ -343,13 +344,13 @@ fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
     let acknowledged = acknowledged.load(Relaxed);
     let again = Server::restored(&file, &[]);
     let mut client = again.client();
-    // The one that was refused may be there in place of that before it.
+    // The refused write may have been stored in place of the one before it.
     for nth in acknowledged - 511..acknowledged {
         assert!(client.read(nth % 512 * 4096, 4096) == text(nth, 4096), "write {nth}");
     }
 }
 
-/// That nobody hears what it says is no reason to lose the disk.
+/// A server whose log can't be written still saves the disk.
 #[test]
 fn it_is_saved_though_standard_error_is_gone() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The life of `uzram serve`: its sockets, its end, and what steers it.
+//! The life of `uzram serve`: its sockets, its end, and its control.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -44,7 +44,7 @@ fn signals_end_it_in_time_whatever_clients_do() {
         assert!(took < ENDS_WITHIN, "{took:?}");
         assert_eq!(fs::read_dir(server.dir.path()).unwrap().count(), 0, "a socket was left");
         let said = server.said();
-        // Who has too little time is left behind.
+        // Clients that do not disconnect in time are abandoned.
         let is_expected = |line: &str| line.starts_with("uzram: some clients did not disconnect");
         let mut lines = said.lines();
         assert_eq!(lines.next(), Some(&*format!("uzram: received SIG{signal}, shutting down")));
@@ -73,7 +73,7 @@ fn stale_sockets_are_replaced_and_live_ones_are_not() {
         "{second:?}"
     );
     drop(connect(&server));
-    // The control socket is as much its own.
+    // The control socket is protected in the same way.
     let third = end(serve(server.dir.path()).args(["--nbd", "unix:other.sock"]));
     assert!(third.err.contains("control.sock' is in use by another server"), "{third:?}");
     assert!(!server.dir.path().join("other.sock").exists());
@@ -89,7 +89,7 @@ fn what_is_no_socket_stays() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("'nbd.sock' exists and is not a socket"), "{ended:?}");
     assert_eq!(fs::read_to_string(dir.path().join("nbd.sock")).unwrap(), "precious");
-    // A server that accepts nothing is alive all the same.
+    // A server that accepts no connections still counts as running.
     let held = tempfile::tempdir().unwrap();
     let _live = UnixListener::bind(held.path().join("nbd.sock")).unwrap();
     assert!(end(serve(held.path()).args(here)).err.contains("is in use by another server"));
@@ -144,7 +144,7 @@ fn wrong_use_is_told_of() {
     assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
 }
 
-/// Where an answer goes is not the server's fault.
+/// A failure to write the answer is not the server's fault.
 #[test]
 fn answers_that_nobody_takes_are_no_fault_of_the_server() {
     let server = Server::new(&[]);

@@ -1,4 +1,4 @@
-//! Commands that ask a server which is stopped: each ends in bounded time.
+//! Commands that send requests to a stopped server: each ends in bounded time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,10 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::{Server, end, until};
 
-/// Most time of a command beside the time that it gives the server, on an idle machine.
+/// The most time that a command takes on an idle machine, in addition to the time that it gives the
+/// server.
 const BESIDE: Duration = Duration::from_secs(8);
 
-/// Commands that ask a server; `DIR` is its directory.
+/// Commands that send requests to a server; `DIR` is its directory.
 const COMMANDS: [&[&str]; 15] = [
     &["stat"],
     &["stat", "--json"],
@@ -44,7 +45,7 @@ fn a_stopped_server_keeps_no_command_waiting() {
     server.signal("STOP");
     let stopped = format!("kill -CONT {}'", server.child.id());
     let times = thread::scope(|scope| {
-        // A process that waits as long shows how late the machine itself is.
+        // A process that sleeps for the same time shows how late the machine itself is.
         let ideal = scope.spawn(|| {
             let begun = Instant::now();
             end(Command::new("sleep").arg(ANSWERS_WITHIN.as_secs().to_string()));

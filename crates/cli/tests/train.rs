@@ -1,4 +1,4 @@
-//! `uzram train-dictionary`: what it writes and says, and wrong use.
+//! `uzram train-dictionary`: its file, its output, and wrong use.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{Ended, PAGE, UZRAM, end, noise, text, write_all};
 
-/// Directories with much text in `in`, and the output beside it.
+/// Makes a directory with much text in `in`, beside which the output is written.
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     write_all(
@@ -30,7 +30,7 @@ fn train(dir: &Path, args: &[&str]) -> Ended {
     end(command.arg("train-dictionary").args(args))
 }
 
-/// Of the directory itself.
+/// Returns the names in the directory itself.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -66,11 +66,10 @@ fn a_dictionary_is_written_and_tried() {
         }
         assert!(codec["dictionary_memory"].as_u64().unwrap() > number("dictionary_bytes"));
     }
-    // Words of one vocabulary: what lz4 has seen before, it needs not say again.
+    // The texts share a vocabulary, which the dictionary gives to lz4 in advance.
     assert!(codecs[0]["with"]["stored"].as_u64() < codecs[0]["without"]["stored"].as_u64());
 
-    // The same input gives the same dictionary, in place of the old one; nothing else is left
-    // behind.
+    // The same input gives the same dictionary, which replaces the old one; no other file remains.
     fs::write(dir.path().join("out"), "old").unwrap();
     assert_eq!(train(dir.path(), &args).code, Some(0));
     assert!(fs::read(dir.path().join("out")).unwrap() == written);
@@ -88,7 +87,7 @@ fn the_table_says_what_it_gives() {
         assert!(ended.out.contains(part), "{part:?} is missing:\n{}", ended.out);
     }
     assert!(ended.out.lines().all(|line| !line.ends_with(' ')), "{}", ended.out);
-    // Noise has nothing in common: no codec gains by it, and the table says so.
+    // Noise has nothing in common: no codec gains by a dictionary, and the table shows that.
     let ended = train(dir.path(), &["--size=1K", "-o", "out", "in/noise"]);
     for algorithm in ["lz4", "lz4hc", "zstd"] {
         let verdict = format!("with {algorithm} it does not pay: ");
@@ -96,7 +95,7 @@ fn the_table_says_what_it_gives() {
     }
 }
 
-/// A device with the dictionary, and one without, take what was said of them.
+/// Devices with and without the dictionary take the forecast memory.
 #[test]
 fn devices_take_what_was_said() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +119,7 @@ fn devices_take_what_was_said() {
             for (taken, key) in [(without, "without"), (with, "with")] {
                 let off = memory(key).abs_diff(taken);
                 println!("{input} {block} {} {key}: {taken}, off {off}", said["algorithm"]);
-                // A small device has more than it needs: pages that are retained, and half full.
+                // A small device has more pages than it needs: retained and half-full ones.
                 let most = taken / 20 + (128 << 10);
                 assert!(off < most, "{input} {block} {key}: {taken}\n{said}");
             }
@@ -135,7 +134,7 @@ fn devices_take_what_was_said() {
     assert!(verdicts.contains(&true) && verdicts.contains(&false), "{verdicts:?}");
 }
 
-/// Records that have the names of fields in common, `bytes` bytes of them.
+/// Returns `bytes` bytes of records with the same names of fields.
 fn records(nth: u64, bytes: usize) -> Vec<u8> {
     let noise = noise(nth, bytes / 8);
     let record = |four: &[u8]| {

@@ -1,4 +1,4 @@
-//! Help, the version, and wrong use: exit code 2 and one line that names the thing.
+//! Help, the version, and wrong use: exit code 2 and one line that names the argument.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -57,8 +57,8 @@ fn wrong_use_is_told_in_one_line() {
     }
 }
 
-/// The command line is right, and what it names is not there, or not as it must be: 1, whatever is
-/// to be done with it.
+/// If the command line is valid, but a file that it names does not exist or is unsuitable, the exit
+/// code is 1.
 #[test]
 fn what_is_not_there_is_no_wrong_use() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,26 +8,26 @@ use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The kinds of ELF files, by how a host runs them.
+/// The kinds of ELF files, by whether a host can run them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
     /// A program that a host can map beside the runtime.
     Program,
     /// The loader that the program names is not installed.
     NoLoader,
-    /// The file is a host.
+    /// The file is a host of uzram.
     Host,
-    /// The file is no program for 64-bit x86-64.
+    /// The file is not a program for 64-bit x86-64.
     Foreign,
 }
 
-/// A section of this name is in every host.
+/// The name of a section that every host has.
 const HOST_SECTION: &[u8] = b".uzram_host";
-/// The longest path of a loader.
+/// The maximum length of a loader's path.
 const LOADER_BYTES_MAX: u64 = 4096;
 
 impl Loading {
-    /// Reads the facts of a file. `is_there` returns whether a loader is installed.
+    /// Classifies an ELF file. `is_there` returns whether the loader at a path is installed.
     ///
     /// # Errors
     /// The file is damaged.
@@ -45,8 +45,8 @@ impl Loading {
         if !header.is_little_endian() || header.e_machine(end) != EM_X86_64 || !is_program {
             return Ok(Loading::Foreign);
         }
-        // The kernel reads no sections, so a file's sections may be absent or damaged. A header
-        // counts none if there are too many for it.
+        // The kernel does not read sections, so they may be absent or damaged. The header's count
+        // is 0 if the number of sections does not fit into it.
         let has_sections = header.e_shnum(end) != 0;
         let sections = header.sections(end, data).ok().filter(|_| has_sections);
         if sections.unwrap_or_default().section_by_name(end, HOST_SECTION).is_some() {

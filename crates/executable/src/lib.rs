@@ -19,28 +19,28 @@ pub use protection::protection;
 pub use rights::{Denial, FileRights, Rights};
 pub use script::Script;
 
-/// The most interpreters of interpreters, as of Linux.
+/// The maximum depth of interpreters of interpreters, as in Linux.
 pub const DEPTH: u32 = 5;
 
-/// Bytes of a script that the system looks at.
+/// The number of bytes of a script that the kernel examines.
 const LINE: usize = 256;
 
 /// The first bytes of every ELF file.
 const MAGIC: &[u8] = b"\x7fELF";
 
-/// What a file is to the system.
+/// The kinds of files, by how the kernel executes them.
 #[derive(Debug)]
 pub enum Kind<F> {
-    /// A program.
+    /// An ELF file.
     Elf(F),
     /// A script with a first line that names its interpreter.
     Script(Script),
-    /// Anything else: text for the shell, if it is executable.
+    /// Any other file: text for the shell, if it is executable.
     Text,
 }
 
 impl<F: Read + Seek> Kind<F> {
-    /// Reads what a regular file is.
+    /// Classifies a regular file.
     ///
     /// # Errors
     /// The file can't be read.

@@ -1,21 +1,21 @@
-//! Rights that the kernel gives a program by the file that it is executed from.
+//! The rights that the kernel gives a program because of the file from which it is executed.
 
 const SETUID: u32 = 0o4000;
-/// Without the right to be executed by its group, the bit of setgid means another thing.
+/// If the group may not execute the file, the kernel ignores the setgid bit.
 const SETGID_EXECUTABLE: u32 = 0o2010;
 
-/// The facts of a file on which the rights of its program depend.
+/// The properties of a file on which the rights of its program depend.
 #[derive(Clone, Copy, Debug)]
 pub struct FileRights {
-    /// Its mode (`st_mode`).
+    /// The mode (`st_mode`).
     pub mode: u32,
     /// The user and the group that own it.
     pub owners: [u32; 2],
-    /// Whether it has capabilities (the attribute `security.capability`).
+    /// Whether the file has capabilities (the attribute `security.capability`).
     pub has_capabilities: bool,
 }
 
-/// The rules by which the kernel ignores rights of a file.
+/// The rules by which the kernel ignores the rights of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     /// The process has set PR_SET_NO_NEW_PRIVS.
@@ -24,21 +24,21 @@ pub struct Denial {
     pub nosuid: bool,
 }
 
-/// The rights of a program, beside those of the process that executes it.
+/// The rights of a program compared with those of the process that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// The program has the same.
+    /// The program has the same rights.
     Same,
-    /// The program has the same, and starts in the secure mode (AT_SECURE): the process may not get
-    /// the capabilities of the file.
+    /// The program has the same rights, but starts in secure mode (AT_SECURE), because the process
+    /// may not get the capabilities of the file.
     Secure,
-    /// The program has more. The text says by which property of the file.
+    /// The program has more rights. The text names the property of the file that gives them.
     Raised(&'static str),
 }
 
 impl FileRights {
-    /// Returns the rights of a program for a process of these effective ids (user, group). `denial`
-    /// is called if the file has rights.
+    /// Returns the rights of the program for a process whose effective ids are `ids` (user, group).
+    /// Calls `denial` only if the file has rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

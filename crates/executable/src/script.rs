@@ -1,21 +1,21 @@
-//! The first line of a script.
+//! The first line of a script, which names its interpreter.
 
 use crate::LINE;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What a script's first line says.
+/// The interpreter and the argument in a script's first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// The program that interprets the script.
     pub interpreter: PathBuf,
-    /// The argument of the interpreter before the script's path.
+    /// The argument that the interpreter gets before the script's path.
     pub argument: Option<OsString>,
 }
 
 impl Script {
-    /// Reads the first line of a file that starts with `start`.
+    /// Parses the first line of a file whose first bytes are `start`.
     pub(crate) fn of(start: &[u8]) -> Option<Self> {
         let text = start.strip_prefix(b"#!")?;
         let is_blank = |byte: &u8| b" \t".contains(byte);
@@ -28,7 +28,7 @@ impl Script {
         };
         let line = &line[trim(line)];
         let end = line.iter().position(is_blank);
-        // A name that the end of the bytes cuts off is none.
+        // If the path of the interpreter is cut off at the end of `start`, it is not valid.
         if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
             return None;
         }

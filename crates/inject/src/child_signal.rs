@@ -1,8 +1,8 @@
-//! The signal of a helper's end. The kernel sends SIGCHLD, whatever signal the helper was made
-//! with, if its parent has executed a program since.
+//! The signal of a helper's end. If the helper's parent has executed a program since, the kernel
+//! sends SIGCHLD, whatever exit signal the helper had.
 //!
 //! ```text
-//!   info: signal, errno | code | number of the child ...
+//!   info: signal, errno | code | process ID of the child ...
 //! ```
 
 use crate::system::system;
@@ -10,11 +10,11 @@ use crate::system::system;
 const SIGNAL: usize = libc::SIGCHLD as usize;
 const SET: u64 = 1 << (libc::SIGCHLD - 1);
 const SET_BYTES: usize = size_of::<u64>();
-/// The words of `siginfo_t`.
+/// The words of a `siginfo_t`.
 type Info = [u64; 16];
 
-/// Removes the signal that the end of `helper` has left pending, if the program begins with SIGCHLD
-/// blocked. A signal of another child stays.
+/// Removes the pending signal of the end of `helper`, if the program begins with SIGCHLD blocked. A
+/// signal of another child stays pending.
 pub(crate) fn remove(helper: i32) {
     let mut blocked = 0_u64;
     let at = (&raw mut blocked).addr();
@@ -28,7 +28,7 @@ pub(crate) fn remove(helper: i32) {
     if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
         return;
     }
-    // One signal stands for all children, so one of another child may have been left out.
+    // SIGCHLD is pending only once, so a signal of another child may have been dropped.
     if child(&info) == helper && !is_of_another_child(&mut info) {
         return;
     }
@@ -37,7 +37,8 @@ pub(crate) fn remove(helper: i32) {
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 
-/// Returns whether a child has ended, stopped or gone on and was not waited for, and tells which.
+/// Returns whether a child that ended, stopped or continued has not been waited for yet. Writes
+/// that child's state to `info`.
 fn is_of_another_child(info: &mut Info) -> bool {
     *info = Info::default();
     let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;

@@ -1,4 +1,4 @@
-//! The helper's process, which traces another process while that executes a program.
+//! The helper process, which traces another process while that process executes a program.
 //!
 //! ```text
 //!   state:   STARTED -> ASKED -> READY      the process executes the program
@@ -8,11 +8,11 @@
 //! ```
 //! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` may
 //! end another thread that holds a lock of the heap.
-//! in-2: the helper ends before the program's first instruction, or with the process. It unmaps its
-//! room itself, unless it refused or was dismissed.
+//! in-2: the helper ends before the program's first instruction, or together with the process. It
+//! unmaps its room itself, unless it refused or was killed by `Helper::drop`.
 //!
 //! # Safety
-//! The structure lies in the helper's room, and the plan stays until the helper has ended.
+//! `Control` lies in the helper's room, and the plan exists until the helper has ended.
 #![allow(unsafe_code)]
 
 use crate::host_file::HostFiles;
@@ -30,37 +30,37 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const READY: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
 pub(crate) const DENIED: u32 = 4;
-/// Nanoseconds after which a process checks whether the other one still runs.
+/// The nanoseconds after which a waiting process checks whether the other one still runs.
 const CHECK_AFTER: usize = 100_000_000;
-/// Milliseconds that a helper waits for a reader of its line.
+/// The milliseconds for which a helper waits until its report can be written.
 const READER_WITHIN: usize = 10_000;
-/// Bytes of a mask of signals.
+/// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// The first descriptor that the helper closes: reports go to those below.
+/// The first descriptor that the helper closes. Reports are written to a lower one.
 const FIRST_CLOSED: usize = 3;
-/// The number of processors that a set has.
+/// The number of processors in a CPU set.
 const PROCESSORS: usize = 1024;
 
-/// The state that a helper shares with the process.
+/// The state that the helper and the process share.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) room: Room,
     pub(crate) plan: *const Plan,
-    /// The thread that executes a program, and its process.
+    /// The thread that executes the program, and its process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
-    /// Whether standard error gets a line if no host can be entered.
+    /// Whether a line is written to standard error if no host can be entered.
     pub(crate) is_heard: bool,
     /// The address of the vDSO.
     pub(crate) vdso: usize,
-    /// The processor of the thread.
+    /// The processor on which the thread runs.
     pub(crate) processor: u32,
-    /// A word that the helper reads and writes as the memory of another process.
+    /// A word with which the helper tests that it can read and write the memory of the process.
     pub(crate) tried: AtomicU64,
-    /// The helper's number.
+    /// The helper's process ID.
     pub(crate) number: AtomicI32,
     pub(crate) state: AtomicU32,
-    /// The helper's number while it runs, then 0.
+    /// The helper's process ID while it runs, then 0.
     pub(crate) running: AtomicU32,
 }
 
@@ -69,7 +69,7 @@ impl Control {
         self.state.as_ptr().addr()
     }
 
-    /// Changes the state, and wakes the process that waits for it.
+    /// Changes the state, and wakes the process that waits for a change.
     pub(crate) fn set(&self, state: u32) {
         self.state.store(state, SeqCst);
         self.wake();
@@ -81,7 +81,7 @@ impl Control {
         let _woken = system(libc::SYS_futex, [self.word(), wake, 1, 0, 0, 0]);
     }
 
-    /// Waits a moment if the state is `state`.
+    /// Waits until the state is not `state`, for at most `CHECK_AFTER`.
     pub(crate) fn wait_while(&self, state: u32) {
         let time = [0, CHECK_AFTER];
         let wait = libc::FUTEX_WAIT as usize;
@@ -89,10 +89,10 @@ impl Control {
         let _woken = system(libc::SYS_futex, args);
     }
 
-    /// Traces the thread until it has executed the program, and enters the host. Returns whether
-    /// the helper unmaps the room.
+    /// Traces the thread until it has executed the program, and makes it enter the host. Returns
+    /// whether the helper must unmap the room itself.
     fn attend(&self) -> bool {
-        // SAFETY: see the head of this file.
+        // SAFETY: see "Safety" at the top of this file.
         let plan = unsafe { &*self.plan };
         let Ok(files) = self.prepare(plan) else {
             self.set(REFUSED);
@@ -116,9 +116,10 @@ impl Control {
         true
     }
 
-    /// Begins to trace the thread, and checks that its memory can be read.
+    /// Begins to trace the thread, and tests each call that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // Otherwise the end of the helper flushes files, and others wait for it.
+        // With shared descriptors, the end of the helper would flush files, and others would wait
+        // for it.
         let all = [FIRST_CLOSED, u32::MAX as usize, CLOSE_RANGE_UNSHARE, 0, 0, 0];
         system(libc::SYS_close_range, all)?;
         self.move_to_processor();
@@ -135,7 +136,7 @@ impl Control {
             seize()
         })?;
         let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0, 0]);
-        // All that is needed after `execve` is tried before.
+        // Each operation that is needed after `execve` is tested before it.
         let (tracee, mut copy) = (Tracee::new(self.thread), [0]);
         let tried = self.tried.as_ptr().addr();
         tracee.read(tried, &mut copy)?;
@@ -144,8 +145,8 @@ impl Control {
         Ok(files)
     }
 
-    /// Moves to the processor of the thread: each stop of the thread wakes the helper, which takes
-    /// longer on another processor.
+    /// Moves to the processor of the thread. Each stop of the thread wakes the helper, and a wakeup
+    /// on another processor takes longer.
     fn move_to_processor(&self) {
         let mut set = [0_u64; PROCESSORS / 64];
         if let Some(word) = set.get_mut(self.processor as usize / 64) {
@@ -155,7 +156,7 @@ impl Control {
         }
     }
 
-    /// Waits until the state is another one than `state`, as long as the thread exists.
+    /// Waits until the state is not `state`. Fails if the thread no longer exists.
     fn wait_as_long_as(&self, state: u32) -> Result<(), Errno> {
         while self.state.load(SeqCst) == state {
             let (parent, thread) = (self.parent as usize, self.thread as usize);
@@ -165,16 +166,16 @@ impl Control {
         Ok(())
     }
 
-    /// Enters the host in the process, which is traced no more after that.
+    /// Makes the process enter the host, then detaches from it.
     fn enter(&self, process: i32, files: &HostFiles, plan: &Plan) {
         let mut tracee = Tracee::new(process);
         let number = self.number.load(SeqCst) as usize;
         let entered = bring_in(&mut tracee, files, plan, number);
         let failure = entered.err().filter(|_| self.is_heard);
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
-        // The line comes before the program's own. A process that is traced can't be waited for, so
-        // the helper waits for a reader of the line after that. It does not wait for long, because
-        // it keeps the memory of the program that executed this one.
+        // The report must precede the program's output. A traced process can't be waited for, so
+        // the helper waits for the pipe's reader only after the detach. It does not wait for long,
+        // because it keeps the memory of the previous program.
         let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
@@ -191,16 +192,17 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     let all = u64::MAX;
     let block = [libc::SIG_SETMASK as usize, (&raw const all).addr(), 0, MASK_BYTES, 0, 0];
     let _blocked = system(libc::SYS_rt_sigprocmask, block);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller passes the `Control` of the helper's room.
     let control = unsafe { &*control.cast::<Control>() };
     let room = control.room;
-    // The helper ends with the thread that started it, until it traces that.
+    // Until the helper traces the thread that started it, it ends together with that thread.
     let on_end = libc::SIGKILL as usize;
     let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, on_end, 0, 0, 0, 0]);
-    // A signal to the group of the process does not stop the helper.
+    // In a group of its own, the helper is not stopped by signals to the group of the process.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
-        // Otherwise the kernel writes to an address of the room after the room was unmapped.
+        // Otherwise the kernel would clear a word of the room at the helper's end, after the room
+        // was unmapped.
         let _forgotten = system(libc::SYS_set_tid_address, [0; 6]);
         // SAFETY: the helper runs in the room, and the process no longer reads it.
         unsafe { room.leave() }

@@ -1,4 +1,4 @@
-//! The arguments by which a host that was injected knows the program.
+//! The arguments that describe the program to an injected host.
 
 use crate::child_signal;
 use crate::limits::SoftLimits;
@@ -7,32 +7,32 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The argument behind the settings, in place of a file.
+/// The argument that follows the settings, in place of a file.
 const MARK: &str = "--injected";
 
-/// Where the program begins.
+/// The state in which the program begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The program's stack, as the kernel has made it.
+    /// The address of the program's stack, as the kernel built it.
     pub stack: usize,
-    /// The address of the first instruction: of the program's loader, or of a static program.
+    /// The address of the first instruction, which is the loader's unless the program is static.
     pub instruction: usize,
     /// The lowest address of the host's own stack, a mapping of [`STACK_BYTES`](Self::STACK_BYTES).
     pub host_stack: usize,
-    /// The soft limits that the program has (address space, data), if the helper has lifted those
-    /// of the process.
+    /// The program's soft limits (address space, data), if the helper has raised those of the
+    /// process.
     pub limits: Option<SoftLimits>,
-    /// The helper's number.
+    /// The helper's process ID.
     pub(crate) helper: usize,
 }
 
 impl Entry {
-    /// Bytes of the host's own stack: the program's may be limited to less.
+    /// The size of the host's own stack in bytes. The program's stack may be limited to less.
     pub const STACK_BYTES: usize = 512 << 10;
-    /// The number of arguments.
+    /// The number of arguments of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;
 
-    /// Writes the arguments of a host, each with a zero behind.
+    /// Writes the arguments of a host, each followed by a NUL.
     pub(crate) fn write(&self, settings: &[u8], into: &mut impl Write) -> io::Result<()> {
         into.write_all(b"uzram-host\0")?;
         into.write_all(settings)?;
@@ -44,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry that a host's arguments behind the settings name.
+    /// Parses the arguments of a host that follow the settings.
     pub fn of<S: AsRef<OsStr>>(arguments: &[S]) -> Option<Self> {
         let [mark, words @ .., space, data] = arguments else { return None };
         let number = |text: &S| str::from_utf8(text.as_ref().as_bytes()).ok()?.parse().ok();
@@ -55,7 +55,8 @@ impl Entry {
         (mark.as_ref() == MARK).then_some(Entry { stack, instruction, host_stack, limits, helper })
     }
 
-    /// Waits until the helper has ended, so that the program finds no such child, nor its signal.
+    /// Waits until the helper has ended, so that the program finds neither such a child nor its
+    /// signal.
     pub fn wait_for_helper(&self) {
         let _gone = wait(self.helper as i32);
         child_signal::remove(self.helper as i32);

@@ -1,8 +1,8 @@
-//! A helper, as the process sees it whose program gets a host.
+//! A helper, as seen by the process whose program gets a host.
 //!
 //! # Safety
-//! The room is the helper's until it has ended. The plan stays until then, because a helper borrows
-//! it, or the process has executed another program.
+//! The room belongs to the helper until it has ended. The plan exists until then, because a
+//! `Helper` borrows it, or the process has executed another program.
 #![allow(unsafe_code)]
 
 use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
@@ -22,7 +22,7 @@ const FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_CHILD_CLEARTID
     | libc::CLONE_UNTRACED;
 
-/// A helper, which is dismissed when it is dropped.
+/// A helper process. If the value is dropped, the helper is killed.
 #[derive(Debug)]
 pub struct Helper<'a> {
     control: *mut Control,
@@ -31,12 +31,11 @@ pub struct Helper<'a> {
 
 impl<'a> Helper<'a> {
     /// Starts a helper for the next program that this thread executes. If no host can be entered
-    /// then, the program runs without one, and a line on standard error says so if `is_heard`.
+    /// then, the program runs without one, and is reported on standard error if `is_heard` is true.
     ///
-    /// Returns `None` if no host can be injected: the system refuses to trace this process, or
-    /// another one traces it already. The same holds if children of this thread get another
-    /// namespace of processes, if the program would get fewer capabilities, or if it would start in
-    /// the secure mode.
+    /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
+    /// another process traces it already. The same holds if children of this thread get another PID
+    /// namespace, if the program would get fewer capabilities, or if it would start in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
@@ -47,13 +46,13 @@ impl<'a> Helper<'a> {
         let at = (&raw mut processor).addr();
         let _first = system(libc::SYS_getcpu, [at, 0, 0, 0, 0, 0]);
         let room = Room::map()?;
-        // A child that another thread forks has no use for it.
+        // A child that another thread forks does not need the room.
         room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
         let number = AtomicI32::new(0);
-        // SAFETY: the room is new, and its lowest page holds the structure. Only the helper runs in
-        // the room, and it has its own handlers of signals.
+        // SAFETY: the room is new, and its lowest page is large enough for a `Control`. Only the
+        // helper runs in the room, and it has its own signal handlers.
         let made = unsafe {
             control.write(Control {
                 room,
@@ -84,11 +83,11 @@ impl<'a> Helper<'a> {
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: the room stays mapped until the helper is dismissed.
+        // SAFETY: the room stays mapped until this value is dropped.
         unsafe { &*self.control }
     }
 
-    /// Waits for the helper's answer. Returns whether it traces this thread.
+    /// Waits for the helper's answer. Returns whether the helper traces this thread.
     fn is_ready(&self) -> bool {
         let control = self.control();
         loop {
@@ -96,7 +95,7 @@ impl<'a> Helper<'a> {
                 READY => return true,
                 REFUSED => return false,
                 DENIED => {
-                    // Yama may permit ancestors alone to trace a process. A kernel without Yama
+                    // Yama may permit only ancestors to trace a process. A kernel without Yama
                     // refuses the call.
                     let helper = control.number.load(SeqCst) as usize;
                     let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];
@@ -105,7 +104,8 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the group may have stopped both. This process goes on.
+                    // A signal to the group may have stopped both; this process was continued
+                    // since.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }
@@ -116,7 +116,7 @@ impl<'a> Helper<'a> {
         }
     }
 
-    /// Converts the helper to a word, and does not dismiss it.
+    /// Converts the helper to a word, and lets it run.
     pub fn into_word(self) -> u64 {
         let control = self.control;
         std::mem::forget(self);

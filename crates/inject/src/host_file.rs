@@ -1,4 +1,5 @@
-//! The files of a host: its program, and the loader that this names if it is linked dynamically.
+//! The files of a host: its program, and the loader that the program names if it is linked
+//! dynamically.
 //!
 //! The helper reads them, so nothing here allocates.
 
@@ -10,19 +11,19 @@ use object::pod;
 use std::ffi::CStr;
 
 pub(crate) const PAGE: usize = 4096;
-/// More than a host's file has.
+/// An upper bound of the loadable segments of a host's file.
 const SEGMENTS: usize = 8;
-/// Program headers lie behind the file's header, within its first page.
+/// The bytes at the start of a file in which its program headers must lie.
 const HEAD_BYTES: usize = PAGE;
-/// The longest path of a loader, with a zero.
+/// The maximum length of a loader's path, with its NUL.
 const PATH_BYTES: usize = 256;
-/// The address after the last one of a file's.
+/// The maximum end address of a segment in a file.
 const END_MAX: usize = 1 << 30;
 
 type Header = FileHeader64<LittleEndian>;
 type ProgramHeader = ProgramHeader64<LittleEndian>;
 
-/// A segment that is mapped. Addresses are those of the file.
+/// A loadable segment. Its addresses are relative to the base at which the file is mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) start: usize,
@@ -32,7 +33,7 @@ pub(crate) struct Segment {
     pub(crate) prot: usize,
 }
 
-/// See the head of this file.
+/// The files of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFiles {
     pub(crate) program: Elf,
@@ -52,7 +53,7 @@ impl HostFiles {
     /// Reads the files of a host.
     ///
     /// # Errors
-    /// The system's error, or ENOEXEC: one of them is none of a host.
+    /// The error of a system call, or ENOEXEC if a file is not usable as a host or its loader.
     pub(crate) fn read(path: &CStr) -> Result<Self, Errno> {
         let (program, loader) = Elf::read(path)?;
         let loader = match loader {
@@ -72,27 +73,27 @@ impl Loader {
     }
 }
 
-/// What `fstat` tells of a file, as words.
+/// The result of `fstat`, as words.
 pub(crate) type Stat = [u64; 18];
 
-/// A file, and the time when it was changed.
+/// The properties of a file that show whether it was replaced or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 5]);
 
 impl Identity {
-    /// Picks device, inode, size and times.
+    /// Selects device, inode, size, and the time of the last modification.
     pub(crate) fn of(stat: &Stat) -> Self {
         Identity([0, 1, 6, 11, 12].map(|nth| stat[nth]))
     }
 }
 
-/// The parts of a file that are mapped.
+/// The parts of an ELF file that are mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Elf {
     pub(crate) identity: Identity,
     /// The address of the first instruction.
     pub(crate) entry: usize,
-    /// The address of the program headers, and how many there are.
+    /// The address and the number of the program headers.
     pub(crate) headers: (usize, usize),
     segments: [Segment; SEGMENTS],
     count: usize,
@@ -127,7 +128,7 @@ impl Elf {
             *found.segments.get_mut(found.count)? = Segment::of(load)?;
             found.count += 1;
         }
-        // The headers are mapped, as the first segment has the file's start.
+        // The headers must be mapped with the first segment, which begins at the start of the file.
         let first = found.segments().first()?;
         let headers_end = at + size_of_val(headers);
         let is_sound = first.offset == 0 && first.start == 0 && first.file_end >= headers_end;

@@ -8,7 +8,7 @@
 //!             host's entry <-- detach --  unmaps its room, ends
 //!             host: waits for the helper; the runtime begins; the program's first instruction
 //! ```
-//! `docs/design/inject.md` lists the rules (in-1 ...). On other processors the crate is empty.
+//! `docs/design/inject.md` lists the invariants (in-1 ...). On other processors the crate is empty.
 #![cfg(target_arch = "x86_64")]
 
 mod child_signal;

@@ -1,29 +1,29 @@
-//! Limits of a process, which are lifted for a host: its loader and first allocations would pass
-//! those of the program.
+//! The limits of a process that are raised for a host, because its loader and its first allocations
+//! may exceed the program's limits.
 
 use crate::system::{Errno, system};
 
-/// Resources: address space, data.
+/// The limited resources: address space, data.
 const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 
-/// Soft limits of the resources, in bytes.
+/// The soft limits of the resources, in bytes.
 pub type SoftLimits = [u64; 2];
 
-/// Makes the soft limits of a process its hard ones. Returns the soft limits before, or `None` if a
-/// filter of system calls refuses that.
+/// Raises the soft limits of a process to its hard limits. Returns the previous soft limits, or
+/// `None` if a filter of system calls refuses the change.
 pub(crate) fn lift(process: i32) -> Option<SoftLimits> {
     let [space, data] = RESOURCES.map(|resource| change(process, resource, |hard| hard));
     Some([space.ok()?, data.ok()?])
 }
 
-/// Restores the soft limits of a process, if they were lifted.
+/// Restores the soft limits of a process, if they were raised.
 pub(crate) fn restore(process: i32, soft: Option<SoftLimits>) {
     for (resource, soft) in RESOURCES.into_iter().zip(soft.into_iter().flatten()) {
         let _restored = change(process, resource, |_| soft);
     }
 }
 
-/// Changes a soft limit to the one for this hard limit. Returns the soft limit before.
+/// Sets a soft limit to `of_hard(hard limit)`. Returns the previous soft limit.
 fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u64, Errno> {
     let (process, resource, mut limit) = (process as usize, resource as usize, [0; 2]);
     let at = limit.as_mut_ptr().addr();
@@ -31,7 +31,7 @@ fn change(process: i32, resource: u32, of_hard: impl Fn(u64) -> u64) -> Result<u
     let [before, hard] = limit;
     limit[0] = of_hard(hard);
     if limit[0] != before {
-        // A kernel that refuses it leaves the limit as it was.
+        // If the kernel refuses the change, the limit stays as it was.
         let _changed =
             system(libc::SYS_prlimit64, [process, resource, limit.as_ptr().addr(), 0, 0, 0]);
     }

@@ -1,4 +1,4 @@
-//! A file's segments, mapped by calls of a traced process.
+//! Maps the segments of a file by system calls of a traced process.
 
 use crate::host_file::{Elf, Identity, PAGE, Segment, Stat};
 use crate::system::Errno;
@@ -10,11 +10,11 @@ const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
-/// Maps a file where the kernel chooses. `scratch` is memory below which the process's stack is
-/// free. Returns what its addresses differ by from those of its file.
+/// Maps a file at addresses that the kernel chooses. The process's stack below `scratch` is free.
+/// Returns the difference between the addresses in memory and those in the file.
 ///
 /// # Errors
-/// The system's, or ESTALE: the path names another file than before.
+/// The error of a system call, or ESTALE if the path names another file than before.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -37,7 +37,7 @@ pub(crate) fn unmap(tracee: &Tracee, file: &Elf, base: usize) {
     unmap_memory(tracee, base, file.end());
 }
 
-/// Maps memory of zeros. Returns its address.
+/// Maps zeroed memory. Returns its address.
 pub(crate) fn map_memory(tracee: &Tracee, bytes: usize) -> Result<usize, Errno> {
     let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     tracee.call(libc::SYS_mmap, [0, bytes, prot, ANONYMOUS, NO_FILE, 0])

@@ -1,14 +1,14 @@
-//! Namespaces of processes.
+//! PID namespaces.
 
 use crate::system::system;
 use std::ffi::CStr;
 
-/// The namespace of this thread, and the namespace of its next child.
+/// The PID namespace of this thread, and the PID namespace of its next child.
 const LINKS: [&CStr; 2] = [c"/proc/thread-self/ns/pid", c"/proc/thread-self/ns/pid_for_children"];
 const LINK_BYTES: usize = 64;
 
-/// Returns whether the next child of this thread gets the thread's own namespace. In a new one, a
-/// helper would be the first process: the namespace would end with it.
+/// Returns whether the next child of this thread gets the thread's own PID namespace. In a new one,
+/// a helper would be process 1, and its end would end the namespace.
 pub(crate) fn has_own_children() -> bool {
     let link = |path: &CStr| {
         let mut link = [0_u8; LINK_BYTES];

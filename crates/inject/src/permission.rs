@@ -1,20 +1,20 @@
-//! Filters of system calls that end a process which traces another one.
+//! Filters of system calls that kill a process when it traces another one.
 //!
 //! # Safety
-//! The child makes system calls alone, which name memory of its own.
+//! The child only makes system calls, and they name only memory of its own.
 #![allow(unsafe_code)]
 
 use crate::system::{CLOSE_RANGE_UNSHARE, system, wait};
 use dispatch::raw_syscall;
 
-/// Returns whether a helper outlives its system calls. A child without a core file issues them if
-/// there is a filter: before Linux 5.16, a filter that ends a process of several threads or of
-/// shared memory ends all.
+/// Returns whether a helper survives its system calls. If there is a filter, a child without a core
+/// file issues them. Before Linux 5.16, a filter that kills a process kills all processes that
+/// share its memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
         return true;
     }
-    // SAFETY: the memory is a copy. The child has this thread alone, and makes system calls.
+    // SAFETY: the child has a copy of the memory and only this thread, and only makes system calls.
     match unsafe { raw_syscall(libc::SYS_clone as usize, [0; 6]) } {
         0 => try_calls(),
         child if child > 0 => wait(child as i32).is_ok_and(|(_, status)| status == 0),
@@ -22,7 +22,7 @@ pub fn is_permitted() -> bool {
     }
 }
 
-/// Issues calls of a helper. Each may fail.
+/// Issues the system calls of a helper, which may fail.
 fn try_calls() -> ! {
     let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     let no_core = [libc::PR_SET_DUMPABLE as usize, 0, 0, 0, 0, 0];

@@ -1,19 +1,19 @@
-//! The line of a program that runs without a host.
+//! The report of a program that runs without a host.
 
 use crate::steps::Failure;
 use crate::system::system;
 use std::io::Write as _;
 
-/// More than the bytes of a line.
+/// An upper bound of the length of a report.
 const LINE_BYTES: usize = 320;
 
-/// Waits at most `milliseconds` until a line can be written. Returns whether it can.
+/// Waits at most `milliseconds` until standard error can be written. Returns whether it can.
 pub(crate) fn is_possible(milliseconds: usize) -> bool {
     let polled = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)
 }
 
-/// Writes the line to standard error.
+/// Writes the report to standard error.
 pub(crate) fn write(process: i32, failure: Failure) {
     let mut line = [0; LINE_BYTES];
     let mut rest = &mut line[..];

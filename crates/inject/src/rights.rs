@@ -2,24 +2,24 @@
 
 use crate::system::system;
 
-/// The version of the structures below, with two words of bits for each set.
+/// The version of the structures below, in which each set has two words.
 const VERSION: u32 = 0x2008_0522;
-/// The capability to trace any process.
+/// The capability to trace any process (CAP_SYS_PTRACE).
 const TRACES: u64 = 1 << 19;
 
-/// Returns whether the real ids of the process are its effective ones. If they differ, the kernel
-/// starts the next program in the secure mode (AT_SECURE).
+/// Returns whether the real ids of the process equal its effective ids. If they differ, the kernel
+/// starts the next program in secure mode (AT_SECURE).
 pub(crate) fn has_own_ids() -> bool {
     let id = |number| system(number, [0; 6]);
     id(libc::SYS_getuid) == id(libc::SYS_geteuid) && id(libc::SYS_getgid) == id(libc::SYS_getegid)
 }
 
-/// Returns the capabilities of this thread: effective, permitted, inheritable.
+/// Returns the capability sets of this thread: effective, permitted, inheritable.
 fn capabilities() -> Option<[u64; 3]> {
     let (head, mut sets) = ([VERSION, 0], [0_u32; 6]);
     let args = [head.as_ptr().addr(), sets.as_mut_ptr().addr(), 0, 0, 0, 0];
     system(libc::SYS_capget, args).ok()?;
-    // The upper word of a set lies behind the lower words of all.
+    // The lower words of all sets precede the upper words.
     Some([0, 1, 2].map(|nth| u64::from(sets[nth]) | u64::from(sets[nth + 3]) << 32))
 }
 
@@ -29,7 +29,7 @@ pub fn has_capability(bit: u32) -> bool {
 }
 
 /// Returns whether the next program gets fewer capabilities if the process is traced. If a process
-/// of root has dropped some, `execve` gives them back; if the process is traced, it does so only if
+/// of root has dropped some, `execve` restores them. If the process is traced, this happens only if
 /// the tracer may trace any process.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);

@@ -1,10 +1,10 @@
-//! The stack that the kernel has made for a program, and that of a host, a mapping.
+//! The stack that the kernel built for a program, and the stack of a host, which is a mapping.
 //!
 //! ```text
 //!   low | free | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings | high
 //! ```
-//! The host gets the program's auxiliary vector with its own addresses. It gets no environment, so
-//! that no variable changes its C library.
+//! The host gets the auxiliary vector of the program with the host's own addresses. It gets no
+//! environment, so that no variable affects its C library.
 
 use crate::entry::Entry;
 use crate::system::Errno;
@@ -12,21 +12,21 @@ use crate::tracee::Tracee;
 use std::io::Cursor;
 
 const WORD: usize = size_of::<usize>();
-/// Pairs of an auxiliary vector: the kernel has some 25.
+/// The maximum number of pairs in an auxiliary vector. The kernel writes about 25.
 const PAIRS: usize = 64;
-/// Words that are read at a time.
+/// The number of words that one call reads.
 const CHUNK: usize = 512;
-/// The most bytes of a host's stack. Settings name files.
+/// The maximum size of the data on a host's stack. The settings contain file names.
 const BYTES: usize = 32 << 10;
 
-/// Where a host is mapped.
+/// The addresses at which a host is mapped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    /// Its first instruction.
+    /// The host's first instruction.
     pub(crate) entry: usize,
-    /// Its program headers, and how many there are.
+    /// The address and the number of its program headers.
     pub(crate) headers: (usize, usize),
-    /// Its loader, or 0.
+    /// The address of its loader, or 0.
     pub(crate) loader: usize,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Auxiliary {
 }
 
 impl Auxiliary {
-    /// Reads the vector of the program whose stack begins at `stack`.
+    /// Reads the auxiliary vector of the program whose stack pointer is `stack`.
     pub(crate) fn read(tracee: &Tracee, stack: usize) -> Result<Self, Errno> {
         let mut words = Words { tracee, at: stack, chunk: [0; CHUNK], next: 0, count: 0 };
         let arguments = words.next()?;
@@ -105,10 +105,10 @@ impl Auxiliary {
     }
 }
 
-/// Words of the traced process, one behind the other.
+/// An iterator over consecutive words of the traced process's memory.
 struct Words<'a> {
     tracee: &'a Tracee,
-    /// The address behind the chunk.
+    /// The address after the chunk.
     at: usize,
     chunk: [u64; CHUNK],
     next: usize,

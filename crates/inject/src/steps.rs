@@ -1,4 +1,4 @@
-//! From a program's execution to the entry of a host.
+//! The steps from the execution of a program to the entry of a host.
 
 use crate::entry::Entry;
 use crate::host_file::{HostFiles, PAGE};
@@ -8,22 +8,22 @@ use crate::tracee::{Registers, Tracee, trace};
 use crate::{limits, maps, stack};
 use stack::{Addresses, Auxiliary};
 
-/// The code segment of 64-bit programs.
+/// The code segment selector of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// The instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
-/// Most bytes of the vDSO in which an instruction is searched.
+/// The number of bytes of the vDSO that are searched for an instruction.
 const VDSO_BYTES: usize = 2 * PAGE;
-/// Bytes between the program's stack and the path of the host's file, which the helper writes.
+/// The bytes between the program's stack pointer and the file path that the helper writes below it.
 const SCRATCH: usize = 1024;
 const WORD: usize = size_of::<usize>();
 
-/// The reason why no host is entered.
+/// The reason why no host was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The program has rights of its own, or is not for 64-bit x86-64.
+    /// The program has more rights than the process, or is not for 64-bit x86-64.
     Unfit,
-    /// The system refused a call.
+    /// A system call failed.
     System(Errno),
 }
 
@@ -37,12 +37,12 @@ impl From<Errno> for Failure {
 struct Mapped<'a> {
     files: &'a HostFiles,
     addresses: Addresses,
-    /// The difference of its addresses to those of its file.
+    /// The difference between the addresses in memory and those in the file.
     base: usize,
 }
 
 /// Maps a host into a process that has executed a program, and makes the process enter it. After an
-/// error the process enters the program.
+/// error, the process enters the program instead.
 pub(crate) fn bring_in(
     tracee: &mut Tracee,
     files: &HostFiles,
@@ -53,7 +53,7 @@ pub(crate) fn bring_in(
     trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options as usize)?;
     let mask = tracee.mask()?;
     tracee.set_mask(u64::MAX)?;
-    // First the kernel writes the result of `execve` to the registers.
+    // Before this stop, the kernel writes the result of `execve` to the registers.
     tracee.go_to_call()?;
     let program = tracee.registers()?;
     let entered = enter(tracee, files, plan, helper, &program);
@@ -92,7 +92,8 @@ fn enter(
     Ok(registers)
 }
 
-/// Maps a host, and writes its stack. Returns its stack pointer and its first instruction.
+/// Maps a host, and writes its stack. Returns the host's stack pointer and the address of its first
+/// instruction.
 fn prepare(
     tracee: &Tracee,
     files: &HostFiles,

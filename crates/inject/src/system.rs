@@ -1,9 +1,9 @@
-//! System calls that are not dispatched, with errors as numbers of errno.
+//! System calls that are not dispatched, with errors as errno values.
 
-/// A flag of `close_range`, by which only this process loses the descriptors.
+/// A flag of `close_range`: only this process loses the descriptors.
 pub(crate) const CLOSE_RANGE_UNSHARE: usize = 1 << 1;
 
-/// The error of a failed system call, as its number.
+/// The errno value of a failed system call.
 pub(crate) type Errno = i32;
 
 /// Makes a system call. See [`dispatch::system`].
@@ -11,11 +11,11 @@ pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
     dispatch::system(number, args).map_err(|failed| -failed as Errno)
 }
 
-/// Waits until a child, or a process that is traced, changes its state. Returns its number and
-/// its status.
+/// Waits until a child or a traced process changes its state. Returns its process ID and its
+/// status.
 ///
 /// # Errors
-/// There is none.
+/// The error of `wait4`: no such process exists.
 pub(crate) fn wait(process: i32) -> Result<(i32, i32), Errno> {
     let mut status = 0_i32;
     let at = (&raw mut status).addr();

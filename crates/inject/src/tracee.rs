@@ -1,18 +1,18 @@
-//! A traced process: its registers, its memory, and calls that it issues for its tracer.
+//! A traced process: its registers, its memory, and system calls that it issues for its tracer.
 //!
 //! # Safety
-//! The kernel checks addresses of the traced process; ours are those of values on this stack.
+//! The kernel checks addresses of the traced process; our addresses are those of live values.
 #![allow(unsafe_code)]
 
 use crate::system::{Errno, system, wait};
 use std::ffi::c_uint;
 use std::ops::RangeInclusive;
 
-/// Bytes of a mask of signals.
+/// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// Results of a call that the kernel begins again, as a stop has interrupted it.
+/// The results of a system call that a stop interrupted and that the kernel restarts.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
-/// A bit of the signal of a stop at a system call.
+/// A bit of the signal number when a process stops at a system call (PTRACE_O_TRACESYSGOOD).
 const AT_CALL: i32 = 0x80;
 
 pub(crate) type Registers = libc::user_regs_struct;
@@ -25,16 +25,16 @@ pub(crate) struct Tracee {
     pub(crate) call_at: u64,
 }
 
-/// A change of a process's state, as `wait` reports it.
+/// A change of a process's state, as reported by `wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The process has ended.
     Ended,
-    /// It has executed a program.
+    /// The process has executed a program.
     Executed,
-    /// It is about to enter a system call, or to leave one.
+    /// The process is about to enter a system call, or to leave one.
     Call,
-    /// It stopped with others, by a signal or before it goes on.
+    /// The process stopped with its group, by this signal, or stopped before it continues.
     Group(i32),
     /// This signal is about to be delivered.
     Signal(i32),
@@ -54,8 +54,8 @@ impl Stop {
         }
     }
 
-    /// Returns the request, and its data, by which the process does what it would do if it were not
-    /// traced: `goes_on` is the request by which it goes on.
+    /// Returns the `ptrace` request and its data with which the process behaves as if it were not
+    /// traced. `goes_on` is the request that continues the process.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
             Stop::Signal(signal) => (goes_on, signal as usize),
@@ -67,7 +67,7 @@ impl Stop {
     }
 }
 
-/// Makes a request of `ptrace`.
+/// Issues a `ptrace` request.
 pub(crate) fn trace(
     request: c_uint,
     process: i32,
@@ -87,7 +87,7 @@ impl Tracee {
     }
 
     pub(crate) fn registers(&self) -> Result<Registers, Errno> {
-        // SAFETY: the structure is numbers.
+        // SAFETY: all fields of the structure are integers.
         let mut registers: Registers = unsafe { std::mem::zeroed() };
         self.ask(libc::PTRACE_GETREGS, 0, (&raw mut registers).addr())?;
         Ok(registers)
@@ -97,7 +97,7 @@ impl Tracee {
         self.ask(libc::PTRACE_SETREGS, 0, (&raw const *registers).addr()).map(drop)
     }
 
-    /// Returns the mask of signals.
+    /// Returns the signal mask.
     pub(crate) fn mask(&self) -> Result<u64, Errno> {
         let mut mask = 0_u64;
         self.ask(libc::PTRACE_GETSIGMASK, MASK_BYTES, (&raw mut mask).addr())?;
@@ -108,7 +108,7 @@ impl Tracee {
         self.ask(libc::PTRACE_SETSIGMASK, MASK_BYTES, (&raw const mask).addr()).map(drop)
     }
 
-    /// Reads words of the process's memory. Returns how many bytes.
+    /// Reads words of the process's memory. Returns the number of bytes read.
     pub(crate) fn read(&self, address: usize, into: &mut [u64]) -> Result<usize, Errno> {
         let bytes = size_of_val(into);
         self.transfer(libc::SYS_process_vm_readv, into.as_mut_ptr().addr(), address, bytes)
@@ -128,8 +128,8 @@ impl Tracee {
         system(number, [self.process as usize, parts[0], parts[1], parts[2], parts[3], 0])
     }
 
-    /// Lets the process go on until it enters a system call, or leaves one. Signals are blocked, so
-    /// that only one that stops it can come between: then it goes on when it is continued.
+    /// Continues the process until it enters or leaves a system call. Because signals are blocked,
+    /// only a stop of its group can occur before that. The process then continues after SIGCONT.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {
@@ -143,10 +143,10 @@ impl Tracee {
         }
     }
 
-    /// Makes the process, which has left a system call, issue another one. Returns the result.
+    /// Makes the process, which has just left a system call, issue another one. Returns its result.
     ///
     /// # Errors
-    /// The call's.
+    /// The error of the system call.
     pub(crate) fn call(&self, number: i64, args: [usize; 6]) -> Result<usize, Errno> {
         let mut registers = self.registers()?;
         registers.rip = self.call_at;
@@ -167,7 +167,7 @@ impl Tracee {
         }
     }
 
-    /// Lets the process go on, traced no more.
+    /// Detaches from the process, and lets it continue.
     pub(crate) fn detach(&self) -> Result<(), Errno> {
         self.ask(libc::PTRACE_DETACH, 0, 0).map(drop)
     }

@@ -1,4 +1,4 @@
-//! A host of the test's own is injected into programs.
+//! Tests that inject a host of their own into programs.
 
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests")]
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Shows its arguments and the program's, and checks its own memory.
+/// A host that prints its arguments and the program's, and checks its own memory.
 const HOST: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,10 +46,10 @@ impl Host {
     }
 }
 
-/// Executes `echo` after a helper was started, and what `then` does.
+/// Starts a helper, calls `then`, and executes `echo`.
 fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<Output> {
     let host = CString::new(host.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the C library's record of this process stays.
+    // SAFETY: the C library's copy of the auxiliary vector exists.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
     let plan = Plan { host, settings: c"limit=1".to_owned(), vdso };
     let mut echo = Command::new("/bin/echo");
@@ -59,7 +59,7 @@ fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<
         then();
         Ok(())
     };
-    // SAFETY: the helper is started by system calls alone; the test's own is one as well.
+    // SAFETY: the helper is started by system calls alone, and `then` only makes system calls.
     unsafe { echo.arg("an argument").env("ONE", "1").pre_exec(inject) };
     echo.output()
 }
@@ -87,7 +87,7 @@ fn files_that_are_no_hosts_are_refused() {
         fs::write(&path, &contents[..bytes]).unwrap();
         assert!(executed(&path, || ()).is_err(), "{bytes}");
     }
-    // Each word of the headers is damaged in turn: nothing but this process's child may end.
+    // Damages each word of the headers in turn: only this process's child may end.
     for at in (0..64 + 11 * 56).step_by(4) {
         for value in [u32::MAX, 0, 1 << 30] {
             let mut damaged = contents.clone();

@@ -1,10 +1,10 @@
-//! `uzram analyze`: what would a device give? A sample is stored on real devices, one for each
-//! algorithm, level and block size, and what it takes is told of all the data.
+//! `uzram analyze` forecasts the memory of a device. It stores a sample on real devices, one for
+//! each algorithm, level and block size, and scales the results to all the data.
 //!
 //! ```text
 //!   files | a process's pages -> population -> clusters, spread evenly -> sample
 //!     sample -> trial: a real device, timed -> lengths of objects
-//!     lengths, scaled -> forecast: size classes, tables, what is there once -> memory, its error
+//!     lengths, scaled -> forecast: size classes, tables, fixed costs -> memory, its error
 //!     trials -> advice: one of them -> table or JSON, options, lines for the kernel; Parquet
 //! ```
 
@@ -41,19 +41,19 @@ use sample::Sample;
 use trial::Trial;
 use zcomp::Codec;
 
-/// What a device is forecast to take of some data.
+/// The forecast of a device's memory for some data.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
-    /// Bytes that are compressed as one.
+    /// The block size in bytes.
     pub block: usize,
-    /// Bytes of memory, everything counted.
+    /// The bytes of memory, with everything counted.
     pub memory: u64,
-    /// By how many bytes that may be off, in 95 of 100 samples.
+    /// The largest error in bytes for 95 of 100 samples.
     pub error: u64,
 }
 
-/// Forecasts what devices would take that have these pages, with an algorithm at a level, from a
-/// sample of them: for each block size one.
+/// Forecasts from a sample the memory of devices that hold `pages`, one for each block size, with
+/// an algorithm at a level.
 ///
 /// # Errors
 /// There is no page, or a device fails.
@@ -74,10 +74,10 @@ pub fn forecast(
     blocks.iter().map(expected).collect()
 }
 
-/// Samples, tries, and says what a device would take.
+/// Takes a sample, tries the candidates, and reports the forecasts.
 ///
 /// # Errors
-/// There is nothing to be read, a device fails, or Ctrl-C.
+/// There is nothing to read, a device fails, or the user presses Ctrl-C.
 pub fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     #[cfg(feature = "parquet")]
     args.parquet.as_deref().map_or(Ok(()), |path| {
@@ -101,7 +101,7 @@ pub fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> 
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns why the figures are not to be relied on, if so.
+/// Returns an error if most of the sample could not be read, so that the figures are unreliable.
 fn unread(report: &Report) -> Option<Error> {
     let Report { clusters, clusters_unread: unread, .. } = *report;
     (unread > clusters).then(|| {
@@ -113,7 +113,7 @@ fn unread(report: &Report) -> Option<Error> {
     })
 }
 
-/// Appends the rows to the file that is asked for.
+/// Appends the rows to the requested Parquet file.
 #[cfg(feature = "parquet")]
 fn append(args: &AnalyzeArgs, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
     args.parquet.as_deref().map_or(Ok(()), |path| parquet::append(path, report, interrupt))
@@ -129,7 +129,7 @@ fn of_files(args: &AnalyzeArgs, plan: &FilePlan) -> Source {
     Source { kind: "files", name: names.join(" "), files: Some(plan.files()), ..Source::default() }
 }
 
-/// Tries all that is asked for.
+/// Tries all requested candidates.
 fn report(
     args: &AnalyzeArgs,
     population: &dyn Population,

@@ -1,14 +1,14 @@
-//! Values that several commands take.
+//! Values that several commands accept.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use zram::memparse;
 
-/// Reads a whole number within bounds.
+/// Parses a whole number within bounds.
 ///
 /// # Errors
-/// It is none, or is outside them.
+/// The text is not a whole number or is out of bounds.
 pub fn whole_number<N: FromStr + PartialOrd + Display>(
     text: &str,
     bounds: RangeInclusive<N>,
@@ -18,18 +18,18 @@ pub fn whole_number<N: FromStr + PartialOrd + Display>(
     })
 }
 
-/// Reads an algorithm's level. Which ones there are is the algorithm's to say.
+/// Parses an algorithm's level. The algorithm itself decides which levels are valid.
 ///
 /// # Errors
-/// It is no number.
+/// The text is not a number.
 pub fn level(text: &str) -> Result<i32, String> {
     whole_number(text, i32::MIN..=i32::MAX)
 }
 
-/// Reads the bytes of a block.
+/// Parses the bytes of a block.
 ///
 /// # Errors
-/// There are no such blocks.
+/// There are no blocks of this size.
 pub fn block(text: &str) -> Result<usize, String> {
     match memparse::parse(text)? {
         bytes @ (4096 | 8192 | 16_384 | 32_768 | 65_536) => Ok(bytes as usize),

@@ -1,9 +1,9 @@
-//! Attributes of a device as arguments set and show them.
+//! Attributes of a device, as arguments set and show them.
 
 use crate::error::Error;
 use zram::{Access, Attribute, Zram, attributes};
 
-/// An attribute and the value that it is to have.
+/// An attribute and its new value.
 #[derive(Clone, Debug)]
 pub struct AttributeSetting {
     name: &'static str,
@@ -11,11 +11,11 @@ pub struct AttributeSetting {
 }
 
 impl AttributeSetting {
-    /// Reads `NAME=VALUE`, of an attribute that can be set before there are data. `size` says why
-    /// that can't be the size.
+    /// Parses `NAME=VALUE` for an attribute that can be set before the device has data. `size` is
+    /// the error message for the size, which can't be set in this way.
     ///
     /// # Errors
-    /// There is no such attribute, or it can't be set.
+    /// The attribute does not exist or can't be set.
     pub fn parse(text: &str, size: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
         let attribute = named(name)?;
@@ -26,15 +26,15 @@ impl AttributeSetting {
         }
     }
 
-    /// Returns whether it is of the attribute of this name.
+    /// Returns true if this sets the attribute `name`.
     pub fn is_of(&self, name: &str) -> bool {
         self.name == name
     }
 
-    /// Gives the attribute its value.
+    /// Sets the attribute.
     ///
     /// # Errors
-    /// It can't have that.
+    /// The attribute can't have this value.
     pub fn apply(&self, zram: &Zram) -> Result<(), Error> {
         zram.store(self.name, &self.value).map_err(|error| {
             let message = format!("--set: {error}");
@@ -46,7 +46,7 @@ impl AttributeSetting {
     }
 }
 
-/// What an attribute read as.
+/// An attribute's name and the text that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct AttributeText {
     pub(crate) name: &'static str,
@@ -59,7 +59,7 @@ impl AttributeText {
     }
 }
 
-/// Returns the attribute of that name.
+/// Returns the attribute of this name.
 fn named(name: &str) -> Result<&'static Attribute, String> {
     let found = attributes().iter().find(|attribute| attribute.name == name);
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())

@@ -1,4 +1,4 @@
-//! The file that cold data are written back to.
+//! The file to which cold data are written back.
 
 use crate::error::Error;
 use crate::text::escaped;
@@ -10,19 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 use zram::BackingFile;
 
-/// What a backing file has beyond the input, for what does not fill a block.
+/// The bytes of a backing file beyond the input, for data that do not fill a block.
 const BACKING_SPARE: u64 = 1 << 20;
 
-/// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file
-/// loses its name at once, so that its space comes back whatever ends this process.
+/// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file is
+/// unlinked at once, so that its space is freed however this process ends.
 ///
 /// # Errors
-/// There can be no such file, or the device can't be used.
+/// The file can't be made, or the device can't be used.
 pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error> {
     let failed = |why: io::Error| {
         let remedy = "name a file that does not exist yet, or a block device";
         match why.kind() {
-            // The second comes from the lock, which another server holds.
+            // `WouldBlock` results from the lock, which another server holds.
             ErrorKind::ResourceBusy | ErrorKind::WouldBlock => backing_failed(
                 path,
                 " is in use",
@@ -42,7 +42,7 @@ pub fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>, Error>
     Ok(Arc::new(store))
 }
 
-/// The error that what is to be done with a backing store can't be.
+/// Returns the error of a failed operation on a backing store.
 pub(crate) fn backing_failed(path: &Path, what: &str, why: impl Display, remedy: &str) -> Error {
     Error::Failed(format!("--backing '{}'{what}: {why}; {remedy}", escaped(path)))
 }

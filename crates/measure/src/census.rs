@@ -1,23 +1,24 @@
-//! What an input consists of, and C: the least a store can hold it in, by the raw codec.
+//! The composition of an input, and C: the fewest bytes in which a store can hold it with the raw
+//! codec.
 
 use zcomp::Error;
 
 use crate::codec::RawCodec;
 use crate::page::PAGE_SIZE;
 
-/// What becomes of a page.
+/// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One word fills it: nothing is stored.
+    /// One word fills the page, so nothing is stored.
     SameFilled,
-    /// Stored in this many bytes.
+    /// The page is stored in this number of bytes.
     Compressible(usize),
-    /// The codec gains nothing: stored as it is.
+    /// The codec does not shrink the page, so it is stored uncompressed.
     Incompressible,
 }
 
 impl Kind {
-    /// Returns the census of one page.
+    /// Returns the kind of a page.
     pub fn of(page: &[u8], codec: &mut RawCodec) -> Result<Kind, Error> {
         Ok(match codec.stored_len(page)? {
             0 => Kind::SameFilled,
@@ -27,17 +28,17 @@ impl Kind {
     }
 }
 
-/// Pages counted by kind, and C.
+/// The number of pages of each kind, and C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Census {
-    /// Pages that one word fills.
+    /// The pages that one word fills.
     pub same_filled: u64,
-    /// Pages that the codec makes smaller.
+    /// The pages that the codec shrinks.
     pub compressible: u64,
-    /// Pages that it does not.
+    /// The pages that the codec does not shrink.
     pub incompressible: u64,
-    /// C in bytes: over all pages but the same-filled, the lesser of the codec's length and the
-    /// page.
+    /// C in bytes: the sum, over all pages except same-filled ones, of the smaller of the codec's
+    /// length and the page's.
     pub stored_bytes: u64,
 }
 
@@ -72,7 +73,7 @@ impl Census {
         self.same_filled + self.compressible + self.incompressible
     }
 
-    /// Returns the percentage by which `used` bytes exceed C; `None` where nothing is stored.
+    /// Returns the percentage by which `used` bytes exceed C, or `None` if nothing is stored.
     pub fn overhead_percent(&self, used: u64) -> Option<f64> {
         let stored = self.stored_bytes as f64;
         (self.stored_bytes > 0).then(|| (used as f64 - stored) / stored * 100.0)

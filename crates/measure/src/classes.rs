@@ -12,44 +12,45 @@ use zsmalloc::{ClassShape, ClassTable, Geometry, KernelGeometry};
 
 pub use args::ClassesArgs;
 
-/// The whole table. What there is not is null.
+/// The whole table. Missing values are null.
 #[derive(Debug, Serialize)]
 struct Listing {
     #[serde(flatten)]
     names: GeometryNames,
-    /// Objects have up to 4096 << order bytes.
+    /// The order: objects have up to 4096 << order bytes.
     order: u32,
-    /// All there are, below and above a page.
+    /// The number of all classes, below and above a page.
     class_count: usize,
-    /// The largest size of which a zspage holds more than one, up to blocks of the order.
+    /// The largest size of which a zspage holds more than one object, for blocks of the order.
     watermark: usize,
-    /// Objects of so many bytes or more are stored whole, in blocks of the order.
+    /// The smallest length of objects that are stored uncompressed, in blocks of the order.
     huge_size: usize,
-    /// Of the classes, those above a page; with an order only.
+    /// The number of classes above a page, if an order is given.
     classes_above_page: Option<usize>,
-    /// The sizes that share them, as the kernel counts: the page is one of them.
+    /// The number of sizes that share those classes, as the kernel counts them; a page's size is
+    /// included.
     sizes_above_page: Option<usize>,
     classes: Vec<Row>,
 }
 
-/// A class.
+/// A size class.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// As the kernel numbers them: that of the largest of the sizes that share the class.
+    /// The kernel's index of the class, which is that of the largest size that shares it.
     index: u32,
     size: usize,
     pages_per_zspage: usize,
     objs_per_zspage: usize,
-    /// Bytes of a full zspage that no slot covers.
+    /// The bytes of a full zspage that belong to no slot.
     waste: usize,
     /// The smallest of the sizes that share the class.
     size_min: usize,
 }
 
-/// Returns what is to be printed.
+/// Returns the text that is printed.
 ///
 /// # Errors
-/// There is no such geometry.
+/// The geometry is not valid.
 pub fn run(args: &ClassesArgs) -> Result<String, Error> {
     let table = args.table()?;
     Ok(if args.json { json(&Listing::new(&table, args.order)) } else { text(&table, args.order) })
@@ -90,18 +91,18 @@ impl From<&ClassShape> for Row {
     }
 }
 
-/// Classes above a page.
+/// Returns the number of classes above a page.
 fn above_page(table: &ClassTable) -> usize {
     table.classes().iter().filter(|class| class.size > PAGE_SIZE).count()
 }
 
-/// Sizes from a page up, of which the classes above a page are made. Native ones have no such
-/// count.
+/// Returns the number of sizes, from a page up, that share the classes above a page, or `None` for
+/// a native geometry.
 fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
     let table = unmerged.table().ok().filter(|_| order > 0)?;
-    // The run starts with the page itself, whose class is the last of the run below.
+    // The sizes begin with a page itself, whose class is the last one that is not above a page.
     Some(above_page(&table) + 1)
 }
 
@@ -122,8 +123,8 @@ fn write_table(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result 
     closing_line(out, table, order)
 }
 
-/// Returns how many there are, and where blocks are huge: for blocks of a page, then for those of
-/// the order.
+/// Writes the number of classes, and the bounds from which blocks are huge: for blocks of a page,
+/// and then for those of the order.
 fn closing_line(out: &mut String, table: &ClassTable, order: u32) -> fmt::Result {
     let above = above_page(table);
     let bounds = |order| {

@@ -1,21 +1,22 @@
-//! The time that work takes: all of it, or what its thread spends on a processor.
+//! The time of work: wall clock time, or the time that a thread or the process runs on a processor.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What is counted.
+/// The clock of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// Time that passes, whatever works or waits.
+    /// Wall clock time.
     Wall,
-    /// Time the calling thread spends on a processor. Threads it starts are not counted.
+    /// The time that the calling thread runs on a processor. Threads that it starts are not
+    /// included.
     ThreadCpu,
-    /// Time all threads of the process spend on processors.
+    /// The time that all threads of the process run on processors.
     ProcessCpu,
 }
 
-/// Adds up the time of what it is given; the rest of a side's run is not counted.
+/// A stopwatch that adds up the time of the work passed to it.
 #[derive(Debug)]
 pub struct Stopwatch {
     clock: Clock,
@@ -23,12 +24,12 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Returns a watch that stands at zero.
+    /// Returns a stopwatch at zero.
     pub fn new(clock: Clock) -> Stopwatch {
         Stopwatch { clock, total: Duration::ZERO }
     }
 
-    /// Does `work` and adds the time it took.
+    /// Executes `work` and adds its time.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         match self.clock {
             Clock::Wall => {
@@ -49,7 +50,7 @@ impl Stopwatch {
         done
     }
 
-    /// Seconds counted so far.
+    /// Returns the seconds measured so far.
     pub fn seconds(&self) -> f64 {
         self.total.as_secs_f64()
     }
@@ -57,6 +58,6 @@ impl Stopwatch {
 
 fn spent(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
-    // The kernel gives neither a negative time nor a billion nanoseconds.
+    // The kernel returns neither a negative time nor a billion nanoseconds.
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }

@@ -1,4 +1,4 @@
-//! The raw codec: what a page or a block comes to, and what it costs, when nothing is stored around
+//! The raw codec: the length of a compressed page or block, and its cost, without a store around
 //! it.
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use zcomp::{Error, Params, Stream};
 
 use crate::page::{PAGE_SIZE, same_filled};
 
-/// A codec with nothing around it, one block at a time, into a buffer of its own.
+/// A codec without a store around it, which compresses one block at a time into its own buffer.
 pub struct RawCodec {
     stream: Box<dyn Stream>,
     out: Box<[u8]>,
@@ -21,28 +21,28 @@ impl RawCodec {
     /// Returns the codec `name` for blocks of `block` bytes.
     pub fn with(name: &str, params: &Params, block: usize) -> Result<RawCodec, Error> {
         let stream = zcomp::by_name(name)?.prepare(params, block)?.stream_owned()?;
-        // Twice a block is more than any codec makes of one.
+        // No codec makes more than twice the length of a block.
         Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }
 
-    /// Returns C lz4 with its default speed: what C is computed with.
+    /// Returns lz4 with its default speed, which defines C.
     pub fn lz4() -> Result<RawCodec, Error> {
         RawCodec::new("lz4")
     }
 
-    /// Returns one block, compressed; it may come out longer than it was.
+    /// Returns the compressed form of a block, which may be longer than the block.
     pub fn compress(&mut self, block: &[u8]) -> Result<&[u8], Error> {
         let len = self.stream.compress(block, &mut self.out)?;
         Ok(&self.out[..len.unwrap_or(self.out.len())])
     }
 
-    /// Decompresses into the whole of `block`.
+    /// Decompresses `bytes` into all of `block`.
     pub fn decompress(&mut self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
         self.stream.decompress(bytes, block)
     }
 
-    /// Returns C of one page or block, in bytes: the lesser of the codec's length and its own; 0
-    /// where one word fills it.
+    /// Returns C of one page or block in bytes: the smaller of the codec's length and its own, or 0
+    /// if one word fills it.
     pub fn stored_len(&mut self, block: &[u8]) -> Result<usize, Error> {
         if same_filled(block).is_some() {
             return Ok(0);
@@ -51,16 +51,16 @@ impl RawCodec {
     }
 }
 
-/// What came of blocks, one behind the other: so that many are compressed, and then decompressed,
-/// in a row.
+/// Compressed blocks, one after the other, so that many can be compressed and then decompressed in
+/// a row.
 pub(crate) struct PackedBlocks {
     bytes: Box<[u8]>,
-    /// Where each lies; `None` where there was no room for it.
+    /// The range of each block, or `None` if it did not fit.
     blocks: Vec<Option<Range<usize>>>,
 }
 
 impl PackedBlocks {
-    /// Room for so many blocks that come to `bytes` bytes, touched.
+    /// Allocates and touches memory for `blocks` blocks whose compressed form needs `bytes` bytes.
     pub(crate) fn new(bytes: usize, blocks: usize) -> Self {
         PackedBlocks { bytes: vec![1; bytes].into(), blocks: Vec::with_capacity(blocks) }
     }
@@ -69,7 +69,6 @@ impl PackedBlocks {
         self.blocks.clear();
     }
 
-    /// Compresses one more.
     pub(crate) fn push(&mut self, stream: &mut dyn Stream, block: &[u8]) -> Result<(), Error> {
         let start = self.blocks.iter().rev().flatten().next().map_or(0, |last| last.end);
         let len = stream.compress(block, &mut self.bytes[start..])?;
@@ -77,7 +76,7 @@ impl PackedBlocks {
         Ok(())
     }
 
-    /// Decompresses the block of this number, if there was room for it, into the whole of `block`.
+    /// Decompresses block `nth`, if it fitted, into all of `block`.
     pub(crate) fn unpack(
         &self,
         nth: usize,
@@ -90,7 +89,7 @@ impl PackedBlocks {
         }
     }
 
-    /// Returns C of the block of this number, which has `len` bytes.
+    /// Returns C of block `nth`, which has `len` bytes.
     pub(crate) fn stored_len(&self, nth: usize, len: usize) -> usize {
         self.blocks[nth].as_ref().map_or(len, |packed| packed.len().min(len))
     }

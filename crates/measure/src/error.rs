@@ -1,24 +1,24 @@
-//! Why a command ends with anything but 0. Each message is one line: the thing, why, the remedy.
+//! The errors of the commands. Each message is one line: the thing, the reason, the remedy.
 
 use crate::text::escaped;
 use std::fmt::Display;
 use std::path::Path;
 
-/// What went wrong.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Wrong use: no machine and no file could make it right.
+    /// Wrong use, which would fail on any machine.
     #[error("{0}")]
     Usage(String),
-    /// Not everything was stored or came back, or what is there is not as it must be: a file, a
-    /// place, room.
+    /// Data were not stored or read back completely, or a file, a directory or the memory is not as
+    /// required.
     #[error("{0}")]
     Failed(String),
-    /// The codec failed.
+    /// A codec returned an error.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// The device failed.
+    /// The device returned an error.
     #[error("the device failed: {0}")]
     Device(#[from] zram::Error),
     /// Ctrl-C.
@@ -27,22 +27,23 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure of what is to be done to the file at `path`.
+    /// Returns the error of a failed operation on the file at `path`.
     pub fn of_file(path: &Path, what: &str, why: impl Display, remedy: &str) -> Self {
         Error::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
     }
 
-    /// A level, or what else the codec can't be asked for.
+    /// Returns the error of a level or another parameter that the codec does not accept.
     pub fn level(error: zcomp::Error) -> Self {
         Error::Usage(format!("--level: {error}"))
     }
 
-    /// A worker thread panicked.
+    /// Returns the error of a worker thread that panicked.
     pub fn worker() -> Self {
         Error::Failed("a worker thread panicked; please report it".to_owned())
     }
 
-    /// What is held for each page of input, beside the device, does not fit in memory.
+    /// Returns the error that the memory needed for each page of input, besides the device's, is
+    /// not available.
     pub(crate) fn no_room(bytes: u64) -> Self {
         let bytes = crate::text::human(bytes);
         Error::Failed(format!(

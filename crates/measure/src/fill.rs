@@ -1,4 +1,4 @@
-//! `uzram fill`: plan, store, measure, read back.
+//! `uzram fill`: plan, store, measure, and read back.
 //!
 //! ```text
 //!   pages -> worker: a batch is read -> raw codec and device, timed -> totals
@@ -40,22 +40,22 @@ use zram::{Config, Device, Zram};
 
 pub use args::FillArgs;
 
-/// More threads than this are used only on request.
+/// The largest number of threads by default.
 const THREADS_DEFAULT_MAX: usize = 16;
 
-/// So much memory there has to be for each thread's buffers, unless asked otherwise.
+/// The memory that must be available for each thread's buffers by default.
 const ROOM_PER_THREAD: u64 = 24 * WORKER_BYTES as u64;
 
-/// What a thread touches of its stack and heap, and what the kernel holds for it.
+/// The bytes of a thread's stack and heap that are touched, and of the kernel's data for it.
 const STACK_BYTES: usize = 128 << 10;
 
-/// What the device holds per page of its size.
+/// The bytes that the device uses per page of its size.
 const ENTRY_BYTES: usize = 12;
 
-/// Does the whole job.
+/// Executes the command.
 ///
 /// # Errors
-/// Nothing could be measured: wrong use, Ctrl-C, or a failure that is not a full device.
+/// Nothing could be measured: wrong use, Ctrl-C, or a failure other than a full device.
 pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     args.saves_to().map_or(Ok(()), |path| output::check(path, &args.paths))?;
     let zram = device_to_be(args)?;
@@ -87,7 +87,7 @@ pub fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns what the arguments say of the device.
+/// Returns the device that the arguments describe, not yet made.
 fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     let (zram, geometry) = (Zram::new(), args.geometry()?);
     zram.configure("settings", |settings| {
@@ -108,14 +108,14 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
     processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
 }
 
-/// Returns the bytes that are needed beside the pool's pages, roughly: buffers, streams, slots and
+/// Returns the approximate bytes needed besides the pool's pages: buffers, streams, slots and
 /// checksums.
 fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
     let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + STACK_BYTES;
     (threads * per_thread) as u64 + beside_pages(plan)
 }
 
-/// Of them, what grows with the input.
+/// Returns the part of these bytes that grows with the input.
 fn beside_pages(plan: &FilePlan) -> u64 {
     u64::from(plan.pages()) * (ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }
@@ -178,14 +178,14 @@ fn run_phase(
     done
 }
 
-/// Has the code that is measured read from disk before memory is, with a small device.
+/// Uses a small device, so that the measured code is read from disk before memory is measured.
 fn warm_up(settings: Config) -> Result<(), Error> {
     let (disksize, backing) = (16 * PAGE_SIZE as u64, None);
     let small = Config { disksize, streams: Some(1), backing, ..settings };
     let device = Device::new(small)?;
     let mut page = [0; PAGE_SIZE];
     page[..12].copy_from_slice(b"some content");
-    // A limit may refuse it; that is for the real device to say.
+    // A limit may refuse the write; the real device reports it.
     if device.write(0, &page).is_ok() {
         device.read(0, &mut page)?;
     }

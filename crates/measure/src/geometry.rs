@@ -1,4 +1,4 @@
-//! The choice of size classes and zspages, as both commands take it and report it.
+//! The choice of size classes and zspages, as arguments and in reports.
 
 use crate::error::Error;
 use clap::{Args, ValueEnum};
@@ -6,23 +6,23 @@ use serde::Serialize;
 use std::fmt;
 use zsmalloc::{ChainRule, ClassTable, Geometry, GeometryError, KernelGeometry};
 
-/// Whose size classes.
+/// The kind of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// The kernel's: 16 bytes apart, short zspages that are committed whole
+    /// The kernel's: classes 16 bytes apart, short zspages that are committed whole
     Kernel,
-    /// uzram's own: 8 bytes apart, long zspages of which only pages in use are committed
+    /// uzram's own: classes 8 bytes apart, long zspages of which only pages in use are committed
     Native,
 }
 
-/// How the kernel chose the length of a class's zspages.
+/// The kernel's rule for the length of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rule {
-    /// The shortest with the most whole percent in use, as until Linux 6.2
+    /// The shortest with the highest whole percentage in use, as until Linux 6.2
     UsedPercent,
-    /// The shortest with the fewest bytes wasted, as today
+    /// The shortest with the fewest bytes wasted, as in current kernels
     LeastWaste,
 }
 
@@ -35,22 +35,22 @@ pub(crate) struct GeometryLine {
     /// With the kernel's geometry: the longest zspage in pages, 1 to 256 [default: 8]
     #[arg(long, value_name = "N", value_parser = pages, allow_negative_numbers = true)]
     chain: Option<usize>,
-    /// With the kernel's geometry: how the length of zspages is chosen [default: least-waste]
+    /// With the kernel's geometry: the rule for the length of zspages [default: least-waste]
     #[arg(long)]
     rule: Option<Rule>,
-    /// With the kernel's geometry: keep sizes apart whose zspages look alike
+    /// With the kernel's geometry: do not merge sizes whose zspages are alike
     #[arg(long)]
     no_merge: bool,
 }
 
-/// A geometry as reports name it. What a native one does not have is null.
+/// A geometry as reports name it. Values that a native geometry does not have are null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
     pub(crate) geometry: Kind,
-    /// Pages of the longest zspage.
+    /// The pages of the longest zspage.
     pub(crate) chain: Option<usize>,
     pub(crate) rule: Option<Rule>,
-    /// Whether sizes with equal zspages share a class.
+    /// True if sizes with equal zspages share a class.
     pub(crate) merge: Option<bool>,
 }
 
@@ -62,7 +62,7 @@ impl GeometryLine {
     /// Returns the classes for objects of up to 4096 << `order` bytes.
     ///
     /// # Errors
-    /// There are none such, or the choices do not go together.
+    /// The order or the combination of options is not valid.
     pub(crate) fn table(&self, order: u32) -> Result<ClassTable, Error> {
         let geometry = match self.geometry {
             Kind::Native => self.native(order)?,
@@ -141,7 +141,7 @@ impl From<Geometry> for GeometryNames {
 }
 
 impl fmt::Display for GeometryNames {
-    /// `kernel geometry, chain 8, least-waste, merged`
+    /// Formats as in `kernel geometry, chain 8, least-waste, merged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} geometry", name(&self.geometry))?;
         if let Some(chain) = self.chain {
@@ -158,7 +158,7 @@ impl fmt::Display for GeometryNames {
     }
 }
 
-/// Returns what a value is called on the command line.
+/// Returns the value's name on the command line.
 pub(crate) fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

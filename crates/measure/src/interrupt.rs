@@ -1,4 +1,4 @@
-//! Ctrl-C, as a flag that is looked at before each request.
+//! Ctrl-C, as a flag that is checked before each request.
 
 use crate::error::Error;
 use signal_hook::consts::SIGINT;
@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether SIGINT has come.
+/// A flag that is true after a SIGINT.
 #[derive(Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -15,7 +15,7 @@ impl Interrupt {
     /// Handles SIGINT from now on: the first sets the flag, a second ends the process at once.
     ///
     /// # Errors
-    /// It can't be handled.
+    /// The handler can't be installed.
     pub fn install() -> io::Result<Self> {
         let interrupt = Interrupt::default();
         flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupt.0))
@@ -23,18 +23,18 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// As if SIGINT had come.
+    /// Sets the flag as a SIGINT does.
     #[cfg(test)]
     pub(crate) fn set(&self) {
         self.0.store(true, Relaxed);
     }
 
-    /// Returns whether to stop.
+    /// Returns true after a SIGINT.
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// Returns an error if so.
+    /// Returns an error after a SIGINT.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_set() { Err(Error::Interrupted) } else { Ok(()) }
     }

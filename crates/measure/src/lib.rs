@@ -1,12 +1,12 @@
-//! What figures mean, for `uzram` and `bench` alike: one raw codec, one census of pages with C, one
-//! reader of what memory is taken, one clock, one way from paths to pages; and the commands that
-//! measure.
+//! Definitions of figures that `uzram` and `bench` share: one raw codec, one census of pages with
+//! C, one reader of memory use, one clock, and one way from paths to pages. The commands that
+//! measure are also here.
 //!
 //! ```text
 //!   page -> codec -> census           text -> error -> memory, pages, progress, interrupt
 //!   fill:    pages -> device and raw codec, timed; read back -> table or JSON
 //!   train:   pages -> samples -> dictionary -> tried on what was held out -> table or JSON
-//!   analyze: pages of files or of a process -> sample -> tried on devices -> what all would take
+//!   analyze: pages of files or of a process -> sample -> tried on devices -> memory of all data
 //!   classes: geometry -> table or JSON
 //! ```
 #![forbid(unsafe_code)]

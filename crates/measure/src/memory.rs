@@ -1,4 +1,4 @@
-//! How much memory this process and the machine use, in bytes, as the kernel counts it.
+//! The memory that this process and the machine use, in bytes, as the kernel counts it.
 
 mod cgroup;
 mod fields;

@@ -1,14 +1,14 @@
-//! What comes of a command that measures.
+//! The result of a command that measures.
 
 use crate::error::Error;
 
-/// What there is to print, and how it ended.
+/// The output and the result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// The report.
     pub text: String,
-    /// What was left out, a line each.
+    /// The warnings about data that were left out, one per line.
     pub warnings: Vec<String>,
-    /// Why not all is well.
+    /// The error, if the command was not fully successful.
     pub failure: Option<Error>,
 }

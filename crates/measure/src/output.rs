@@ -1,5 +1,5 @@
-//! Files that a command writes, whole or not at all, and block devices that it writes in place.
-//! Each target is checked before the work, and before anything is changed.
+//! Files that a command writes, completely or not at all, and block devices that it writes in
+//! place. Each target is checked before the work and before any change.
 //!
 //! ```text
 //!   target                           a file is to be written    a device may be
@@ -28,11 +28,11 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::AtomicFile;
 
-/// Checks that a file can be made at `path`, or replaced, and that it is none of the `inputs`,
+/// Checks that a file can be made or replaced at `path`, and that it is not one of the `inputs`,
 /// which are files, or directories whose files are read.
 ///
 /// # Errors
-/// `path` is no place for a file, or its file is an input.
+/// No file can be made at `path`. Or its file is an input.
 pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_name(path)?;
     AtomicFile::check(path).map_err(|error| match Errno::from_io_error(&error) {
@@ -42,7 +42,7 @@ pub fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_no_input(path, inputs)
 }
 
-/// Checks that what `path` leads to is none of the `inputs`, and no file below one.
+/// Checks that the file at `path` is not one of the `inputs` and does not lie below one.
 fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     match inputs.iter().find(|input| is_read(path, input)) {
         Some(input) if is_same(path, input) => Err(out_path(path, "it is an input")),
@@ -57,7 +57,7 @@ fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
 /// Checks that a path is not `-`, which names standard output in other programs.
 ///
 /// # Errors
-/// It is.
+/// The path is `-`.
 pub fn check_name(path: &Path) -> Result<(), Error> {
     if path == Path::new("-") {
         return Err(Error::Usage(
@@ -69,11 +69,11 @@ pub fn check_name(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a file, which `fill` does, and puts it in its place. A file that is there keeps its
+/// Writes a file with `fill`, and puts it in place when it is complete. An existing file keeps its
 /// permissions; a new one has those of `mode` that the umask leaves.
 ///
 /// # Errors
-/// The file can't be written; the file that was there is unchanged.
+/// The file can't be written; an existing file is unchanged.
 pub fn write(
     path: &Path,
     mode: u32,
@@ -85,12 +85,12 @@ pub fn write(
     file.sync().and_then(|()| file.put_in_place()).map_err(failed)
 }
 
-/// Returns the error that a file could not be written.
+/// Returns the error of a file that could not be written.
 pub fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "make room, or give another path")
 }
 
-/// Returns the error that no file can be made at `path`.
+/// Returns the error of a path at which no file can be made.
 pub fn out_path(path: &Path, why: impl Display) -> Error {
     Error::Failed(format!(
         "can't create a file at '{}': {why}; give another path, in a writable directory",
@@ -98,7 +98,7 @@ pub fn out_path(path: &Path, why: impl Display) -> Error {
     ))
 }
 
-/// Returns the error that the names which a save derives from `path` are too long.
+/// Returns the error of a path that is too long for the names that a save derives from it.
 pub fn long_name(path: &Path) -> Error {
     Error::Usage(format!(
         "nothing can be saved to '{}': its name is too long, as a save makes files beside it with \
@@ -107,7 +107,7 @@ pub fn long_name(path: &Path) -> Error {
     ))
 }
 
-/// Returns the reason for which [`AtomicFile`] refuses a path, in words.
+/// Returns in words the reason for which [`AtomicFile`] refuses a path.
 fn reason(error: io::Error) -> io::Error {
     io::Error::other(match Errno::from_io_error(&error) {
         Some(Errno::ISDIR | Errno::INVAL) => "it is not a regular file",
@@ -119,14 +119,14 @@ fn reason(error: io::Error) -> io::Error {
     })
 }
 
-/// Returns whether there is a file at `path` that is the input, or lies below it.
+/// Returns true if the file at `path` is the input or lies below it.
 fn is_read(path: &Path, input: &Path) -> bool {
     let [path_end, input_end] = [path, input].map(fs::canonicalize);
     let is_below = path_end.is_ok_and(|path| input_end.is_ok_and(|input| path.starts_with(input)));
     is_below || is_same(path, input)
 }
 
-/// Returns whether two paths lead to the same file or block device.
+/// Returns true if two paths lead to the same file or block device.
 fn is_same(path: &Path, other: &Path) -> bool {
     let file = |path: &Path| {
         let of = fs::metadata(path).ok()?;
@@ -154,7 +154,7 @@ mod tests {
         let [file, link, probe] = ["file", "link", "probe"].map(|name| dir.path().join(name));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::write(&probe, b"").unwrap();
-        // One that was killed left this, for itself alone.
+        // A program that was killed left this file, with permissions for itself alone.
         fs::write(dir.path().join(".file.saving"), b"more than is written now").unwrap();
         write_bytes(&file, b"one").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"one");
@@ -178,7 +178,7 @@ mod tests {
             first.write_all(b"first").unwrap();
             let busy = write_bytes(&file, b"second").unwrap_err();
             assert!(busy.to_string().contains("another program is writing it"), "{busy}");
-            // It is only for the moment.
+            // The target is busy for a moment only, so the check succeeds.
             check(&file, &[])
         })
         .unwrap();

@@ -1,21 +1,22 @@
-//! The unit of every input, and the kinds of pages that figures keep apart.
+//! The unit of every input, and the kinds of pages that figures distinguish.
 
-/// Bytes of a page here, whatever the system's page size is: those of a device's slot.
+/// The bytes of a page, independent of the system's page size: those of a device's slot.
 pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 
-/// Returns the word that fills the whole page, or block, if one does: a device stores no data for
-/// it. The kernel's rule: words of 8 bytes.
+/// Returns the word that fills the whole page or block, if one does; a device then stores no data
+/// for it. Words have 8 bytes, as in the kernel.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);
-    // Most pages differ at once in their last word.
+    // Most pages that are not same-filled already differ in their last word.
     if first != last || !rest.is_empty() || words.iter().any(|word| word != first) {
         return None;
     }
     Some(u64::from_ne_bytes(*first))
 }
 
-/// Returns the offset of the first byte in which the two differ; a missing tail differs.
+/// Returns the offset of the first byte in which the two differ, or `None` if they are equal. If
+/// one is a prefix of the other, the offset is its length.
 pub fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
     if left == right {
         return None;

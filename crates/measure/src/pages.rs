@@ -1,4 +1,4 @@
-//! Files under paths as one row of pages: planned, then read in batches.
+//! The files under paths as one sequence of pages, which is planned and then read in batches.
 //!
 //! ```text
 //!   paths -> walk -> FilePlan -> PageReader -> pages      what can't be read: SkippedFiles

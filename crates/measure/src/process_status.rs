@@ -1,15 +1,15 @@
-//! What the system tells of this process.
+//! The system's information about this process.
 
-/// Returns the number behind `label` in `/proc/self/status`, if it is told.
+/// Returns the number after `label` in `/proc/self/status`, if the line exists.
 pub fn process_status(label: &str, radix: u32) -> Option<u64> {
-    // With the name of the program, which may be of any bytes.
+    // The file contains the name of the program, which may have any bytes.
     let status = std::fs::read("/proc/self/status").ok()?;
     let status = String::from_utf8_lossy(&status);
     let digits = status.lines().find_map(|line| line.strip_prefix(label))?;
     u64::from_str_radix(digits.trim(), radix).ok()
 }
 
-/// Returns what the process's mask leaves of the permissions of a new file.
+/// Returns the permissions of `mode` that the process's umask leaves for a new file.
 pub fn masked(mode: u32) -> u32 {
     mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
 }

@@ -1,4 +1,4 @@
-//! A progress bar with rate and time left, on a terminal only.
+//! A progress bar with the rate and the remaining time, on a terminal only.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -7,15 +7,16 @@ use std::time::Duration;
 const TEMPLATE: &str =
     "{msg:9} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// How often something moves while nothing is known.
+/// The interval of the animation if the length is unknown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Bytes done, of one phase. Drawn on standard error until it is finished.
+/// The bytes that one phase has processed, drawn on standard error until the phase is finished.
 #[derive(Clone, Debug)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Begins a phase of this name over `bytes` bytes. Invisible where any output is piped.
+    /// Begins a phase of this name over `bytes` bytes. The bar is hidden if standard output or
+    /// standard error is not a terminal.
     pub fn new(phase: &'static str, bytes: u64) -> Self {
         if !std::io::stderr().is_terminal() || !std::io::stdout().is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -37,23 +38,23 @@ impl Progress {
         progress
     }
 
-    /// Returns whether it is drawn on a terminal.
+    /// Returns true if the bar is drawn on a terminal.
     pub fn is_seen(&self) -> bool {
         !self.0.is_hidden()
     }
 
-    /// Notes that `done` bytes are done, of `of` if that is known.
+    /// Sets the number of bytes that are done, and the length `of` if it is known.
     pub fn reach(&self, done: u64, of: Option<u64>) {
         of.inspect(|&of| self.0.set_length(of));
         self.0.set_position(done);
     }
 
-    /// Notes that `bytes` more bytes are done.
+    /// Adds `bytes` bytes that are done.
     pub fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 
-    /// Ends the phase, and removes the bar.
+    /// Ends the phase and removes the bar.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! Numbers and paths as people read them, and figures as programs do.
+//! Numbers and paths formatted for people, and figures as JSON.
 
 use serde::Serialize;
 use std::path::Path;
@@ -8,7 +8,7 @@ pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes in the largest binary unit they fill.
+/// Returns a number of bytes in the largest binary unit of which it is at least one.
 pub fn human(bytes: impl TryInto<i64>) -> String {
     let bytes = bytes.try_into().unwrap_or(i64::MAX);
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -32,15 +32,16 @@ pub fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// Returns a path as it may be printed: on one line, without control characters.
+/// Returns a path for printing, on one line and without control characters.
 pub fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
-/// Most characters of a value that an error repeats: enough to recognise it by, and a line.
+/// The largest number of characters of a value that an error repeats, which is enough to recognize
+/// it.
 const REPEATED: usize = 80;
 
-/// Returns a value as an error may repeat it: on one line, and shortened.
+/// Returns a value for an error message, on one line and shortened.
 pub fn shortened(value: &str) -> String {
     let end = value.char_indices().nth(REPEATED).map(|(at, _)| at);
     let shown = value[..end.unwrap_or(value.len())].escape_debug().to_string();
@@ -49,7 +50,7 @@ pub fn shortened(value: &str) -> String {
 
 /// Returns a report as one JSON value and a newline.
 pub fn json(report: &impl Serialize) -> String {
-    // Keys are strings, and values text or numbers that are finite or null: nothing can fail.
+    // Keys are strings, and values are text, finite numbers or null, so serialization can't fail.
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 

@@ -1,4 +1,5 @@
-//! `uzram train-dictionary`: sample, train, try on what was held out.
+//! `uzram train-dictionary`: takes a sample, trains a dictionary, and tries it on blocks that were
+//! held out.
 
 mod args;
 mod evaluation;
@@ -19,26 +20,25 @@ use zcomp::Dictionary;
 
 pub use args::TrainArgs;
 
-/// What was made, and what it gives.
 #[derive(Debug, Serialize)]
 struct Report {
     dictionary: String,
     dictionary_bytes: usize,
     block: usize,
     files: u64,
-    /// Blocks it was trained with, and others that it was tried on.
+    /// The numbers of blocks with which it was trained, and of others on which it was tried.
     blocks_trained: usize,
     blocks_held_out: usize,
     skipped_files: u64,
-    /// Bytes of all files, in whole pages.
+    /// The bytes of all files, in whole pages.
     data_bytes: u64,
     codecs: Vec<Evaluation>,
 }
 
-/// Makes the dictionary that is to be written, and says what it gives.
+/// Trains the dictionary, which the caller writes, and reports its benefit.
 ///
 /// # Errors
-/// There is nothing to train it with, it can't be trained, or Ctrl-C.
+/// There are too few data to train it with, training fails, or the user presses Ctrl-C.
 pub fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<(Dictionary, Outcome), Error> {
     output::check(&args.output, &args.paths)?;
     let skipped = SkippedFiles::default();

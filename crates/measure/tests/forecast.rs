@@ -1,4 +1,4 @@
-//! What `uzram analyze` forecasts of real files, against what a device then takes.
+//! The memory that `uzram analyze` forecasts for real files, compared with that of a device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,17 +10,17 @@ use std::time::Duration;
 use testkit::seed;
 use zram::{Config, Device, Params, by_name};
 
-/// The most that it may be off: of what the device takes, beside the error of the sample.
+/// The largest error relative to the device's memory, besides the error of the sample.
 const OFF_MAX: f64 = 0.03;
 
-/// After so long a device has given back what it had kept for stores to come.
+/// The time after which a device has released the memory that it kept for further stores.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Bytes of files, and of the small sample of them.
+/// The bytes of files, and of the small sample of them.
 const BYTES: usize = 96 << 20;
 const SAMPLE: u64 = 16 << 20;
 
-/// The largest libraries of this machine, each padded to whole pages.
+/// Returns the largest libraries of this machine, each padded to whole pages.
 fn libraries() -> Vec<u8> {
     let dir = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
@@ -37,7 +37,8 @@ fn libraries() -> Vec<u8> {
     pages
 }
 
-/// From all of the data the arithmetic alone is judged, from a sixth of them the sample too.
+/// A forecast from all the data tests the arithmetic alone; one from a sixth of them tests the
+/// sample too.
 #[test]
 fn devices_take_what_was_forecast() {
     let pages = libraries();
@@ -60,7 +61,7 @@ fn devices_take_what_was_forecast() {
             let error = part.error as f64 / taken;
             println!("{name} {}: {of_all:+.4}, {of_part:+.4} +/- {error:.4}", whole.block);
             assert!(whole.error == 0 && of_all.abs() <= OFF_MAX, "{whole:?}: {taken}");
-            // A sample in 50 is off by more than half as much again.
+            // The error of one sample in 50 exceeds the stated one by more than half.
             assert!(of_part.abs() <= OFF_MAX + 1.5 * error && error < 0.1, "{part:?}: {taken}");
         }
     }

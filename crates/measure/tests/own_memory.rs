@@ -1,5 +1,5 @@
-//! The memory that a process counts of itself. The test is the only one of its binary, because
-//! the memory that other tests allocate and free would be counted too.
+//! The memory that a process counts of itself. The test is the only one of its binary, because the
+//! memory that other tests allocate and free would be counted too.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

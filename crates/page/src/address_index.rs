@@ -1,17 +1,18 @@
-//! The address index: from an address to its section in constant time, by a hash of the 64 MiB
-//! window that the address lies in.
+//! The address index finds the section of an address in constant time, through a hash of the 64 MiB
+//! window that contains the address.
 //!
 //! ```text
-//!   tables: | 64 buckets | 128 | ... | 131,072 |     made as sections come; the last is in use
+//!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
-//! A section never straddles a window: segments are aligned to their size, or to 64 MiB. Small
-//! segments may share a window, which has several buckets then; a look-up probes until the first
-//! empty bucket.
+//! A section never straddles a window, because segments are aligned to their size or to 64 MiB.
+//! Small segments may share a window, which then has several buckets; a look-up probes until the
+//! first empty bucket.
 //!
-//! pg-W1: the table in use has a bucket for each section. The bucket is made before any thread
+//! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
 //! knows an address in the section, and stays as long as the section has address space. No bucket
-//! becomes empty again, so a look-up comes by all buckets of a window. A table that is no longer in
-//! use is not changed: a thread that still reads it knows of no section that came later.
+//! becomes empty again, so a look-up visits all buckets of a window. A table that is no longer in
+//! use does not change: a thread that still reads it knows no address in a section that was added
+//! later.
 
 use crate::Error;
 use crate::config::SECTION_SHIFT;
@@ -61,7 +62,7 @@ fn probe(buckets: &[AtomicU32], address: usize) -> impl Iterator<Item = &AtomicU
     (0..buckets.len()).map(move |step| &buckets[(start + step) & mask])
 }
 
-/// Enters `section`, which begins at `address`, into a table that has room.
+/// Enters `section`, which begins at `address`, into a table that has a free bucket.
 fn enter(buckets: &[AtomicU32], address: usize, section: u32) {
     let free = probe(buckets, address).find(|bucket| matches!(bucket.load(Relaxed), EMPTY | GONE));
     match free {
@@ -90,7 +91,7 @@ impl AddressIndex {
 
     #[inline]
     fn buckets(&self) -> &[AtomicU32] {
-        // Acquire: a thread that finds a table finds the buckets that the table began with.
+        // Acquire: a thread that reads the number of a table also sees its initial buckets.
         self.tables[self.current.load(Acquire)].get().map_or(&[], |buckets| buckets)
     }
 
@@ -104,8 +105,8 @@ impl AddressIndex {
             .find_map(|bucket| look(bucket - 1))
     }
 
-    /// Makes room for `more` sections; `base` returns where a section begins. A look-up at the same
-    /// time finds what was there before.
+    /// Makes room for `more` sections. `base` returns the address at which a section begins. A
+    /// concurrent look-up still finds the sections that were present before.
     pub(crate) fn make_room(
         &self,
         more: u32,
@@ -129,7 +130,7 @@ impl AddressIndex {
         Ok(())
     }
 
-    /// Enters `section`, which begins at `address`. There is room.
+    /// Enters `section`, which begins at `address`. The caller has made room for it.
     pub(crate) fn insert(&self, address: usize, section: u32) {
         enter(self.buckets(), address, section);
         self.sections.store(self.sections.load(Relaxed) + 1, Relaxed);
@@ -211,8 +212,8 @@ mod tests {
     }
 }
 
-/// Models of pg-W1: one thread changes the table, as under the space's lock, while another looks
-/// addresses up.
+/// Models of pg-W1: one thread changes the table, as under the space's lock, while another thread
+/// looks addresses up.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -221,8 +222,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// Two sections' bases, an index with room for one section, and whether the other thread was
-    /// told of the second section's address.
+    /// Two sections' bases, an index with room for one section, and whether the other thread has
+    /// received the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],
@@ -242,7 +243,7 @@ mod loom_tests {
             self.index.find(address, |section| begins(section).then_some(section))
         }
 
-        /// Gives the second section address space, and tells the other thread.
+        /// Gives the second section address space, and publishes its address to the other thread.
         fn attach(&self, address: usize) {
             let base = |section: u32| self.bases[section as usize].load(Relaxed);
             self.index.make_room(1, None, base).unwrap();
@@ -281,7 +282,8 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // A thread that was told of no address in the later section may find either, or none.
+            // A thread that has received no address in the later section may find either section,
+            // or none.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {
                 assert_eq!(subject.find(PLACES[0]), Some(1), "after {found:?}");

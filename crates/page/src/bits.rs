@@ -6,16 +6,17 @@ use std::ops::Range;
 /// The longest extent, in pages.
 pub const EXTENT_PAGES_MAX: u32 = 256;
 
-/// Words of a set that has room for every page of the longest extent.
+/// The number of words of a set that has room for every page of the longest extent.
 const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Returns a word that [`set_release`] changes, with what was done before the changes it shows.
+/// Loads a word that [`set_release`] changes. The caller also sees what preceded those changes.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Sets or clears bit `nth` once what the bit says is so. Returns whether it was set before.
+/// Sets or clears bit `nth` with release order, after the caller has established what the bit
+/// states. Returns whether the bit was set before.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;
@@ -45,7 +46,7 @@ pub fn any(words: &[AtomicU64], range: Range<u32>) -> bool {
     masks(range).any(|(word, bits)| words[word].load(Relaxed) & bits != 0)
 }
 
-/// Returns the first bit from `from` on whose value is `set`.
+/// Returns the first bit at or after `from` whose value is `set`.
 #[inline]
 pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
     let flip = if set { 0 } else { u64::MAX };
@@ -62,8 +63,9 @@ pub fn first(words: &[AtomicU64], from: u32, set: bool) -> Option<u32> {
 
 /// A set of pages of an extent, by number: those below 64 * `W`.
 ///
-/// Only a set that is its user's own can be changed; those of a [`Residency`] change with that. The
-/// words are atomic so that a stale reader reads an old set, and there is no data race.
+/// A set can be changed only by its exclusive owner; the sets of a [`Residency`] change only
+/// through the residency. The words are atomic so that a stale reader reads an old set without a
+/// data race.
 #[derive(Debug)]
 pub struct PageSet<const W: usize = WORDS>([AtomicU64; W]);
 
@@ -106,7 +108,8 @@ impl<const W: usize> PageSet<W> {
         self.set(range)
     }
 
-    /// As [`insert`](Self::insert), for one thread at a time.
+    /// The same as [`insert`](Self::insert), through a shared reference; one thread at a time may
+    /// call it.
     #[inline]
     fn set(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
@@ -117,7 +120,8 @@ impl<const W: usize> PageSet<W> {
         added.sum()
     }
 
-    /// Removes `range`, for one thread at a time. Returns how many of its pages were in the set.
+    /// Removes `range`; one thread at a time may call it. Returns how many of its pages were in the
+    /// set.
     #[inline]
     pub(crate) fn unset(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {
@@ -171,7 +175,7 @@ impl<const W: usize> PageSet<W> {
         self.0.iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Returns the first page from `page` on that is in the set.
+    /// Returns the first page at or after `page` that is in the set.
     pub fn first_from(&self, page: u32) -> Option<u32> {
         first(&self.0, page, true)
     }
@@ -195,14 +199,14 @@ impl<const W: usize> PageSet<W> {
 /// Which pages of an extent have memory, and which of those hold no live object.
 ///
 /// ```text
-///   untouched --enter--> committed --leave--> retained --begin_release .. end_release--> untouched
+///   untouched --enter--> committed --leave--> retained --releasable .. released--------> untouched
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
 /// A page that is being given back, outside of the owner's lock, stays retained until
-/// [`released`](Self::released). Until then the owner keeps its slots from being given out, and
-/// notes beside this that the extent is busy. The owner sees to it that one thread at a
-/// time changes it, and gives others no way to.
+/// [`released`](Self::released). Until then the owner does not give out slots on that page, and
+/// records separately that the extent is busy. The owner ensures that one thread at a time changes
+/// the residency.
 #[derive(Debug, Default)]
 pub struct Residency<const W: usize = WORDS> {
     committed: PageSet<W>,
@@ -210,48 +214,49 @@ pub struct Residency<const W: usize = WORDS> {
 }
 
 impl<const W: usize> Residency<W> {
-    /// Returns the pages that are counted in the budget, the retained ones among them.
+    /// Returns the pages that are counted in the budget, including the retained ones.
     pub fn committed(&self) -> &PageSet<W> {
         &self.committed
     }
 
-    /// Returns the pages that are counted in the budget though no live object lies on them.
+    /// Returns the pages that are counted in the budget although no live object lies on them.
     pub fn retained(&self) -> &PageSet<W> {
         &self.retained
     }
 
-    /// Returns how many of `pages` must be committed before an object may lie there.
+    /// Returns how many of `pages` must be committed before an object may lie on them.
     #[inline]
     pub fn missing(&self, pages: Range<u32>) -> u32 {
         pages.len() as u32 - self.committed.count(pages)
     }
 
-    /// Makes `pages` those of a live object, which are charged to the budget. Returns how many of
+    /// Marks `pages` as holding a live object. They are charged to the budget. Returns how many of
     /// them were retained.
     #[inline]
     pub fn enter(&self, pages: Range<u32>) -> u32 {
-        // Mostly all are committed and none is retained: nothing is written then.
+        // Usually all are committed and none is retained; then nothing is written.
         if !self.committed.contains_all(pages.clone()) {
             self.committed.set(pages.clone());
         }
         if self.retained.contains_any(pages.clone()) { self.retained.unset(pages) } else { 0 }
     }
 
-    /// Makes a committed page retained, as no live object lies on it. Returns whether it was not.
+    /// Marks a committed page as retained, because no live object lies on it. Returns whether it
+    /// was not retained before.
     #[inline]
     pub fn leave(&self, page: u32) -> bool {
         debug_assert!(self.committed.contains(page), "page {page} is left, and not committed");
         self.retained.set(page..page + 1) == 1
     }
 
-    /// Makes untouched pages, which are charged to the budget, retained ones.
+    /// Marks untouched pages, which are charged to the budget, as retained.
     pub fn prefault(&self, pages: Range<u32>) {
         debug_assert!(!self.committed.contains_any(pages.clone()), "{pages:?} are committed");
         self.committed.set(pages.clone());
         self.retained.set(pages);
     }
 
-    /// Returns the highest retained pages, `most` at most, for the owner to give back.
+    /// Returns at most `most` of the retained pages, the highest ones, for the owner to give back.
     pub fn releasable(&self, most: u32) -> PageSet<W> {
         let highest = PageSet::default();
         let mut left = most;
@@ -266,8 +271,8 @@ impl<const W: usize> Residency<W> {
         highest
     }
 
-    /// Makes pages untouched that the system has taken back. They were retained. Returns how many
-    /// they are.
+    /// Marks retained pages as untouched after the system has taken them back. Returns their
+    /// number.
     pub fn released(&self, gone: &PageSet<W>) -> u32 {
         for pages in gone.runs() {
             debug_assert!(self.retained.contains_all(pages.clone()), "{pages:?} are not retained");
@@ -283,12 +288,13 @@ impl<const W: usize> Residency<W> {
         self.retained.unset_all();
     }
 
-    /// Makes no page retained, for an owner that finds out anew on which pages objects live.
+    /// Clears the set of retained pages, for an owner that recomputes on which pages objects lie.
     pub fn clear_retained(&self) {
         self.retained.unset_all();
     }
 
-    /// Asserts that the committed pages are those with a live object, and the retained ones.
+    /// Asserts that the committed pages are the retained pages and those with a live object, and no
+    /// others.
     pub fn check(&self, live: impl Fn(u32) -> bool) {
         for page in 0..W as u32 * 64 {
             let (is_live, is_retained) = (live(page), self.retained.contains(page));
@@ -370,7 +376,7 @@ mod tests {
         }
     }
 
-    /// A page, as an array has it.
+    /// The state of a page in the model.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Page {
         Untouched,
@@ -414,7 +420,7 @@ mod tests {
                     let mut highest: Vec<_> = retained.take(most as usize).collect();
                     highest.reverse();
                     assert!(going.runs().flatten().eq(highest.iter().map(|&page| page as u32)));
-                    // Some of them stay, as locked pages do.
+                    // The system keeps some of them, as it does with locked pages.
                     highest.iter().filter(|_| random.u8(..4) == 0).for_each(|&page| {
                         going.unset(page as u32..page as u32 + 1);
                     });

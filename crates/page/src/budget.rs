@@ -1,10 +1,10 @@
 //! The count of committed pages, with a limit. `used <= limit` at all times, except after the limit
-//! was lowered.
+//! is lowered.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
-/// Pages that were charged, and are uncharged on drop unless they are kept.
+/// Charged pages, which are uncharged on drop unless [`keep`](Self::keep) was called.
 pub(crate) struct Charge<'b> {
     budget: &'b Budget,
     pages: usize,
@@ -24,10 +24,11 @@ impl Drop for Charge<'_> {
     }
 }
 
-/// A count of pages in use, against a limit that may change at any time.
+/// A count of pages in use, with a limit that may change at any time.
 ///
-/// A limit below the pages in use takes no page away; it refuses more until enough were given back.
-/// A charge at the time of the change may still be compared with the old limit.
+/// A limit below the pages in use releases no page; it refuses further charges until enough pages
+/// are given back. A charge that runs concurrently with the change may still be compared with the
+/// old limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
@@ -36,7 +37,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns a budget of `limit` pages; `None` is no limit.
+    /// Returns a budget of `limit` pages; `None` means no limit.
     pub fn new(limit: Option<usize>) -> Self {
         Budget {
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
@@ -51,7 +52,7 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// Returns the most pages that were in use since the last [`reset_peak`](Self::reset_peak).
+    /// Returns the maximum number of pages in use since the last [`reset_peak`](Self::reset_peak).
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }
@@ -61,7 +62,7 @@ impl Budget {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit != usize::MAX)
     }
 
-    /// Sets or lifts the limit.
+    /// Sets the limit, or removes it if `limit` is `None`.
     pub fn set_limit(&self, limit: Option<usize>) {
         self.limit.store(limit.unwrap_or(usize::MAX), Relaxed);
     }
@@ -71,12 +72,13 @@ impl Budget {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// Sets the pages in use to `used`, which a child counted after a fork that lost other threads.
+    /// Sets the pages in use to `used`, which the child of a fork has counted.
     pub(crate) fn recount(&self, used: usize) {
         self.used.store(used, Relaxed);
     }
 
-    /// Counts `pages` more as in use, or none of them if that would pass the limit.
+    /// Counts `pages` more pages as in use, or returns an error and counts none if that would
+    /// exceed the limit.
     pub(crate) fn charge(&self, pages: usize) -> Result<(), Error> {
         let limit = self.limit.load(Relaxed);
         let charged = self.used.fetch_update(Relaxed, Relaxed, |used| {
@@ -94,14 +96,15 @@ impl Budget {
         }
     }
 
-    /// Counts `pages` more as in use, until the result is dropped, or for good if it is kept.
+    /// Counts `pages` more pages as in use until the result is dropped, or permanently if it is
+    /// kept.
     #[inline]
     pub(crate) fn try_charge(&self, pages: usize) -> Result<Charge<'_>, Error> {
         self.charge(pages)?;
         Ok(Charge { budget: self, pages })
     }
 
-    /// Counts `pages`, which were charged, as no longer in use.
+    /// Counts `pages` charged pages as no longer in use.
     pub(crate) fn uncharge(&self, pages: usize) {
         let before = self.used.fetch_sub(pages, Relaxed);
         debug_assert!(before >= pages, "{pages} pages given back of {before}");

@@ -4,22 +4,22 @@ use crate::supply::Supply;
 use crate::{EXTENT_PAGES_MAX, page_shift};
 use std::sync::Arc;
 
-/// The number of bits of an offset: a space has 4 TiB of them.
+/// The number of bits of an offset: a space has 4 TiB of offsets.
 pub const OFFSET_BITS: u32 = 42;
 
-/// The smallest segment that is tried after the system refused larger ones, unless the extent needs
-/// a larger one. (In this crate's tests it is smaller than the longest extent, as it is on systems
-/// with large pages.)
+/// The smallest segment that is tried after the system has refused larger ones, unless the extent
+/// needs a larger one. (In this crate's tests it is smaller than the longest extent, as it is on
+/// systems with large pages.)
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The largest segment. Large segments need few mappings, of which a process has 65,530; small ones
-/// are refused less often.
+/// The largest segment. Large segments need few mappings, of which a process may have 65,530; small
+/// segments are refused less often.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 /// The binary logarithm of [`SECTION_BYTES`].
 pub(crate) const SECTION_SHIFT: u32 = 26;
 /// The bytes of a section: 64 MiB.
 pub(crate) const SECTION_BYTES: usize = 1 << SECTION_SHIFT;
-/// The most sections of a space.
+/// The maximum number of sections of a space.
 pub(crate) const SECTIONS_MAX: u32 = 1 << (OFFSET_BITS - SECTION_SHIFT);
 
 /// Returns the number of pages in a section: 16384 of 4 KiB.
@@ -30,12 +30,12 @@ pub(crate) fn section_pages() -> u32 {
 /// The configuration of a [`Space`](crate::Space).
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The most pages that may be committed; `None` is no limit.
+    /// The maximum number of committed pages; `None` means no limit.
     pub limit: Option<usize>,
-    /// What may refuse requests before they reach the system; `None` grants all.
+    /// A supply that may refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
-    /// The pages of a granule, which is one entry of the map from page to extent: a power of two up
-    /// to 256. An extent takes whole granules of address space; large granules make the map small.
+    /// The pages of a granule, a power of two up to 256. A granule is one entry of the map from
+    /// page to extent. An extent takes whole granules; large granules make the map small.
     pub granule: u32,
     /// Whether the space has an address index, which [`Space::offset_of`](crate::Space::offset_of)
     /// and [`Space::extent_at`](crate::Space::extent_at) need. It takes 256 bytes, and more from 33
@@ -43,9 +43,8 @@ pub struct Config {
     pub by_address: bool,
     /// Whether segments are part of core dumps.
     pub in_dumps: bool,
-    /// Whether children have the pages too, after a fork. If not, they find zeros there, and the
-    /// owner has to refuse to read what was stored: see
-    /// [`fork::generation`](crate::fork::generation).
+    /// Whether the child of a fork inherits the pages. If not, it reads zeros there, and the owner
+    /// must refuse to read what was stored: see [`fork::generation`](crate::fork::generation).
     pub in_children: bool,
 }
 

@@ -1,24 +1,23 @@
 //! The errors of this crate.
 
-/// Why pages, or the tables that manage them, could not be had.
+/// Why pages, or the tables that manage them, could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The budget has no room for the pages.
     #[error("the limit of {limit} pages is reached ({used} in use, {wanted} more wanted)")]
     Limit {
-        /// Pages that the budget allows.
+        /// The pages that the budget allows.
         limit: usize,
         /// Pages in use.
         used: usize,
-        /// Pages asked for.
+        /// The number of pages requested.
         wanted: usize,
     },
-    /// A [`Supply`](crate::Supply) refused to commit the pages, or to map or allocate as much
-    /// memory.
+    /// A [`Supply`](crate::Supply) refused to commit the pages, or to map or allocate the memory.
     #[error("{pages} more pages were refused by another limit than that of pages")]
     Refused {
-        /// Pages asked for.
+        /// The number of pages requested.
         pages: usize,
     },
     /// The system refused address space or memory (`ulimit -v`, overcommit, number of mappings).
@@ -26,11 +25,11 @@ pub enum Error {
         "the system refused {bytes} bytes of address space (ulimit -v, overcommit or max_map_count)"
     )]
     Mapping {
-        /// Bytes that were asked for in the last attempt.
+        /// The number of bytes requested in the last attempt.
         bytes: usize,
     },
-    /// There was no memory to register the handlers of forks, without which a child may find locks
-    /// that are held for ever.
+    /// There was no memory to register the fork handlers, without which a child may find locks that
+    /// are never released.
     #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
     /// The space's own range of offsets, 4 TiB, is used up.
@@ -40,7 +39,7 @@ pub enum Error {
     /// [`EXTENT_PAGES_MAX`](crate::EXTENT_PAGES_MAX) pages.
     #[error("an extent of {pages} pages was asked for; 1 to 256 are possible")]
     ExtentLength {
-        /// Pages asked for.
+        /// The number of pages requested.
         pages: u32,
     },
 }

@@ -1,18 +1,18 @@
-//! Extents: runs of consecutive pages with a descriptor each, and the table of the descriptors.
+//! Extents: runs of consecutive pages, each with a descriptor, and the table of the descriptors.
 //!
 //! ```text
 //!   extents: | 0 | 1 | 2 | ...           12 bytes and the owner's each
-//!   used:    | bit per descriptor |      set while it is an extent's
+//!   used:    | bit per descriptor |      set while it belongs to an extent
 //!   spare:   a number for each word of `used`, 1 if the word has a clear bit
 //! ```
-//! Numbers are given out lowest first. A page of the table without a used descriptor is given back,
-//! so what is left after most extents went is few pages of low numbers.
+//! The lowest free number is given out first. A page of the table without a used descriptor is
+//! given back, so after most extents are freed few pages with low numbers remain.
 //!
 //! All changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! A page of the table is given back only while no descriptor in it is used: then no one expects
-//! its bytes, and zeros are as good.
+//! A page of the table is given back only while no descriptor in it is used. Then no thread expects
+//! its bytes, and zeros are valid in their place.
 #![allow(unsafe_code)]
 
 use crate::max_tree::MaxTree;
@@ -29,7 +29,7 @@ use std::ops::Range;
 pub struct ExtentId(NonZeroU32);
 
 impl ExtentId {
-    /// Returns the id whose number is `raw`; 0 is none.
+    /// Returns the id whose number is `raw`, or `None` if `raw` is 0.
     pub fn from_raw(raw: u32) -> Option<Self> {
         NonZeroU32::new(raw).map(ExtentId)
     }
@@ -55,12 +55,12 @@ impl ExtentId {
 pub struct Extent<D> {
     /// The number of the first page: its offset divided by the page size.
     first: AtomicU32,
-    /// The number of pages; 0 while the extent is free. It is stored last and read first.
+    /// The number of pages; 0 while the descriptor is free. It is stored last and read first.
     pages: AtomicU32,
     /// The owner's number, set when the extent is made.
     tag: AtomicU32,
-    /// What the owner keeps about the extent, such as which of its pages are committed. A new
-    /// extent finds zeros here, or what an earlier extent of the same number left.
+    /// The owner's data about the extent, such as which of its pages are committed. In a new extent
+    /// these are zeros, or the values of an earlier extent with the same number.
     pub data: D,
 }
 
@@ -70,22 +70,22 @@ const _: () = assert!(cfg!(all(test, loom)) || size_of::<Extent<()>>() == 12);
 unsafe impl<D: Zeroed> Zeroed for Extent<D> {}
 
 impl<D> Extent<D> {
-    /// Returns a descriptor as it is in a table's fresh memory.
+    /// Returns a descriptor as it is in newly mapped memory of a table.
     #[cfg(all(test, loom))]
     pub(crate) fn unused(data: D) -> Self {
         let [first, pages, tag] = std::array::from_fn(|_| AtomicU32::new(0));
         Extent { first, pages, tag, data }
     }
 
-    /// Makes the descriptor an extent's, under the space's lock.
+    /// Assigns the descriptor to an extent. The caller holds the space's lock.
     pub(crate) fn begin(&self, first: u32, pages: u32, tag: u32) {
         self.first.store(first, Relaxed);
         self.tag.store(tag, Relaxed);
         self.pages.store(pages, Release);
     }
 
-    /// Makes the descriptor free, under the space's lock. Returns the extent's first page and its
-    /// number of pages.
+    /// Marks the descriptor as free. The caller holds the space's lock. Returns the extent's first
+    /// page and its number of pages.
     pub(crate) fn end(&self) -> (u32, u32) {
         (self.first.load(Relaxed), self.pages.swap(0, Relaxed))
     }
@@ -95,20 +95,20 @@ impl<D> Extent<D> {
         (self.first.load(Relaxed) as u64) << page_shift()
     }
 
-    /// Returns the number of pages that were asked for, or 0 if the extent is freed. A caller that
+    /// Returns the number of pages that were requested, or 0 if the extent is freed. A caller that
     /// does not own the extent and calls this first reads `start` and `tag` of the same extent, or
     /// of a later one with the same number.
     pub fn pages(&self) -> u32 {
         self.pages.load(Acquire)
     }
 
-    /// Returns the number that the owner gave the extent last, in
-    /// [`Space::alloc`](crate::Space::alloc) or since.
+    /// Returns the number that the owner last gave the extent, in
+    /// [`Space::alloc`](crate::Space::alloc) or with [`set_tag`](Self::set_tag).
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
     }
 
-    /// Gives the extent, which is the caller's, another number.
+    /// Replaces the owner's number of the extent, which belongs to the caller.
     pub fn set_tag(&self, tag: u32) {
         self.tag.store(tag, Relaxed);
     }
@@ -118,7 +118,7 @@ impl<D> Extent<D> {
 pub(crate) struct ExtentTable<D> {
     extents: GrowingTable<Extent<D>>,
     used: GrowingTable<AtomicU64>,
-    /// Pages of `extents` with a used descriptor.
+    /// The number of pages of `extents` that have a used descriptor.
     pages: AtomicU32,
 }
 
@@ -140,7 +140,7 @@ impl<D: Zeroed> ExtentTable<D> {
         self.pages.load(Relaxed) as usize * page_size() + self.used.bytes()
     }
 
-    /// Returns the lowest spare descriptor, and makes one if there is none.
+    /// Returns the lowest spare descriptor; adds one to the table if all are used.
     pub(crate) fn spare(
         &self,
         spare: &mut MaxTree,
@@ -177,14 +177,14 @@ impl<D: Zeroed> ExtentTable<D> {
     /// descriptor left.
     ///
     /// # Safety
-    /// The caller holds the space's lock, and no one uses the extent any more.
+    /// The caller holds the space's lock, and no thread uses the extent any more.
     pub(crate) unsafe fn release(&self, spare: &mut MaxTree, id: ExtentId) {
         self.set_used(id, false);
         spare.set(id.index() / 64, 1);
         for page in GrowingTable::<Extent<D>>::pages_of(id.index()) {
             if !self.any_used(page.elements.clone()) {
                 // SAFETY: no descriptor in the page is used, and the space's lock, which the caller
-                // says it holds, keeps it so.
+                // guarantees to hold, keeps it so.
                 unsafe { self.extents.release(&page) };
                 self.pages.fetch_sub(1, Relaxed);
             }
@@ -224,7 +224,7 @@ impl<D: Zeroed> ExtentTable<D> {
         })
     }
 
-    /// Asserts that bits, tree and count of pages agree with the extents.
+    /// Asserts that the bits, the tree and the count of pages agree with the extents.
     pub(crate) fn check(&self, spare: &MaxTree) {
         spare.check();
         for word in 0..self.used.len() {

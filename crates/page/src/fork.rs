@@ -1,12 +1,12 @@
-//! Fork: what must be whole in a child is registered here, locked before each fork and unlocked
-//! after it.
+//! Fork handling. Structures that must be consistent in a child are registered here, locked before
+//! each fork and unlocked after it.
 //!
 //! A child has only the thread that forked. A lock that another thread held would never be released
-//! there, and the data behind it would stay half changed; so all locks are taken before the fork,
-//! in their order. The handlers are registered when the program is loaded, before it has threads: a
-//! fork that began earlier would call no handler, and a lock that was taken since would stay locked
-//! in the child. (This can happen if a program loads a library with this crate late, while another
-//! thread forks.)
+//! there, and the data that it guards would stay half changed; so all locks are taken before the
+//! fork, in their order. The handlers are registered when the program is loaded, before it has
+//! threads: a fork that began before the registration would call no handler, and a lock taken since
+//! would stay locked in the child. (This can happen if a program loads a library with this crate
+//! late, while another thread forks.)
 //!
 //! # Safety
 //! The handlers are plain functions, which the C library calls in the thread that forks.
@@ -23,35 +23,36 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Weak};
 
-/// A structure that must be whole in a child.
+/// A structure that must be consistent in a child.
 pub trait AtFork: Send + Sync {
-    /// Takes the structure's locks in their order, so that nothing of it is half done at the fork.
+    /// Takes the structure's locks in their order, so that no change to it is incomplete at the
+    /// fork.
     fn prepare(&self);
 
-    /// Releases in the parent what `prepare` took.
+    /// Releases in the parent the locks that `prepare` took.
     fn in_parent(&self);
 
-    /// Releases in the child what `prepare` took. The child has no other thread.
+    /// Releases in the child the locks that `prepare` took. The child has no other thread.
     fn in_child(&self);
 }
 
-/// When a member is locked.
+/// The phase of a fork in which a member is locked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
-    /// In the order in which they were registered.
+    /// Before all of [`Turn::Last`], in the order of registration.
     #[default]
     First,
-    /// After all of [`Turn::First`], in their order too: what a thread may wait for while it uses
-    /// one of those. So does memory that is fetched when it is touched, which it may be given to
-    /// read or to write.
+    /// After all of [`Turn::First`], in the order of registration: locks that a thread may wait for
+    /// while it holds a lock of the first turn. This includes the locks of memory that is filled
+    /// when such a thread touches it.
     Last,
 }
 
 #[derive(Default)]
 struct Registry {
-    /// Those of [`Turn::First`], and those of [`Turn::Last`].
+    /// The members of [`Turn::First`], and the members of [`Turn::Last`].
     members: [Vec<Weak<dyn AtFork>>; 2],
-    /// The members that are locked for the fork under way.
+    /// The members that are locked for the current fork.
     prepared: Vec<Arc<dyn AtFork>>,
 }
 
@@ -66,16 +67,16 @@ impl Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { members: [Vec::new(), Vec::new()], prepared: Vec::new() });
 
-/// Held from before a fork until after it, so that one thread forks at a time: two could wait for
-/// each other's locks.
+/// Held from before a fork until after it, so that one thread at a time forks: two threads could
+/// wait for each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
 /// The number of forks between the process in which the handlers were installed and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Returns a number that is different in each child from its parent's. What was made under another
-/// number than today's was inherited from the parent: threads that are not here may hold its locks,
-/// and its memory may be the parent's alone.
+/// Returns a number that differs between each child and its parent. An object that was created
+/// under another number was inherited from the parent: threads that do not exist in this process
+/// may hold its locks, and its memory may exist in the parent only.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
@@ -88,7 +89,7 @@ pub fn generation() -> u32 {
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // A failure is found by the next call of `install`.
+    // The next call of `install` reports a failure.
     let _not_installed = install();
 }
 
@@ -99,8 +100,8 @@ extern "C" fn at_load() {
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
-        // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork wants
-        // them, and stay for the life of the process.
+        // SAFETY: the three are `extern "C"` functions without arguments, as pthread_atfork
+        // requires, and stay for the life of the process.
         unsafe {
             libc::pthread_atfork(
                 Some(before_fork),
@@ -111,11 +112,11 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// Installs the handlers with `ask`, unless `are_installed` is set, and sets it.
+/// Installs the handlers with `ask` unless `are_installed` is set, and then sets the flag.
 ///
-/// No lock is taken: before the handlers are installed, a child may lack the thread that holds it.
-/// So several threads may install them at once, and each call of them comes several times: see
-/// [`DEPTH`].
+/// No lock is taken, because before the handlers are installed, a child may lack the thread that
+/// holds it. So several threads may install the handlers at once, and each handler is then called
+/// several times at a fork: see [`DEPTH`].
 fn install_once(
     are_installed: &AtomicBool,
     ask: impl FnOnce() -> libc::c_int,
@@ -129,14 +130,15 @@ fn install_once(
     Ok(())
 }
 
-/// Registers `member`, which is locked over every fork as long as it lives. If [`install`] fails,
-/// which the owner may call before, the member is not locked.
+/// Registers `member`, which is locked during every fork for as long as it lives. If [`install`]
+/// fails, the member is not locked; the owner may call `install` first to learn of a failure.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);
 }
 
-/// Registers `member` for the life of the process, unless `is_registered` is set, and sets it.
+/// Registers `member` for the life of the process unless `is_registered` is set, and then sets the
+/// flag.
 pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, turn: Turn) {
     if is_registered.load(Acquire) {
         return;
@@ -152,11 +154,12 @@ pub fn register_once(is_registered: &AtomicBool, member: impl AtFork + 'static, 
     }
 }
 
-/// Whether the C library's handlers do nothing: see [`take_over`].
+/// Whether the handlers that the C library calls do nothing: see [`take_over`].
 static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Has the C library's forks pass by, for who sees each fork itself and brackets it with
-/// [`before`], and [`after_in_parent`] or [`after_in_child`]. Called while no thread forks.
+/// Disables the handlers that the C library calls, for a caller that intercepts each fork itself
+/// and brackets it with [`before`], and [`after_in_parent`] or [`after_in_child`]. Must be called
+/// while no thread forks.
 pub fn take_over() {
     IS_TAKEN_OVER.store(true, Release);
 }
@@ -164,28 +167,28 @@ pub fn take_over() {
 /// Takes all locks before a fork.
 pub fn before() {
     FORKING.lock_for_fork();
-    // The registry stays locked, so a thread that registers a member now does so after the fork.
+    // The registry stays locked, so a concurrent registration completes only after the fork.
     REGISTRY.lock_for_fork_with(|registry| {
         registry.prepared = registry.members.iter().flatten().filter_map(Weak::upgrade).collect();
         registry.prepared.iter().for_each(|member| member.prepare());
     });
 }
 
-/// Releases them in the parent.
+/// Releases the locks in the parent.
 pub fn after_in_parent() {
     after(|member| member.in_parent());
 }
 
-/// Releases them in the child, which has no other thread yet.
+/// Releases the locks in the child, which has no other thread yet.
 pub fn after_in_child() {
     GENERATION.store(generation().wrapping_add(1), Relaxed);
     after(|member| member.in_child());
 }
 
 thread_local! {
-    /// How often the handler before this thread's fork was called: once for each time the handlers
-    /// were installed. Its first call locks, and the last call of the handler after the fork
-    /// unlocks.
+    /// How many times the handler before this thread's fork was called: once for each time the
+    /// handlers were installed. Its first call locks, and the last call of the handler after the
+    /// fork unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -216,7 +219,7 @@ extern "C" fn in_child_after_fork() {
     }
 }
 
-/// Unlocks the registry and calls `work` for each prepared member, last locked first.
+/// Unlocks the registry and calls `work` for each prepared member, in the reverse order of locking.
 fn after(work: impl Fn(&dyn AtFork)) {
     REGISTRY.unlock_after_fork();
     let prepared = std::mem::take(&mut REGISTRY.lock().prepared);
@@ -232,10 +235,10 @@ mod tests {
         generation, in_parent_after_fork, install_once, register, register_once,
     };
 
-    /// Does `work` in a child, and asserts that it returns within half a minute.
+    /// Runs `work` in a child, and asserts that it returns within half a minute.
     fn in_child(work: impl FnOnce()) {
-        // SAFETY: the child does nothing but `work`, which allocates nothing, and never returns;
-        // `status` is here.
+        // SAFETY: the child does nothing except `work`, which allocates nothing, and never returns;
+        // `status` is a local variable.
         let status = unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -328,7 +331,7 @@ mod tests {
     }
 
     thread_local! {
-        /// Whom this thread has locked, in their order.
+        /// The members that this thread has locked, in the order of locking.
         static LOCKED: std::cell::RefCell<Vec<u32>> = const { std::cell::RefCell::new(Vec::new()) };
     }
 

@@ -1,4 +1,4 @@
-//! Free runs: stretches of granules that no extent uses, found in the bitmap of a section.
+//! Free runs: consecutive granules that no extent uses, found in the bitmap of a section.
 //!
 //! ```text
 //!   bitmap of a section: | 1 1 0 0 0 1 0 0 ... |   bit n is set while an extent uses granule n
@@ -10,11 +10,11 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{bits, page_size};
 use std::ops::Range;
 
-/// Where a space has room for extents. The space's lock guards it.
+/// The free runs of all sections of a space. The space's lock guards them.
 #[derive(Debug, Default)]
 pub(crate) struct FreeRuns {
-    /// The length of each section's longest free run, capped at the largest extent's; 0 for a
-    /// section without address space.
+    /// The length of each section's longest free run, at most the length of the largest extent; 0
+    /// for a section without address space.
     pub(crate) longest: MaxTree,
     /// Every section below this one has address space.
     pub(crate) bare: u32,
@@ -27,8 +27,8 @@ impl FreeRuns {
     }
 }
 
-/// Returns the free runs in `range`, lowest first. A run longer than `most` comes in parts of that
-/// length.
+/// Returns the free runs in `range`, lowest first. A run longer than `most` is returned in parts of
+/// that length.
 pub(crate) fn runs(
     used: &[AtomicU64],
     range: Range<u32>,
@@ -45,7 +45,7 @@ pub(crate) fn runs(
     })
 }
 
-/// Returns the length of the longest free run in `range`, capped at `enough`.
+/// Returns the length of the longest free run in `range`, at most `enough`.
 fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     let mut longest = 0;
     for run in runs(used, range, enough) {
@@ -57,15 +57,15 @@ fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     longest
 }
 
-/// Returns the length of the longest free run after `taken` was marked as used. It was `before`,
-/// and all free granules lie in `range`.
+/// Returns the length of the longest free run after `taken` was marked as used. The length before
+/// was `before`, and all free granules lie in `range`.
 pub(crate) fn longest_after_alloc(
     used: &[AtomicU64],
     range: Range<u32>,
     taken: Range<u32>,
     before: u32,
 ) -> u32 {
-    // The run that `taken` was cut from may still be as long as the longest was.
+    // The run that `taken` was cut from may still be as long as the longest was before.
     let rest = taken.end..(taken.start + before).min(range.end);
     let rest = runs(used, rest, before).next().filter(|run| run.start == taken.end);
     let rest = rest.map_or(0, |run| run.len() as u32);
@@ -75,8 +75,8 @@ pub(crate) fn longest_after_alloc(
     longest(used, range, before)
 }
 
-/// Returns the length of the longest free run, capped at `enough`, after `given` was marked as
-/// free. It was `before`, and the section has `granules` granules.
+/// Returns the length of the longest free run, at most `enough`, after `given` was marked as free.
+/// The length before was `before`, and the section has `granules` granules.
 pub(crate) fn longest_after_free(
     used: &[AtomicU64],
     granules: u32,
@@ -88,7 +88,7 @@ pub(crate) fn longest_after_free(
     longest(used, around, enough).max(before)
 }
 
-/// Returns the pages of a map that hold entries of `granules`, and no entry of a used granule.
+/// Returns the pages of a map that hold entries of `granules` and have no entry of a used granule.
 pub(crate) fn unused_pages(
     used: &[AtomicU64],
     granules: Range<u32>,

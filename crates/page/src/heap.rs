@@ -1,9 +1,9 @@
-//! Memory of the heap that a supply is asked for first.
+//! Heap memory, which a supply must grant first.
 
 use crate::supply::{Request, Supply};
 use crate::{Error, page_size};
 
-/// Asks the supply for `bytes` of heap memory.
+/// Requests `bytes` of heap memory from the supply.
 fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
     match supply.is_none_or(|supply| supply.grant(Request::Allocate { bytes })) {
         true => Ok(()),
@@ -14,7 +14,7 @@ fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
 /// Returns a table of `items`, of fixed length, if the supply grants its memory.
 ///
 /// # Errors
-/// [`Error::Refused`] by the supply, or [`Error::Mapping`] if there is no memory.
+/// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory.
 pub fn boxed<T>(
     supply: Option<&dyn Supply>,
     items: impl ExactSizeIterator<Item = T>,
@@ -25,7 +25,7 @@ pub fn boxed<T>(
 /// Returns a table of `items`, as [`boxed`] does, or the first error among the items.
 ///
 /// # Errors
-/// As for [`boxed`], or an item's.
+/// Those of [`boxed`], or an item's.
 pub fn try_boxed<T, E: From<Error>>(
     supply: Option<&dyn Supply>,
     items: impl ExactSizeIterator<Item = Result<T, E>>,
@@ -40,11 +40,11 @@ pub fn try_boxed<T, E: From<Error>>(
     Ok(table.into_boxed_slice())
 }
 
-/// Makes room for `len` elements in all, if the supply grants the memory.
+/// Reserves capacity for `len` elements in total, if the supply grants the memory.
 ///
 /// # Errors
-/// [`Error::Refused`] by the supply, or [`Error::Mapping`] if there is no memory. The elements are
-/// unchanged then.
+/// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory. In both
+/// cases the elements are unchanged.
 pub fn reserve<T>(
     elements: &mut Vec<T>,
     len: usize,
@@ -53,7 +53,7 @@ pub fn reserve<T>(
     if len <= elements.capacity() {
         return Ok(());
     }
-    // At least twice as many, so that copying takes constant time an element.
+    // At least twice the capacity, so that copying takes constant amortised time per element.
     let wanted = len.max(elements.capacity() * 2);
     let bytes = wanted * size_of::<T>();
     grant(supply, bytes)?;
@@ -93,7 +93,7 @@ mod tests {
     fn memory_that_there_is_not_is_an_error() {
         let mut elements: Vec<[u8; 1 << 20]> = Vec::new();
         let bytes = 1 << 60;
-        // The compiler leaves out an allocation that nothing uses.
+        // The compiler removes an allocation that nothing uses.
         let elements = std::hint::black_box(&mut elements);
         assert_eq!(reserve(elements, 1 << 40, None), Err(Error::Mapping { bytes }));
     }

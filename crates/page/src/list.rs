@@ -1,22 +1,22 @@
-//! A list of extents, linked through their descriptors (or wherever else the owner keeps a
-//! [`Links`] for each).
+//! A list of extents, linked through their descriptors, or through another place in which the owner
+//! keeps a [`Links`] for each extent.
 //!
 //! ```text
 //!   ListHead --> Links of an extent <--> Links <--> Links         0 ends the list both ways
 //! ```
-//! One thread at a time uses a list, which the owner's lock sees to; the links are atomic so that a
-//! stale reader reads an old id, and there is no data race.
+//! One thread at a time uses a list, which the owner's lock ensures. The links are atomic so that a
+//! stale reader reads an old id without a data race.
 //!
 //! # Safety
-//! Links are two atomic integers: valid as zeros, which are those of an extent in no list, or of
-//! the only one in a list.
+//! Links are two atomic integers. They are valid as zeros, which are the links of an extent in no
+//! list, or of the only extent in a list.
 #![allow(unsafe_code)]
 
 use crate::extent::ExtentId;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use crate::zeroed::Zeroed;
 
-/// An extent's neighbours in a list, as raw ids; 0 is none.
+/// An extent's neighbours in a list, as raw ids; 0 means none.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Links {
@@ -30,7 +30,7 @@ const _: () = assert!(cfg!(all(test, loom)) || size_of::<Links>() == 8);
 unsafe impl Zeroed for Links {}
 
 impl Links {
-    /// Returns the extent behind this one.
+    /// Returns the extent after this one.
     pub fn next(&self) -> Option<ExtentId> {
         ExtentId::from_raw(self.next.load(Relaxed))
     }
@@ -40,7 +40,7 @@ impl Links {
         ExtentId::from_raw(self.previous.load(Relaxed))
     }
 
-    /// Forgets both neighbours, for an owner that makes all lists anew.
+    /// Clears both links, for an owner that rebuilds all lists.
     pub fn clear(&self) {
         self.set_next(None);
         self.set_previous(None);
@@ -55,7 +55,7 @@ impl Links {
     }
 }
 
-/// The head of a list. Every function takes the closure that finds an extent's links for this list.
+/// The head of a list. Every function takes a closure that returns an extent's links for this list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListHead(Option<ExtentId>);
 
@@ -70,7 +70,7 @@ impl ListHead {
         self.0.is_none()
     }
 
-    /// Puts an extent, which is in no list with these links, before the first.
+    /// Inserts an extent, which is in no list with these links, at the front.
     pub fn push_front<'l>(&mut self, id: ExtentId, links: impl Fn(ExtentId) -> &'l Links) {
         let own = links(id);
         own.set_previous(None);
@@ -80,7 +80,7 @@ impl ListHead {
         }
     }
 
-    /// Takes an extent out of the list it is in. Its own links are left as they were.
+    /// Removes an extent from its list. The extent's own links do not change.
     pub fn remove<'l>(&mut self, id: ExtentId, links: impl Fn(ExtentId) -> &'l Links) {
         let own = links(id);
         let (next, previous) = (own.next(), own.previous());
@@ -93,7 +93,8 @@ impl ListHead {
         }
     }
 
-    /// Returns the extents, first to last. The links of one are read when the next is asked for.
+    /// Returns the extents, first to last. The links of an extent are read when the next one is
+    /// requested.
     pub fn iter<'l>(
         &self,
         links: impl Fn(ExtentId) -> &'l Links,

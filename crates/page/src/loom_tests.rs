@@ -1,8 +1,8 @@
-//! Models of what is looked up without a lock:
+//! Models of the look-ups without a lock:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-page --lib loom`.
 //!
 //! Atomics are loom's in these tests. Mapped memory is real, and no model reads an atomic that lies
-//! in it. One thread of each model makes all changes, as the space's lock has it.
+//! in it. One thread of each model makes all changes, as the space's lock ensures.
 //!
 //! # Safety
 //! A plain number is valid as zeros.
@@ -24,7 +24,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Runs `first` on this thread and `other` on a second one.
+/// Runs `first` on this thread and `other` on a second thread.
 fn beside<S: Send + Sync + 'static>(scene: S, first: fn(&S), other: fn(&S)) -> Arc<S> {
     let scene = Arc::new(scene);
     let shared = scene.clone();
@@ -39,7 +39,7 @@ struct Number(#[allow(dead_code)] u64);
 // SAFETY: a number.
 unsafe impl Zeroed for Number {}
 
-/// Every element below the length has a chunk, even one that was made just before.
+/// Every element below the length has a chunk, even one that was added a moment ago.
 #[test]
 fn loom_table_push_against_look_up() {
     model(|| {
@@ -84,7 +84,7 @@ fn loom_extent_made_against_live() {
     });
 }
 
-/// A thread that finds the bit set finds the extent, or that it is gone.
+/// A thread that finds the bit set finds the extent, or finds that it was freed.
 #[test]
 fn loom_extent_made_and_freed_against_live() {
     model(|| {
@@ -119,7 +119,7 @@ fn loom_extent_made_again_against_look_up() {
     });
 }
 
-/// A section that has granules has a map for them; its base is a segment's, or null.
+/// A section that has granules has a map for them. Its base is a segment's, or null.
 #[test]
 fn loom_section_attached_against_look_up() {
     const GRANULES: u32 = 16;
@@ -128,9 +128,9 @@ fn loom_section_attached_against_look_up() {
         let attach: fn(&Section) = |section| {
             let base = NonNull::new(std::ptr::without_provenance_mut(SECTION_BYTES)).unwrap();
             for _ in 0..2 {
-                // SAFETY: a page has 4 bytes for each granule; the base is never followed.
+                // SAFETY: a page has 4 bytes for each granule; the base is never dereferenced.
                 unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
-                // SAFETY: no granule is used, and no mapping lies behind them.
+                // SAFETY: no granule is used, and none of them is mapped.
                 unsafe { section.detach() };
             }
             // SAFETY: as above.
@@ -145,12 +145,12 @@ fn loom_section_attached_against_look_up() {
         };
         let section = beside(Section::unused(), attach, look);
         assert_eq!((section.granules(), section.base()), (GRANULES, base().as_ptr()));
-        // SAFETY: `attach` made the map so long, and no one uses the section any more.
+        // SAFETY: `attach` made the map with this length, and no thread uses the section any more.
         unsafe { section.destroy(page_size()) };
     });
 }
 
-/// `used <= limit`, and a refused charge changes nothing.
+/// `used <= limit` at all times, and a refused charge changes nothing.
 #[test]
 fn loom_budget_charged_by_two() {
     model(|| {

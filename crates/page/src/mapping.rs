@@ -1,14 +1,14 @@
-//! The only door to the system's memory calls.
+//! The only module that makes the system's memory calls.
 //!
 //! # Safety
 //! A [`Mapping`] owns the address range it made and nothing else; every call below is confined to
 //! that range. Memory of a private anonymous mapping reads as zero until written, so any type for
 //! which zero bytes are valid may lie in it.
 //!
-//! The system refuses to unmap a range amid a larger mapping (neighbours of the same kind are one
-//! to it) while the process has all the mappings it may have. Such a range is *stuck*: its memory
-//! is given back, and it is unmapped when a later mapping is dropped. From when its owner gave it
-//! up until then it is in `STUCK`, once, and nothing else knows of it.
+//! If a process already has its maximum number of mappings, the system refuses to unmap a range
+//! inside a larger mapping (it merges neighbours of the same kind). Such a range is *stuck*: its
+//! memory is given back, and the range is unmapped when a later mapping is dropped. From the time
+//! its owner gives it up until then it is in `STUCK`, once, and nothing else refers to it.
 #![allow(unsafe_code)]
 
 use crate::fork::Mutex;
@@ -22,17 +22,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bytes in stuck ranges.
 static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Stuck ranges. No thread waits for this lock, so a child that inherits it locked is not blocked.
+/// The stuck ranges. No thread waits for this lock, which a child may inherit locked.
 static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
-/// An owned range of private anonymous memory, unmapped on drop. Only touched pages cost memory.
+/// An owned range of private anonymous memory, unmapped on drop. Only touched pages use memory.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range; the types that hand out references say who writes there.
+// SAFETY: a Mapping is an address range; types that hand out references define its writers.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` gives out only the base and the length.
 unsafe impl Sync for Mapping {}
@@ -62,11 +62,11 @@ impl Mapping {
         // SAFETY: `skip <= slack`, so the result lies in the len + slack bytes just mapped.
         let base = unsafe { whole.add(skip) };
         drop(Mapping { base: whole, len: skip });
-        // SAFETY: `skip + len <= len + slack`: one past the part that is kept.
+        // SAFETY: `skip + len <= len + slack`: this is at most the end of the range just mapped.
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // SAFETY: no byte changes. (Huge pages would not be given back in parts.)
+        // SAFETY: no byte changes. (Huge pages could not be given back in parts.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
@@ -87,33 +87,32 @@ impl Mapping {
         unsafe { self.advise(Advice::LinuxDontDump) }
     }
 
-    /// Excludes the pages from children, which find zeros there. The addresses stay mapped in a
-    /// child, so no mapping of the child's own comes to lie there.
+    /// Excludes the pages from children, which read zeros there. The range stays mapped in a child.
     pub(crate) fn keep_from_children(&self) -> Result<(), Error> {
-        // SAFETY: no byte changes here, and zeros are as good as fresh memory there.
+        // SAFETY: no byte changes in this process, and in a child zeros are the same as new memory.
         unsafe { self.advise(Advice::LinuxWipeOnFork) }
     }
 
     /// Gives the system an advice about the whole range: a part with an advice would count as a
-    /// mapping of its own, of which a process has 65,530 at most. Even the whole range may be one
-    /// too many, where the system counted it and its neighbour as one.
+    /// mapping of its own, of which a process may have 65,530. Even the whole range may become one
+    /// mapping too many, if the system had merged it with a neighbour.
     ///
     /// # Safety
-    /// The advice changes no byte that anyone expects.
+    /// The advice changes no byte that a thread expects.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
         // SAFETY: the range is this live mapping; the caller vouches for the advice.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
-            // The advice is optional on a system that does not know it.
+            // A system that does not know the advice works without it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(_) => Err(Error::Mapping { bytes: self.len }),
         }
     }
 
-    /// Makes the owner of a mapping again, after its `Mapping` was forgotten.
+    /// Creates the owner of a mapping again, after its `Mapping` was forgotten.
     ///
     /// # Safety
-    /// `base` and `len` are those of a `Mapping` that was given to `std::mem::forget`; this is
-    /// called once for it.
+    /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and this is
+    /// called once for that mapping.
     pub(crate) unsafe fn adopt(base: NonNull<u8>, len: usize) -> Self {
         Mapping { base, len }
     }
@@ -127,17 +126,17 @@ impl Mapping {
     }
 }
 
-/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. Returns false if
-/// the system refuses (locked memory); the bytes are unchanged then.
+/// Gives `len` bytes at `start` back to the system; they read as zero afterwards. If the system
+/// refuses (locked memory), returns false and leaves the bytes unchanged.
 ///
 /// # Safety
-/// The range lies in a live `Mapping`, and no one expects its old bytes.
+/// The range lies in a live `Mapping`, and no thread expects its old bytes.
 pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller vouches for the range; private anonymous memory reads as zero afterwards.
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
-/// A range of addresses in the form in which the system takes many at once.
+/// An address range in the form in which the system accepts many of them in one call.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct IoRange(libc::iovec);
@@ -150,40 +149,40 @@ impl IoRange {
     }
 }
 
-/// Gives all `ranges` back in one call, which interrupts other processors once. Returns false if
-/// the system can't do that (before Linux 6.14) or refuses a range; any range may be gone then.
+/// Gives all `ranges` back in one call, which interrupts the other processors once. Returns false
+/// if the system can't do that (before Linux 6.14) or refuses a range; some ranges may have been
+/// given back even then.
 ///
 /// # Safety
-/// As for [`release_at`], of each.
+/// As for [`release_at`], for each range.
 pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
     if let [IoRange(range)] = ranges {
         let start = NonNull::new(range.iov_base.cast());
         // SAFETY: the caller vouches for the range as `release_at` asks.
         return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
-    // SAFETY: the advice zeroes the ranges, whose old bytes no one expects, as the caller vouches.
+    // SAFETY: the advice zeroes the ranges; the caller vouches that their bytes may change.
     !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
-/// Has the system provide memory for `ranges`, which are whole pages. This is a hint: it changes no
-/// byte of memory, and if the system refuses, it provides the memory at the first touch.
+/// Asks the system to populate `ranges`, which are whole pages. This is a hint: it changes no byte
+/// of memory, and if the system refuses, the pages are populated at the first touch.
 pub(crate) fn populate_all_at(ranges: &[IoRange]) {
-    // SAFETY: the advice acts as a write of each page's own bytes would, and only on pages that may
-    // be written: it changes no byte, and fails, harmless, where nothing is mapped.
+    // SAFETY: the advice has the effect of writing each page's own bytes, only on writable pages.
+    // It changes no byte, and fails without effect if nothing is mapped.
     let _ = !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Gives the system one advice about many ranges of this process. Returns whether it was taken for
-/// all of them.
+/// Gives the system one advice about many ranges of this process. Returns whether the system
+/// accepted it for all of them.
 ///
 /// # Safety
 /// The advice is sound for each range.
 unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
-    /// The calling process: there is no descriptor to open, and in a child it means the child.
+    /// The calling process. It needs no descriptor, and in a child it refers to the child.
     const PIDFD_SELF: libc::c_int = -10000;
     let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
-    // SAFETY: an IoRange is an iovec, and the slice outlives the call; the caller vouches for the
-    // advice.
+    // SAFETY: an IoRange is an iovec; the slice outlives the call; the caller vouches for it.
     let done = unsafe {
         let call = libc::SYS_process_madvise;
         libc::syscall(call, PIDFD_SELF, ranges.as_ptr(), ranges.len(), advice, 0)
@@ -194,7 +193,7 @@ unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
 impl Drop for Mapping {
     fn drop(&mut self) {
         unmap_stuck();
-        // SAFETY: the range is this mapping's, which ends here: no one uses it afterwards.
+        // SAFETY: the range is this mapping's, which is dropped here: no thread uses it afterwards.
         unsafe {
             if !unmap(self.base, self.len) {
                 release_at(self.base, self.len);
@@ -204,25 +203,26 @@ impl Drop for Mapping {
     }
 }
 
-/// Unmaps a range. Returns whether the system took it back.
+/// Unmaps a range. Returns false if the system refuses.
 ///
 /// # Safety
-/// The range is one that [`Mapping::reserve`] mapped, or a part of it, and no one uses it.
+/// [`Mapping::reserve`] mapped the range, whole or as a part, and no thread uses it.
 unsafe fn unmap(start: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller vouches for the range.
     len == 0 || unsafe { munmap(start.as_ptr().cast(), len) }.is_ok()
 }
 
-/// Returns the bytes of unused address space that the system has refused to take back so far,
-/// because the process had all the mappings it may have (`vm.max_map_count`).
+/// Returns the bytes of unused address space that the system has refused to unmap, because the
+/// process had its maximum number of mappings (`vm.max_map_count`).
 pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }
 
-/// Notes a stuck range. Without memory to note it, it stays mapped for the life of the process.
+/// Records a stuck range. If there is no memory for the record, the range stays mapped for the life
+/// of the process.
 ///
 /// # Safety
-/// `start` and `len` are those of a mapping whose owner gave it up, and which no one else knows of.
+/// `start` and `len` are those of a mapping that its owner, the only one, has given up.
 unsafe fn keep_stuck(start: NonNull<u8>, len: usize) {
     STUCK_BYTES.fetch_add(len, Relaxed);
     if let Some(mut ranges) = STUCK.try_lock()
@@ -240,7 +240,7 @@ fn unmap_stuck() {
     let Some(mut ranges) = STUCK.try_lock() else { return };
     ranges.retain(|&(start, len)| {
         let start = NonNull::new(std::ptr::with_exposed_provenance_mut(start));
-        // SAFETY: the caller of `keep_stuck` vouched that nothing else knows of the range, and it
+        // SAFETY: the caller of `keep_stuck` vouched that nothing else refers to the range, and it
         // leaves the list when it is unmapped.
         let is_gone = start.is_none_or(|start| unsafe { unmap(start, len) });
         STUCK_BYTES.fetch_sub(if is_gone { len } else { 0 }, Relaxed);
@@ -258,7 +258,7 @@ mod tests {
         let mapping = Mapping::reserve(16 * page, 1 << 20, None).unwrap();
         assert_eq!(mapping.base().addr().get() % (1 << 20), 0);
         let at = mapping.base().as_ptr();
-        // SAFETY: both bytes lie in the 16 pages mapped, and this thread alone knows of them.
+        // SAFETY: both bytes lie in the 16 pages mapped, and only this thread knows them.
         unsafe {
             assert_eq!(*at.add(5 * page), 0);
             *at.add(5 * page) = 7;

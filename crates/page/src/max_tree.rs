@@ -1,5 +1,5 @@
-//! A tree of maxima over a row of numbers: it finds the first number that is large enough, and
-//! changes one, in a few steps, however many numbers there are.
+//! A tree of maxima over an array of numbers. It finds the first number that is large enough, and
+//! changes a number, in a few steps, independent of the length of the array.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -12,27 +12,27 @@ use crate::Error;
 use crate::heap::reserve;
 use crate::supply::Supply;
 
-/// How many numbers have one number above them.
+/// The number of elements that share one number in the level above.
 const WIDTH: usize = 16;
-/// The levels that 2 to the power of 28 numbers need.
+/// The levels that an array of 2 to the power of 28 numbers needs.
 const LEVELS: usize = 7;
 
-/// Numbers that have one number above them. A group is always whole, so that one vector instruction
-/// compares all of it.
+/// Numbers that share one number in the level above. A group is always complete, so that one vector
+/// instruction compares all of it.
 type Group = [u16; WIDTH];
 
 /// Numbers of 16 bits, by index. A number that was never set is 0.
 #[derive(Debug, Default)]
 pub(crate) struct MaxTree {
     levels: [Vec<Group>; LEVELS],
-    /// The index and new value of the number that became smaller last. The levels keep its old
-    /// value until a search finds it or another number becomes smaller, so a number that goes down
-    /// and up again and again changes no level.
+    /// The index and new value of the number that decreased last. The levels keep its old value
+    /// until a search finds it or another number decreases, so a number that repeatedly decreases
+    /// and increases changes no level.
     deferred: Option<(u32, u16)>,
 }
 
 impl MaxTree {
-    /// Makes the row at least `len` numbers long.
+    /// Extends the array to at least `len` numbers.
     pub(crate) fn grow(&mut self, len: u32, supply: Option<&dyn Supply>) -> Result<(), Error> {
         let mut lens = [(len as usize).div_ceil(WIDTH); LEVELS];
         for level in 1..LEVELS {
@@ -46,7 +46,7 @@ impl MaxTree {
         for (groups, len) in self.levels.iter_mut().zip(lens) {
             let is_new = groups.is_empty();
             groups.resize(len.max(groups.len()), [0; WIDTH]);
-            // The level above a single group begins when there are two.
+            // The level above a single group is created with the second group.
             if let (true, Some(first), Some(only)) = (is_new, groups.first_mut(), below.first()) {
                 first[0] = largest(only);
             }
@@ -66,7 +66,7 @@ impl MaxTree {
         self.levels[0].get(at / WIDTH).map_or(0, |group| group[at % WIDTH])
     }
 
-    /// Changes the number at `index`, which is below the row's length.
+    /// Changes the number at `index`, which is below the length.
     pub(crate) fn set(&mut self, index: u32, number: u16) {
         if self.deferred.is_some_and(|(at, _)| at == index) {
             self.deferred = None;
@@ -97,7 +97,7 @@ impl MaxTree {
         }
     }
 
-    /// Returns the lowest index whose number is `least` or more.
+    /// Returns the lowest index whose number is at least `least`.
     pub(crate) fn first(&mut self, least: u16) -> Option<u32> {
         let found = self.first_stored(least)?;
         if self.get(found) >= least {
@@ -121,8 +121,8 @@ impl MaxTree {
         self.levels.iter().map(|groups| groups.capacity() * size_of::<Group>()).sum()
     }
 
-    /// Asserts that each level has the largest numbers of the level below, and that the deferred
-    /// number is smaller than the stored one.
+    /// Asserts that each level holds the maxima of the level below, and that the deferred number is
+    /// smaller than the stored one.
     pub(crate) fn check(&self) {
         assert!(
             self.deferred.is_none_or(|(index, number)| number < self.stored(index)),
@@ -184,7 +184,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Mostly one of the last, as in a table that grows.
+            // Usually one of the last, as in a table that grows.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

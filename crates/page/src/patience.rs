@@ -1,15 +1,16 @@
-//! Waits for other threads. In debug builds, a wait without an end ends the process, with a line
-//! that tells what is waited for.
+//! Waits for other threads. In debug builds, a wait that lasts too long aborts the process with a
+//! message that names the object of the wait.
 
 use std::time::{Duration, Instant};
 
-/// A wait ends the process after this time. No wait takes as long on a machine that is slow.
+/// A wait aborts the process after this time. No correct wait lasts that long, even on a slow
+/// machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// The most that a round counts, because the process may have been stopped.
+/// The maximum time that one round counts, because the process may have been stopped.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 const END: &str = " for 300 s; report this fault with the stacks of all threads\n";
 
-/// A wait that other threads end.
+/// A wait that another thread ends.
 #[derive(Debug)]
 pub struct Patience {
     what: &'static str,
@@ -38,8 +39,8 @@ impl Patience {
         self.waited > LONGEST
     }
 
-    /// Ends the process. Nothing is allocated, because the heap's lock may be the one that is
-    /// waited for.
+    /// Aborts the process. Nothing is allocated, because the thread may be waiting for the heap's
+    /// lock.
     #[cold]
     fn fail(&self) -> ! {
         for part in ["uzram: a thread has waited for ", self.what, END] {
@@ -58,7 +59,7 @@ mod tests {
     #[test]
     fn a_wait_has_an_end() {
         let second = Duration::from_secs(1);
-        // A process that was stopped for an hour has waited for a second.
+        // A round in which the process was stopped for an hour counts as one second.
         for round in [second, 3600 * second] {
             let (mut patience, begin) = (Patience::new("a test"), Instant::now());
             let spent = (0..=301).find(|nth| patience.is_spent(begin + *nth * round));

@@ -1,8 +1,8 @@
-//! Room in the process's address space, where that is limited (`ulimit -v`, `-d`): mappings for
-//! pages, which can be refused without harm, leave some room for work that can't be refused.
+//! Limited address space (`ulimit -v`, `-d`). Mappings for pages, which can be refused without
+//! harm, leave some of it to work that can't be refused.
 //!
-//! Nothing here waits or allocates. A mapping that is being made counts as taken, so that of two
-//! threads that ask at once one is refused, rather than both granted what only one can have.
+//! Nothing here waits or allocates. A mapping that is in progress counts as taken. So two
+//! concurrent requests are not both granted if only one of them fits.
 
 use crate::page_size;
 use rustix::fs::{Mode, OFlags};
@@ -10,38 +10,39 @@ use rustix::process::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Bytes that everything which can be refused leaves free. 0 unless [`keep`] was called.
+/// The bytes that all refusable requests leave free; 0 unless [`keep`] was called.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that mappings for pages leave free: more than [`KEPT`].
+/// The bytes that mappings for pages leave free: more than [`KEPT`].
 static KEPT_OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of the mappings that are being made.
+/// The bytes of the mappings in progress.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Keeps `bytes` of the process's address space, from now on, for what can't be refused: mappings
-/// for pages leave them free, and so do callers of [`is_left`]. Mappings for pages leave `for_work`
-/// more, which only those callers may use.
+/// Keeps `bytes` of the process's address space free for work that can't be refused: mappings for
+/// pages leave them free, and so do callers of [`is_left`]. Mappings for pages leave `for_work`
+/// more bytes free, which only those callers may use.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
 }
 
-/// Makes [`is_left`] ask `is_short` too, which tells whether an allocation was refused. A second
-/// call changes nothing.
+/// Makes [`is_left`] also call `is_short`, which returns whether an allocation was refused. A
+/// second call has no effect.
 pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Returns whether there is room for work that takes `bytes` of address space, beside what is kept.
+/// Returns whether there is room for work that takes `bytes` of address space, in addition to what
+/// is kept.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
 }
 
 /// Returns the bytes of address space that may still be mapped and written to; `None` if there is
-/// no limit, or the bytes in use can't be read.
+/// no limit, or if the bytes in use can't be read.
 pub fn left() -> Option<usize> {
     let under = |limit, field| {
         let limit = usize::try_from(getrlimit(limit).current?).ok()?;
@@ -50,9 +51,9 @@ pub fn left() -> Option<usize> {
     [under(Resource::As, ALL), under(Resource::Data, DATA)].into_iter().flatten().min()
 }
 
-/// The field of `statm` with all address space, which `ulimit -v` limits.
+/// The field of `statm` for all address space, which `ulimit -v` limits.
 const ALL: usize = 0;
-/// The field of `statm` with private, writable address space, which `ulimit -d` limits.
+/// The field of `statm` for private writable address space, which `ulimit -d` limits.
 const DATA: usize = 5;
 
 /// Returns the bytes of the process's address space that the kernel counts in `field`.
@@ -67,10 +68,10 @@ fn used(field: usize) -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
-/// Room for a mapping that is being made, which counts as taken until this is dropped.
+/// Room for a mapping in progress, which counts as taken until this is dropped.
 pub(crate) struct Asked(usize);
 
-/// Returns room for a mapping of `bytes`, if there is so much.
+/// Reserves room for a mapping of `bytes`, or returns `None` if less is left.
 pub(crate) fn ask(bytes: usize) -> Option<Asked> {
     let before = ASKED.fetch_add(bytes, SeqCst);
     let asked = Asked(bytes);

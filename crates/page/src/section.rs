@@ -1,11 +1,10 @@
-//! One section of a space: its address space, and the map that says which extent each granule is
-//! of.
+//! One section of a space: its address space, and the map from each granule to its extent.
 //!
 //! # Safety
-//! A section's base points to as many granules of a live segment as it has: the space keeps the
-//! mapping until it has detached the section. The map is made once per section, before `granules`
-//! is raised from 0 with release order. A page of the map is given back when none of its granules
-//! is used, so a reader with a stale offset finds zeros or another extent, never a fault.
+//! A section's base points to `granules` granules of a live segment: the space keeps the mapping
+//! until it has detached the section. The map is created once per section, before `granules` is
+//! raised from 0 with release order. A page of the map is given back when none of its granules is
+//! used, so a reader with a stale offset finds zeros or another extent, and never faults.
 #![allow(unsafe_code)]
 
 use crate::free_runs::{runs, unused_pages};
@@ -22,8 +21,8 @@ use std::ptr::NonNull;
 pub(crate) struct Section {
     base: AtomicPtr<u8>,
     map: AtomicPtr<AtomicU32>,
-    /// Granules that have address space: 0 without a segment, fewer than a full section in a small
-    /// one.
+    /// The number of granules that have address space: 0 without a segment, fewer than a full
+    /// section in a small segment.
     granules: AtomicU32,
     free: AtomicU32,
     /// No granule below this one is free.
@@ -34,7 +33,7 @@ pub(crate) struct Section {
 unsafe impl Zeroed for Section {}
 
 impl Section {
-    /// Returns a section as it is in a table's fresh memory.
+    /// Returns a section as it is in newly mapped memory of a table.
     #[cfg(all(test, loom))]
     pub(crate) fn unused() -> Self {
         let (base, map) = (AtomicPtr::default(), AtomicPtr::default());
@@ -51,8 +50,9 @@ impl Section {
     /// Gives the section `granules` granules at `base`, and a map of `map_bytes` if it has none.
     ///
     /// # Safety
-    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` are
-    /// whole pages, 4 bytes or more for each granule, and the same in every call for this section.
+    /// The granules lie in a mapping that stays as long as one of them is used. `map_bytes` is a
+    /// whole number of pages, at least 4 bytes per granule, and the same in every call for this
+    /// section.
     pub(crate) unsafe fn attach(
         &self,
         base: NonNull<u8>,
@@ -73,7 +73,7 @@ impl Section {
         Ok(())
     }
 
-    /// Takes the section's address space away.
+    /// Removes the section's address space.
     ///
     /// # Safety
     /// No granule is in use.
@@ -87,11 +87,11 @@ impl Section {
     /// Unmaps the map.
     ///
     /// # Safety
-    /// No one uses the section again, and `attach` made its map with `map_bytes`.
+    /// No thread uses the section again, and `attach` made its map with `map_bytes`.
     pub(crate) unsafe fn destroy(&self, map_bytes: usize) {
         if let Some(map) = NonNull::new(self.map.swap(std::ptr::null_mut(), Relaxed)) {
             // SAFETY: `attach` forgot exactly this mapping, of this length, and the caller vouches
-            // that no one uses it.
+            // that no thread uses it.
             drop(unsafe { Mapping::adopt(map.cast(), map_bytes) });
         }
     }
@@ -114,7 +114,7 @@ impl Section {
         self.base.load(Relaxed)
     }
 
-    /// Returns the extent ids of the granules, 0 for a granule without extent.
+    /// Returns the extent ids of the granules, 0 for a granule without an extent.
     #[inline]
     pub(crate) fn map(&self) -> &[AtomicU32] {
         let granules = self.granules() as usize;
@@ -122,19 +122,19 @@ impl Section {
         if granules == 0 || map.is_null() {
             return &[];
         }
-        // SAFETY: `attach` mapped 4 bytes or more per granule, zeros at first (valid AtomicU32),
-        // before it raised `granules`, which was read with acquire order, and they stay as long as
-        // the space.
+        // SAFETY: `attach` mapped at least 4 bytes per granule, initially zeros (valid AtomicU32),
+        // before it raised `granules`, which was read with acquire order. They stay as long as the
+        // space.
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
-    /// Returns the granules that may be free: none below the hint is.
+    /// Returns the granules that may be free: none below the hint is free.
     pub(crate) fn free_range(&self) -> Range<u32> {
         self.hint.load(Relaxed)..self.granules()
     }
 
     /// Marks the lowest free run of `count` granules as used by the extent `extent_id`. Returns its
-    /// first granule and the pages of the map that had no used granule before.
+    /// first granule and the number of pages of the map that had no used granule before.
     pub(crate) fn alloc_run(
         &self,
         used: &[AtomicU64],
@@ -153,18 +153,18 @@ impl Section {
     }
 
     /// Marks `range` as free, and releases the pages of the map that have no used granule left.
-    /// Returns how many those are.
+    /// Returns the number of those pages.
     ///
     /// # Safety
-    /// No one uses the granules any more.
+    /// No thread uses the granules any more.
     pub(crate) unsafe fn free_run(&self, used: &[AtomicU64], range: Range<u32>) -> usize {
         self.hint.fetch_min(range.start, Relaxed);
         self.free.fetch_add(range.end - range.start, Relaxed);
         self.mark(used, range.clone(), 0);
         let Some(map) = NonNull::new(self.map.load(Relaxed)) else { return 0 };
         let pages = unused_pages(used, range).map(|page| {
-            // SAFETY: `attach` mapped whole pages for all granules there may be, so the page is
-            // mapped; all its entries are zero by now (and stay so if the page is locked).
+            // SAFETY: `attach` mapped whole pages for all possible granules, so the page is mapped.
+            // All its entries are zero now, and stay so if the page is locked.
             unsafe { release_at(map.cast().byte_add(page * page_size()), page_size()) };
         });
         pages.count()
@@ -183,8 +183,9 @@ impl Section {
         }
     }
 
-    /// Asserts that bitmap, free count and map agree, and that `longest` is the length of the
-    /// longest free run, capped at `enough`. Returns the pages of the map with a used granule.
+    /// Asserts that the bitmap, the free count and the map agree, and that `longest` is the length
+    /// of the longest free run, at most `enough`. Returns the number of pages of the map with a
+    /// used granule.
     pub(crate) fn check(&self, used: &[AtomicU64], longest: u32, enough: u32) -> usize {
         let hint = self.hint.load(Relaxed);
         let (mut free, mut run, mut run_max) = (0, 0, 0);

@@ -1,4 +1,5 @@
-//! The sections of a space: from offsets to addresses and extents, and granules for extents.
+//! The sections of a space: the mapping from offsets to addresses and extents, and the allocation
+//! of granules.
 //!
 //! ```text
 //!   offset (42 bits):  | section: 16 bits | byte in section: 26 bits |
@@ -8,11 +9,11 @@
 //!   | section u                 | section u + 1             | ...
 //!     map of a section: | u32 per granule: extent index + 1, 0 = none |   a mapping of its own
 //! ```
-//! A map is 4 KiB where a granule is 16 pages of 4 KiB, and stays mapped for the space's life. All
-//! changes are made under the space's lock; look-ups take no lock.
+//! A map is 4 KiB if a granule is 16 pages of 4 KiB, and stays mapped for the life of the space.
+//! All changes are made under the space's lock; look-ups take no lock.
 //!
 //! # Safety
-//! What a [`Section`] asks for, the space keeps: a mapping stays until its sections are detached.
+//! The space keeps what a [`Section`] requires: a mapping stays until its sections are detached.
 #![allow(unsafe_code)]
 
 use crate::address_index::AddressIndex;
@@ -27,7 +28,7 @@ use crate::{EXTENT_PAGES_MAX, Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Where the granules of a new extent lie.
+/// The place of the granules of a new extent.
 pub(crate) struct Placed {
     /// The extent's first page.
     pub(crate) first: u32,
@@ -38,13 +39,14 @@ pub(crate) struct Placed {
 pub(crate) struct Sections {
     sections: GrowingTable<Section>,
     used: GrowingTable<AtomicU64>,
-    /// Words of `used` that were written, and the bytes of memory that those words take.
+    /// The number of words of `used` that were written, and the bytes of memory that those words
+    /// take.
     used_touched: AtomicU32,
     used_bytes: AtomicUsize,
-    /// Pages of maps with a used granule.
+    /// The number of pages of maps that have a used granule.
     map_pages: AtomicUsize,
     address_index: Option<AddressIndex>,
-    /// Pages of a granule, and the binary logarithm of its bytes.
+    /// The pages of a granule, and the binary logarithm of its bytes.
     granule: u32,
     granule_shift: u32,
 }
@@ -95,7 +97,8 @@ impl Sections {
         numbers.filter_map(|number| self.sections.get(number))
     }
 
-    /// Returns the bytes of memory that maps, bitmaps, sections and the address index take.
+    /// Returns the bytes of memory that the maps, the bitmaps, the sections and the address index
+    /// take.
     pub(crate) fn bytes(&self) -> usize {
         let maps = self.map_pages.load(Relaxed) * page_size();
         let used = self.used_bytes.load(Relaxed);
@@ -132,11 +135,11 @@ impl Sections {
         Some(Placed { first: number * section_pages() + start * self.granule, new_section })
     }
 
-    /// Frees the granules that `alloc_run` gave an extent. Returns the section's number, if no
-    /// granule of it is used any more.
+    /// Frees the granules that `alloc_run` gave an extent. Returns the section's number, if none of
+    /// its granules is used any more.
     ///
     /// # Safety
-    /// No one uses the extent any more.
+    /// No thread uses the extent any more.
     pub(crate) unsafe fn free_run(
         &self,
         free_runs: &mut FreeRuns,
@@ -147,7 +150,8 @@ impl Sections {
         let (section, used) = (self.sections.get(number)?, self.used(number));
         let start = first % section_pages() / self.granule;
         let given = start..start + self.granules(pages);
-        // SAFETY: these are the extent's, and the caller says that no one uses it.
+        // SAFETY: these granules are the extent's, and the caller guarantees that no thread uses
+        // it.
         let gone = unsafe { section.free_run(used, given.clone()) };
         let (before, enough) = (free_runs.longest.get(number).into(), self.longest_run());
         let longest = longest_after_free(used, section.granules(), given, before, enough);
@@ -156,7 +160,7 @@ impl Sections {
         section.is_unused().then_some(number)
     }
 
-    /// Returns the id of the extent whose granule is at `offset`; 0 if the granule is free.
+    /// Returns the id of the extent whose granule is at `offset`, or 0 if the granule is free.
     #[inline]
     pub(crate) fn extent_id_at(&self, offset: u64) -> Option<u32> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
@@ -165,11 +169,11 @@ impl Sections {
     }
 
     /// Returns the address of `offset`, if its section has a segment. If the segment is shorter
-    /// than a section, the address may lie behind its end.
+    /// than a section, the address may lie beyond its end.
     #[inline]
     pub(crate) fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         let section = self.sections.get(u32::try_from(offset >> SECTION_SHIFT).ok()?)?;
-        // The base is read once: a segment that is unmapped at the same time leaves a null.
+        // The base is read once: if the segment is unmapped concurrently, the base is null.
         let base = NonNull::new(section.base())?;
         NonNull::new(base.as_ptr().wrapping_add(offset as usize & (SECTION_BYTES - 1)))
     }
@@ -192,7 +196,7 @@ impl Sections {
         Some(((number as u64) << SECTION_SHIFT) + at as u64)
     }
 
-    /// Returns the id of the extent whose granule `address` lies in. For an address outside of all
+    /// Returns the id of the extent whose granule contains `address`. For an address outside of all
     /// segments the id may be any extent's.
     #[inline]
     pub(crate) fn extent_id_at_address(&self, address: usize) -> Option<u32> {
@@ -200,7 +204,7 @@ impl Sections {
         Some(section.map().get(at >> self.granule_shift)?.load(Relaxed))
     }
 
-    /// Backs free sections with the address space of `mapping`. Returns their numbers.
+    /// Assigns the address space of `mapping` to free sections. Returns their numbers.
     ///
     /// # Safety
     /// The mapping stays as long as a granule of the sections is used.
@@ -218,8 +222,8 @@ impl Sections {
             index.make_room(wanted, supply, base)?;
         }
         for (nth, number) in sections.clone().enumerate() {
-            // SAFETY: the caller vouches for the mapping; its length is what the sections were
-            // counted from, so each begins in it.
+            // SAFETY: the caller vouches for the mapping; the number of sections was computed from
+            // its length, so each begins in it.
             match unsafe { self.attach_one(number, mapping, nth * SECTION_BYTES, supply) } {
                 Ok(granules) => {
                     free_runs.longest.set(number, granules.min(self.longest_run()) as u16)
@@ -234,8 +238,8 @@ impl Sections {
         Ok(sections)
     }
 
-    /// Backs one section with the address space from `at` bytes into `mapping` on. Returns its
-    /// granules.
+    /// Assigns the address space that begins `at` bytes into `mapping` to one section. Returns its
+    /// number of granules.
     ///
     /// # Safety
     /// `at` is below the mapping's length, and the mapping stays as long as a granule of the
@@ -249,16 +253,16 @@ impl Sections {
     ) -> Result<u32, Error> {
         let section = self.sections.get(number).ok_or(Error::Exhausted)?;
         let granules = (mapping.len() - at).min(SECTION_BYTES) / self.granule_bytes();
-        // SAFETY: the caller says that `at` is below the mapping's length.
+        // SAFETY: the caller guarantees that `at` is below the mapping's length.
         let base = unsafe { mapping.base().add(at) };
-        // SAFETY: these granules are what the mapping, which stays, has behind `at`; `map_bytes`
-        // depends on nothing but the size of a granule, and has 4 bytes for each of a section.
+        // SAFETY: the mapping, which stays, has these granules from `at` on; `map_bytes` depends
+        // only on the size of a granule, and has 4 bytes for each granule of a section.
         unsafe { section.attach(base, granules as u32, self.map_bytes(), supply) }?;
         self.address_index.as_ref().inspect(|index| index.insert(base.addr().get(), number));
         Ok(granules as u32)
     }
 
-    /// Takes the address space of `sections` away.
+    /// Removes the address space of `sections`.
     ///
     /// # Safety
     /// No granule of them is used.
@@ -270,13 +274,13 @@ impl Sections {
                 self.address_index
                     .as_ref()
                     .inspect(|index| index.remove(section.base().addr(), number));
-                // SAFETY: the caller says that no granule is used.
+                // SAFETY: the caller guarantees that no granule is used.
                 unsafe { section.detach() };
             }
         }
     }
 
-    /// Returns the first `wanted` consecutive sections without address space, making new ones if
+    /// Returns the first `wanted` consecutive sections without address space; creates sections if
     /// there are too few.
     fn spare_sections(
         &self,
@@ -310,8 +314,8 @@ impl Sections {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }
 
-    /// Asserts the state of `sections`, which are all that have address space. Returns the number
-    /// of their granules that are used.
+    /// Asserts the state of `sections`, which are all sections that have address space. Returns the
+    /// number of their used granules.
     pub(crate) fn check(&self, free_runs: &FreeRuns, sections: impl Iterator<Item = u32>) -> u32 {
         free_runs.longest.check();
         let (mut used, mut map_pages) = (0, 0);
@@ -348,7 +352,7 @@ impl Sections {
 impl Drop for Sections {
     fn drop(&mut self) {
         for section in self.iter(0..self.sections.len()) {
-            // SAFETY: `&mut self` says that no reference into the sections is left, and
+            // SAFETY: `&mut self` proves that no reference into the sections is left, and
             // `attach_one` made their maps with this length.
             unsafe { section.destroy(self.map_bytes()) }
         }

@@ -1,4 +1,4 @@
-//! Slots of equal length, back to back from an extent's first byte, and the pages they lie on.
+//! Slots of equal length, adjacent from an extent's first byte on, and the pages they lie on.
 //!
 //! ```text
 //!   pages: |         0         |         1         |         2         |
@@ -8,24 +8,24 @@
 use crate::page_shift;
 use std::ops::Range;
 
-/// The slots of an extent. Their bytes are below 2 to the power of 32.
+/// The slots of an extent. Their total bytes are below 2 to the power of 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotGrid {
-    /// The bytes from one slot to the next.
+    /// The distance in bytes from one slot to the next.
     pub stride: u32,
     /// The number of slots.
     pub slots: u32,
 }
 
 impl SlotGrid {
-    /// Returns the bytes of `slot`, counted from the extent's first.
+    /// Returns the byte range of `slot`, relative to the extent's first byte.
     #[inline]
     pub fn bytes_of(self, slot: u32) -> Range<u32> {
         slot * self.stride..(slot + 1) * self.stride
     }
 
-    /// Returns the slot that has the byte `at`. Behind the last slot that is a slot which does not
-    /// exist.
+    /// Returns the slot that contains the byte `at`. Beyond the last slot, the result is a slot
+    /// that does not exist.
     #[inline]
     pub fn slot_at(self, at: u32) -> u32 {
         at / self.stride
@@ -52,8 +52,8 @@ impl SlotGrid {
         self.first_slot_from(pages.start)..end.min(self.slots)
     }
 
-    /// Returns the first slot of which no byte lies before `page`. Behind the last slot that is a
-    /// slot which does not exist.
+    /// Returns the first slot that has no byte before `page`. Beyond the last slot, the result is a
+    /// slot that does not exist.
     #[inline]
     pub fn first_slot_from(self, page: u32) -> u32 {
         (page << page_shift()).div_ceil(self.stride)

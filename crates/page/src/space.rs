@@ -1,14 +1,14 @@
 //! A space: segments of address space, and the extents in them.
 //!
-//! Lock order: the space's lock is the last of all; with it held, only the supply and the system
-//! are called. `charge`, `release` and look-ups take no lock: the owner of an extent orders its own
-//! calls, and keeps the set of the extent's committed pages. The budget counts these pages over all
-//! extents.
+//! Lock order: the space's lock is the last of all; while it is held, only the supply and the
+//! system are called. `charge`, `release` and look-ups take no lock: the owner of an extent orders
+//! its own calls, and keeps the set of the extent's committed pages. The budget counts these pages
+//! over all extents.
 //!
 //! # Safety
-//! The functions that open memory are unsafe, and say what their caller must hold. Offsets are
-//! resolved through sections, whose bases point into mappings that `state.segments` owns to the end
-//! of the space, or until no extent lies in them.
+//! The functions that give access to memory are unsafe, and state what their caller must guarantee.
+//! Offsets are resolved through sections, whose bases point into mappings. `state.segments` owns
+//! these until the space is dropped, or until no extent lies in them.
 #![allow(unsafe_code)]
 
 use crate::config::{Config, SECTION_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, section_pages};
@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The most ranges of addresses that one call gives back.
+/// The maximum number of address ranges that one call gives back.
 const RANGES_MAX: usize = 64;
 
 /// One mapping, and the sections that it backs.
@@ -36,22 +36,22 @@ const RANGES_MAX: usize = 64;
 struct Segment {
     mapping: Mapping,
     sections: Range<u32>,
-    /// How many of its sections have a used granule.
+    /// The number of its sections that have a used granule.
     used: u32,
 }
 
-/// What the space's lock guards.
+/// The data that the space's lock guards.
 #[derive(Debug)]
 struct State {
     /// In the order of their sections.
     segments: Vec<Segment>,
-    /// How many segments have no used granule.
+    /// The number of segments without a used granule.
     unused: usize,
-    /// Bytes of the next segment to ask for.
+    /// The length in bytes of the next segment to reserve.
     segment_bytes: usize,
-    /// Where there is room for extents.
+    /// The free address space.
     free_runs: FreeRuns,
-    /// Which words of the extent table have a spare descriptor.
+    /// The words of the extent table that have a spare descriptor.
     spare: MaxTree,
 }
 
@@ -72,16 +72,16 @@ impl State {
         segments + self.free_runs.bytes() + self.spare.bytes()
     }
 
-    /// Returns the index of the segment of section `number`, which has one.
+    /// Returns the index of the segment that contains section `number`, which has one.
     fn segment_of(&self, number: u32) -> usize {
         self.segments.partition_point(|segment| segment.sections.end <= number)
     }
 }
 
 /// Address space in segments, handed out as extents of consecutive pages. Each extent's descriptor
-/// has a `D`, which is the owner's.
+/// has a `D`, which belongs to the owner.
 ///
-/// Extents cost address space only; pages of them are committed and released one by one.
+/// An extent uses address space only; its pages are committed and released one by one.
 pub struct Space<D> {
     budget: Budget,
     supply: Option<Arc<dyn Supply>>,
@@ -90,7 +90,7 @@ pub struct Space<D> {
     sections: Sections,
     extents: ExtentTable<D>,
     state: Mutex<State>,
-    /// Bytes of memory that the tables in `state` take, to be read without the lock.
+    /// The bytes of memory that the tables in `state` take, readable without the lock.
     state_bytes: AtomicUsize,
 }
 
@@ -101,10 +101,10 @@ impl<D> fmt::Debug for Space<D> {
 }
 
 impl<D: Zeroed> Space<D> {
-    /// Returns a space without segments; the first segment is reserved with the first extent.
+    /// Returns a space without segments. The first segment is reserved with the first extent.
     ///
     /// # Panics
-    /// If the configured granule is no power of two, or above 256.
+    /// If the configured granule is not a power of two, or is above 256.
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Space {
             budget: Budget::new(config.limit),
@@ -129,13 +129,13 @@ impl<D: Zeroed> Space<D> {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
 
-    /// Returns what may refuse requests before they reach the system.
+    /// Returns the supply, which may refuse requests before they reach the system.
     pub fn supply(&self) -> Option<&dyn Supply> {
         self.supply.as_deref()
     }
 
-    /// Makes an extent of `pages` pages, none of them committed, with the lowest free number and at
-    /// the lowest offset with room. Only the owner reads `tag`.
+    /// Allocates an extent of `pages` pages, none of them committed, with the lowest free number
+    /// and at the lowest offset with room. Only the owner reads `tag`.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -163,27 +163,27 @@ impl<D: Zeroed> Space<D> {
             segment.used += 1;
         }
         self.extent(id).begin(placed.first, pages, tag);
-        // After `begin`, so that a thread which finds the extent among the live ones can read it.
+        // After `begin`, so that a thread that finds the extent among the live ones can read it.
         self.extents.claim(&mut state.spare, id);
         Ok(id)
     }
 
-    /// Frees an extent, all of whose pages were released.
+    /// Frees an extent whose pages were all released.
     ///
     /// # Safety
-    /// It is the caller's, and no one uses its addresses any more.
+    /// The extent belongs to the caller, and no thread uses its addresses any more.
     pub unsafe fn free(&self, id: ExtentId) {
         let state = &mut *self.state.lock();
         let (first, pages) = self.extent(id).end();
-        // SAFETY: the caller says that no one uses the extent, whose place this is.
+        // SAFETY: the caller guarantees that no thread uses the extent, whose place this is.
         let unused = unsafe { self.sections.free_run(&mut state.free_runs, first, pages) };
         unused.into_iter().for_each(|section| self.shrink(state, section));
-        // SAFETY: as above; the lock is `state`.
+        // SAFETY: as above; `state` holds the lock.
         unsafe { self.extents.release(&mut state.spare, id) };
     }
 
-    /// Reserves one more segment with room for an extent of `pages` pages, and tries smaller
-    /// segments if the system refuses.
+    /// Reserves one more segment with room for an extent of `pages` pages. Tries smaller segments
+    /// if the system refuses.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -203,8 +203,8 @@ impl<D: Zeroed> Space<D> {
         if !self.in_children {
             mapping.keep_from_children()?;
         }
-        // SAFETY: the mapping goes into `state.segments`, which it leaves with the whole space, or
-        // in `shrink`, where none of its granules is used and its sections are detached.
+        // SAFETY: the mapping moves into `state.segments`. It leaves them only when the space is
+        // dropped, or in `shrink`, when none of its granules is used and its sections are detached.
         let sections =
             unsafe { self.sections.attach(&mut state.free_runs, &mapping, self.supply()) }?;
         state.segment_bytes = (bytes * 2).clamp(SECTION_BYTES, SEGMENT_BYTES_MAX);
@@ -214,10 +214,10 @@ impl<D: Zeroed> Space<D> {
         Ok(())
     }
 
-    /// Notes that section `number` has no used granule left. Unmaps its segment if the segment has
-    /// none either and another segment has none too: one is kept, so that a user at the edge of a
-    /// segment does not map and unmap it over and over. If the system refuses to unmap the segment,
-    /// it stays as it was, and is used again or unmapped later.
+    /// Records that section `number` has no used granule left. Unmaps its segment if neither it nor
+    /// another segment has a used granule. One unused segment is kept, so that a user at the edge
+    /// of a segment does not map and unmap it repeatedly. If the system refuses to unmap the
+    /// segment, it stays unchanged, and is used again or unmapped later.
     fn shrink(&self, state: &mut State, number: u32) {
         let at = state.segment_of(number);
         state.segments[at].used -= 1;
@@ -252,15 +252,15 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extents, lowest number first. Each is found when the iterator reaches it. If
-    /// other threads make and free extents at the same time, it may be gone, or replaced by
-    /// another, when the caller looks at it.
+    /// other threads allocate and free extents concurrently, it may be freed or replaced before the
+    /// caller reads it.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
 
-    /// Returns the extent whose granules `offset` lies in, if there is one. Its last granule may
-    /// reach beyond its pages: a caller that did not get the offset from a live extent compares it
-    /// with [`Extent::start`] and [`Extent::pages`].
+    /// Returns the extent whose granules contain `offset`. Its last granule may extend beyond its
+    /// pages: a caller that did not get the offset from a live extent compares it with
+    /// [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
@@ -271,9 +271,9 @@ impl<D: Zeroed> Space<D> {
         self.sections.offset_of(address)
     }
 
-    /// Returns the extent whose granules `address` lies in. For an address outside of all extents
+    /// Returns the extent whose granules contain `address`. For an address outside of all extents
     /// the result may be any extent: a caller that did not get the address from a live extent
-    /// compares it with where the extent lies.
+    /// compares it with the place of the extent.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
@@ -281,7 +281,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the address of `offset`, if `offset` lies in a segment. Unless it lies in a live
-    /// extent, the segment may be unmapped by the time this returns.
+    /// extent, the segment may be unmapped before this returns.
     #[inline]
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
         self.sections.try_address(offset)
@@ -301,23 +301,23 @@ impl<D: Zeroed> Space<D> {
     /// Returns the `len` bytes at `offset`.
     ///
     /// # Safety
-    /// The bytes lie in one live extent, which is not freed while the slice lives, and no one
+    /// The bytes lie in one live extent, which is not freed while the slice lives, and no thread
     /// writes to them or releases them in that time.
     pub unsafe fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
-        // SAFETY: the caller vouches that the bytes lie in a live extent, which is consecutive
-        // memory of a segment, and that no one changes them. Such memory is zero or what was
-        // written: always initialised.
+        // SAFETY: the caller vouches that the bytes lie in a live extent, which is contiguous
+        // memory of a segment, and that no thread changes them. Such memory is always initialised:
+        // it is zero or was written.
         unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
     }
 
     /// Copies `bytes` to `offset`.
     ///
     /// # Safety
-    /// The bytes at `offset` lie in committed pages of one live extent, and no one else reads,
+    /// The bytes at `offset` lie in committed pages of one live extent, and no other thread reads,
     /// writes or releases them at the same time.
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: the caller vouches for the place. No one else reads it, so the shared slice
+        // SAFETY: the caller vouches for the place. No other thread reads it, so the shared slice
         // `bytes` can't overlap it.
         unsafe {
             self.address(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -325,15 +325,15 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Counts `pages` more pages as committed, all or none of them. This only counts: the owner
-    /// notes which pages they are before anyone touches them.
+    /// records which pages they are before any thread touches them.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {
             return Ok(());
         }
-        // Counted first: of two threads that ask at once, at least one sees the other's pages.
+        // Counted first, so that of two concurrent requests at least one sees the other's pages.
         let charge = self.budget.try_charge(wanted)?;
-        // The supply is not this crate's code. If it panics, the pages are uncharged.
+        // The supply is foreign code. If it panics, the pages are uncharged.
         if self.supply().is_some_and(|supply| !supply.grant(Request::Commit { pages: wanted })) {
             return Err(Error::Refused { pages: wanted });
         }
@@ -342,11 +342,11 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Gives committed pages of an extent back to the system, and uncharges them. Returns the pages
-    /// that the system took; the others (locked memory) stay committed.
+    /// that the system took. The others (locked memory) stay committed.
     ///
     /// # Safety
-    /// No one expects what these pages hold, and no one commits or touches them until the call
-    /// returns.
+    /// No thread expects the contents of these pages, and no thread commits or touches them until
+    /// the call returns.
     pub unsafe fn release<const W: usize>(&self, id: ExtentId, pages: &PageSet<W>) -> PageSet<W> {
         let going = pages.clone();
         // SAFETY: the caller vouches for the pages.
@@ -354,8 +354,8 @@ impl<D: Zeroed> Space<D> {
         going
     }
 
-    /// Gives committed pages of many extents back, as [`release`](Self::release) does. Each set is
-    /// left with the pages that the system took.
+    /// Gives committed pages of many extents back, as [`release`](Self::release) does. After the
+    /// call each set holds the pages that the system took.
     ///
     /// # Safety
     /// As for `release`, for each extent.
@@ -366,13 +366,13 @@ impl<D: Zeroed> Space<D> {
         let mut have_gone = true;
         self.for_each_range(batch.clone(), |ranges| {
             // SAFETY: the pages are committed, so they lie in live extents, whose segments are
-            // mapped; the caller vouches that no one expects their bytes.
+            // mapped; the caller vouches that no thread expects their bytes.
             have_gone &= unsafe { release_all_at(ranges) };
         });
         for (id, pages) in batch.clone().filter(|_| !have_gone) {
             let stays = |run: &Range<u32>| {
                 let (start, len) = self.locate(id, run);
-                // SAFETY: as above. Releasing a range that is gone already changes nothing.
+                // SAFETY: as above. Releasing a range that is already released changes nothing.
                 unsafe { !release_at(start, len) }
             };
             pages.runs().filter(stays).for_each(|run| _ = pages.unset(run));
@@ -380,9 +380,9 @@ impl<D: Zeroed> Space<D> {
         self.budget.uncharge(batch.map(|(_, pages)| pages.len() as usize).sum());
     }
 
-    /// Asks the system to provide memory for committed pages of extents, so that a later touch does
-    /// not wait for it. This is a hint, and harmless for any pages: it changes no byte of them, and
-    /// a stale range is at worst touched.
+    /// Asks the system to populate committed pages of extents, so that a later touch does not wait
+    /// for it. This is a hint, and harmless for any pages: it changes no byte of them, and at worst
+    /// touches a stale range.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
@@ -390,7 +390,7 @@ impl<D: Zeroed> Space<D> {
         self.for_each_range(batch, populate_all_at);
     }
 
-    /// Calls `work` with the ranges of addresses of the pages, some ranges at a time.
+    /// Calls `work` with the address ranges of the pages, several ranges per call.
     fn for_each_range<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,
@@ -418,24 +418,24 @@ impl<D: Zeroed> Space<D> {
         (start, run.len() << page_shift())
     }
 
-    /// Locks the space over a fork, and unlocks it.
+    /// Locks the space before a fork, or unlocks it after the fork.
     pub fn at_fork(&self, step: Step) {
         self.state.at_fork(step);
     }
 
-    /// Returns whether children have the pages too, after a fork.
+    /// Returns whether the child of a fork inherits the pages.
     pub fn is_in_children(&self) -> bool {
         self.in_children
     }
 
-    /// Sets the number of committed pages to what the owners counted. This is for a child after a
-    /// fork: another thread may have been between its own count and the budget's.
+    /// Sets the number of committed pages to the owners' count. This is for the child of a fork:
+    /// another thread may have been between its own count and the budget's.
     pub fn recount(&self, committed: usize) {
         self.budget.recount(committed);
     }
 
     /// Asserts every relation between sections and extents. The owners assert that the budget
-    /// counts the pages which they have committed.
+    /// counts the pages that they have committed.
     pub fn check(&self) {
         let state = self.state.lock();
         let mut taken = 0;
@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// A segment without room for the extent would stay, and one more would come with each attempt.
+    /// A segment without room for the extent would stay, and each attempt would add another one.
     #[test]
     fn no_segment_is_made_that_is_too_small_for_the_extent() {
         for granule in [1, 16] {
@@ -499,7 +499,7 @@ mod tests {
             assert_eq!(segments(), 1);
             assert!(space.alloc(fits + 1, 0).is_err());
             assert_eq!(segments(), 1);
-            // SAFETY: no one uses it.
+            // SAFETY: no thread uses it.
             unsafe { space.free(id) };
             space.check();
         }

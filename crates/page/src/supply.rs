@@ -1,39 +1,39 @@
-//! The point at which a test, or a limit beside the budget, may refuse pages.
+//! The interface through which a test, or a limit beside the budget, may refuse memory.
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 use std::fmt::Debug;
 
-/// What a [`Space`](crate::Space), or a table beside one, is about to ask the system for.
+/// A request that a [`Space`](crate::Space), or a table beside one, is about to make to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A mapping of address space.
     Map {
-        /// Bytes of the mapping.
+        /// The bytes of the mapping.
         bytes: usize,
     },
-    /// Pages to be committed, which the budget counts already.
+    /// Pages to be committed, which the budget already counts.
     Commit {
         /// The number of pages.
         pages: usize,
     },
     /// Memory outside of any space, which is touched at once.
     Allocate {
-        /// Bytes of the allocation.
+        /// The bytes of the allocation.
         bytes: usize,
     },
 }
 
-/// Grants or refuses requests before they reach the system. A refusal is handled as the system's
-/// own would be, which is how every failure path is tested.
+/// Grants or refuses requests before they reach the system. A refusal is handled like the system's
+/// own, which allows tests to reach every failure path.
 ///
-/// [`grant`](Self::grant) is called with locks held, the space's and those of its users. It must
-/// use none of these, and must not fork.
+/// [`grant`](Self::grant) is called with the locks of the space and of its users held. It must take
+/// none of these locks, and must not fork.
 pub trait Supply: Debug + Send + Sync {
-    /// Returns whether the request may go ahead.
+    /// Returns whether the request is granted.
     fn grant(&self, request: Request) -> bool;
 }
 
-/// A supply for tests, which refuses the n-th request, or every one from the n-th on.
+/// A supply for tests, which refuses the n-th request, or every request from the n-th on.
 #[derive(Debug)]
 pub struct RefuseNth {
     nth: usize,
@@ -42,8 +42,8 @@ pub struct RefuseNth {
 }
 
 impl RefuseNth {
-    /// Returns a supply that refuses request `nth`, counted from 1, and with `from_then_on` all
-    /// that follow.
+    /// Returns a supply that refuses request `nth`, counted from 1, and also all later ones if
+    /// `from_then_on` is set.
     pub fn new(nth: usize, from_then_on: bool) -> Self {
         RefuseNth { nth, from_then_on, requests: AtomicUsize::new(0) }
     }

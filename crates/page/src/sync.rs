@@ -1,4 +1,4 @@
-//! The atomics and locks of this crate. In this crate's own models loom's atomics replace the
+//! The atomics and locks of this crate. In this crate's own models, loom's atomics replace the
 //! standard library's.
 
 pub(crate) use crate::fork::Mutex;

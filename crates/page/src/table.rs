@@ -1,4 +1,5 @@
-//! A growing array whose elements never move, and live as long as the array: readers need no lock.
+//! A growing array whose elements never move and live as long as the array, so readers need no
+//! lock.
 //!
 //! ```text
 //!   chunk 0: 1024 elements   chunk 1: 2048   chunk 2: 4096 ...   each a mapping of its own
@@ -6,8 +7,8 @@
 //!
 //! # Safety
 //! The chunks of elements `0..len` were mapped, as zeros, before `len` was raised with release
-//! order, and stay to the end of the table; a look-up reads `len` with acquire order first. Zeros
-//! are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
+//! order, and stay until the table is dropped; a look-up first reads `len` with acquire order.
+//! Zeros are a valid element ([`Zeroed`]). Elements are never moved, and never dropped one by one.
 #![allow(unsafe_code)]
 
 use crate::mapping::{Mapping, release_at};
@@ -18,7 +19,7 @@ use crate::{Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The number of elements of the first chunk: in a model one, so that it is full soon.
+/// The number of elements of the first chunk; 1 in a model, so that the chunk soon fills.
 const FIRST: u32 = if cfg!(all(test, loom)) { 1 } else { 1024 };
 const CHUNKS: usize = 22;
 
@@ -26,17 +27,17 @@ const CHUNKS: usize = 22;
 pub(crate) struct TablePage {
     chunk: usize,
     page: usize,
-    /// The elements that lie on the page, whole or in part, made or not.
+    /// The elements that lie on the page, whole or in part, including those not yet added.
     pub(crate) elements: Range<u32>,
 }
 
 /// The array.
 #[derive(Debug)]
 pub(crate) struct GrowingTable<T> {
-    /// Where the chunks begin, in mappings that were forgotten; null before they are made.
+    /// The starts of the chunks, in mappings that were forgotten; null before a chunk is mapped.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
-    /// Bytes of memory that the elements take, in whole pages.
+    /// The bytes of memory that the elements take, in whole pages.
     bytes: AtomicUsize,
 }
 
@@ -65,12 +66,13 @@ impl<T: Zeroed> GrowingTable<T> {
         }
     }
 
-    /// Returns the chunk of element `index`, and its index there: chunk k starts with element
-    /// FIRST * (2^k - 1).
+    /// Returns the chunk of element `index`, and the element's index in it. Chunk k starts with
+    /// element FIRST * (2^k - 1).
     #[inline]
     fn locate(index: u32) -> (usize, usize) {
         let shifted = index as u64 + FIRST as u64;
-        // At least FIRST, so neither is below 0; in 64 bits the sum does not overflow.
+        // `shifted` is at least FIRST, so neither result is negative; in 64 bits the sum does not
+        // overflow.
         let chunk = (63 - FIRST.ilog2()) - shifted.leading_zeros();
         (chunk as usize, (shifted ^ ((FIRST as u64) << chunk)) as usize)
     }
@@ -80,13 +82,13 @@ impl<T: Zeroed> GrowingTable<T> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Returns where a chunk begins, if it has been made.
+    /// Returns the start of a chunk, if the chunk is mapped.
     #[inline]
     fn chunk(&self, chunk: usize) -> Option<NonNull<T>> {
         NonNull::new(self.chunks.get(chunk)?.load(Ordering::Relaxed))
     }
 
-    /// Returns the element `index`, if it has been made.
+    /// Returns the element `index`, if it exists.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         if index >= self.len() {
@@ -98,14 +100,14 @@ impl<T: Zeroed> GrowingTable<T> {
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
-    /// Returns the `count` elements from `start` on, or none unless all have been made and lie in
-    /// one chunk.
+    /// Returns `count` elements from `start` on, or an empty slice unless all of them exist and lie
+    /// in one chunk.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
         let (chunk, at) = Self::locate(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: as in `get`, and `made` says that `len` is beyond the last of them.
+            // SAFETY: as in `get`, and `made` means that `len` is beyond the last of them.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -127,20 +129,20 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Gives a page back to the system. Its elements read as zeros afterwards, or, in locked
-    /// memory, as before.
+    /// Gives a page back to the system. Its elements then read as zeros, or, in locked memory, as
+    /// before.
     ///
     /// # Safety
-    /// No one expects the bytes of its elements.
+    /// No thread expects the bytes of its elements.
     pub(crate) unsafe fn release(&self, page: &TablePage) {
         if let Some(base) = self.chunk(page.chunk) {
-            // SAFETY: `pages_of` counted the page within the chunk, whose length is whole pages;
+            // SAFETY: `pages_of` computed the page within the chunk, whose length is whole pages;
             // the caller vouches for the bytes, and zeros are valid elements.
             unsafe { release_at(base.cast().add(page.page * page_size()), page_size()) };
         }
     }
 
-    /// Makes one more element, of zero bytes, and returns its index. The caller serialises pushes.
+    /// Appends an element of zero bytes, and returns its index. The caller serialises pushes.
     pub(crate) fn push(&self, supply: Option<&dyn Supply>) -> Result<u32, Error> {
         let index = self.len();
         if index >= FIRST * ((1 << CHUNKS) - 1) {
@@ -183,8 +185,8 @@ impl<T> Drop for GrowingTable<T> {
     fn drop(&mut self) {
         for (chunk, base) in self.chunks.iter().enumerate() {
             if let Some(base) = NonNull::new(base.load(Ordering::Relaxed)) {
-                // SAFETY: `push` forgot exactly this mapping, of this length; `&mut self`: no
-                // element is borrowed any more.
+                // SAFETY: `push` forgot exactly this mapping, of this length; `&mut self` proves
+                // that no element is borrowed any more.
                 drop(unsafe { Mapping::adopt(base.cast(), chunk_bytes::<T>(chunk)) });
             }
         }

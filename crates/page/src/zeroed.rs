@@ -1,19 +1,19 @@
-//! Types that may lie in fresh memory, or in memory that was given back, without being written
-//! first.
+//! Types that may lie in newly mapped memory, or in memory that was given back, without being
+//! written first.
 //!
 //! # Safety
-//! Memory that the system hands out, or takes back and hands out again, reads as zero. So a value
-//! there must be valid with all its bytes zero, and must need no drop.
+//! Memory that the system provides, for the first time or again, reads as zero. So a value there
+//! must be valid if all its bytes are zero, and must need no drop.
 #![allow(unsafe_code)]
 
 use crate::bits::{PageSet, Residency};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// A type whose values may begin, and begin again, as zero bytes.
+/// A type whose values may start, and may be reset, as zero bytes.
 ///
 /// # Safety
-/// All zero bytes are a valid value, at any time and for every holder of a reference: whatever
-/// changes is atomic.
+/// All zero bytes are a valid value, at any time and for every holder of a reference: all mutable
+/// parts are atomic.
 pub unsafe trait Zeroed: Send + Sync {}
 
 // SAFETY: it has no bytes.

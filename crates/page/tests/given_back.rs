@@ -1,5 +1,5 @@
-//! Released pages are really free memory, and metadata is counted as the system counts it. The
-//! tests run one at a time, so that nothing else changes the process's memory.
+//! Tests that released pages are returned to the system, and that metadata is counted as the system
+//! counts it. The tests run one at a time, so that nothing else changes the process's memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, ExtentId, PageSet, Space, Zeroed, page_size};
@@ -29,7 +29,8 @@ fn resident() -> usize {
 #[test]
 fn metadata_is_counted_as_the_system_counts_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // The heap may add this much, and the stacks of the harness's threads, which start meanwhile.
+    // The heap may add this much, and so may the stacks of the harness's threads, which start
+    // concurrently.
     let slack = 64 << 10;
     for (granule, pages) in [(1, 1), (16, 16)] {
         let mut ids = vec![ExtentId::from_raw(1).unwrap(); 40_000];
@@ -43,8 +44,8 @@ fn metadata_is_counted_as_the_system_counts_it() {
         ids.fill_with(|| space.alloc(pages, 0).unwrap());
         let full = grown_as_counted();
         assert!(full > 4_000_000);
-        // Only the last ones stay: most pages of the tables are left without a used entry.
-        // SAFETY: no one uses its addresses.
+        // Only the last ones stay, so most pages of the tables have no used entry.
+        // SAFETY: no thread uses its addresses.
         ids.drain(..39_000).for_each(|id| unsafe { space.free(id) });
         space.check();
         let left = grown_as_counted();
@@ -62,18 +63,19 @@ fn released_pages_are_really_given_back() {
         space.charge(PAGES).unwrap();
         for page in 0..PAGES as u64 {
             let at = space.extent(id).start() + page * page_size() as u64;
-            // SAFETY: the page was charged above; this thread alone uses the space.
+            // SAFETY: the page was charged above; only this thread uses the space.
             unsafe { space.write(at, b"x") };
         }
     }
     let whole = EXTENTS * PAGES as usize * page_size();
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
-    // All but one page of each extent goes: with huge pages little memory would come back.
+    // All pages of each extent except one are released; with huge pages little memory would be
+    // freed.
     let mut set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {
-        // SAFETY: this thread alone uses the space, and reads none of these pages again.
+        // SAFETY: only this thread uses the space, and it reads none of these pages again.
         assert_eq!(unsafe { space.release(id, &set) }.len(), PAGES - 1);
     }
     let empty = resident();
@@ -82,7 +84,8 @@ fn released_pages_are_really_given_back() {
     space.check();
 }
 
-/// Pages of many extents go by one call. If one of them is locked, the others go all the same.
+/// One call releases pages of many extents. If one of the pages is locked, the others are still
+/// released.
 #[test]
 fn pages_of_many_extents_go_at_once() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,12 +94,12 @@ fn pages_of_many_extents_go_at_once() {
         let id = space.alloc(3, 0).unwrap();
         space.charge(3).unwrap();
         let mut pages = <PageSet>::default();
-        // Two runs each, more than one system call takes.
+        // Two runs per extent, in total more than one system call takes.
         pages.insert(0..1);
         pages.insert(2..3);
         space.populate(std::iter::once((id, &pages)));
         let (start, page) = (space.extent(id).start(), page_size() as u64);
-        // SAFETY: the pages were charged, and this thread alone uses the space.
+        // SAFETY: the pages were charged, and only this thread uses the space.
         (0..3).for_each(|nth| unsafe { space.write(start + nth * page, b"x") });
         (id, pages)
     };
@@ -109,7 +112,7 @@ fn pages_of_many_extents_go_at_once() {
     let at = space.address(space.extent(locked).start());
     // SAFETY: the range is a page of a live extent, and is unlocked below.
     unsafe { rustix::mm::mlock(at.as_ptr().cast(), page_size()).unwrap() };
-    // SAFETY: this thread alone uses the space, and reads none of these pages again.
+    // SAFETY: only this thread uses the space, and it reads none of these pages again.
     unsafe { space.release_all(batch.iter().map(|(id, pages)| (*id, pages))) };
     for (id, gone) in &batch {
         let stays = *id == locked;

@@ -1,10 +1,10 @@
-//! The handlers of forks are installed when the program is loaded. This test has a process of its
-//! own, which does not call `install`.
+//! Tests that the fork handlers are installed when the program is loaded. This test has a process
+//! of its own, which does not call `install`.
 #![allow(unsafe_code)]
 
 #[test]
 fn a_fork_is_noticed_though_no_one_asked() {
-    // SAFETY: the child only reads a number, and ends; `status` is this function's.
+    // SAFETY: the child only reads a number, and exits; `status` is a local variable.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);

@@ -1,4 +1,5 @@
-//! More sections than the first tables of the address index have room for, in small segments.
+//! Tests a space with more sections than the first tables of the address index have room for, in
+//! small segments.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Error, ExtentId, Request, Space, Supply, page_size};
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use testkit::supply::SmallSegments;
 
-/// One section more than fill a table of 4,096 buckets by half, so the eighth table is in use.
+/// One section more than half of a table of 4,096 buckets, so the eighth table is in use.
 const SECTIONS: usize = 2049;
 
-/// An extent that fills its section's segment.
+/// Allocates an extent that fills its section's segment.
 fn fill_one(space: &Space<()>) -> Result<ExtentId, Error> {
     space.alloc(((1 << 20) / page_size()) as u32, 0)
 }
@@ -40,17 +41,17 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // The lower half goes last, so that sections get other addresses in the next round.
-        // SAFETY: no one uses its addresses.
+        // The lower half is freed last, so that sections get other addresses in the next round.
+        // SAFETY: no thread uses its addresses.
         ids.iter().rev().for_each(|&id| unsafe { space.free(id) });
         space.check();
     }
 }
 
-/// Bytes of the address index's second table, of 128 buckets.
+/// The bytes of the address index's second table, of 128 buckets.
 const LARGER: usize = 4 * 128;
 
-/// Grants small segments, and refuses a larger table once it is told to.
+/// Grants small segments, and refuses a larger table while `refuses` is set.
 #[derive(Debug, Default)]
 struct NoLargerTable {
     segments: SmallSegments,
@@ -77,7 +78,7 @@ fn a_section_that_could_not_be_found_is_refused() {
         space.check();
     }
     ids.iter().for_each(|&id| assert_found(&space, id));
-    // SAFETY: no one uses its addresses.
+    // SAFETY: no thread uses its addresses.
     unsafe { space.free(ids[5]) };
     fill_one(&space).unwrap();
     space.check();

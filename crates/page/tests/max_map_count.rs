@@ -1,5 +1,5 @@
-//! Segments that the system does not take back, because the process has all the mappings it may
-//! have. This test has a process of its own.
+//! Tests segments that the system refuses to unmap, because the process has its maximum number of
+//! mappings. This test has a process of its own.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::{Config, Request, Space, Supply};
@@ -17,7 +17,7 @@ impl Supply for Small {
     }
 }
 
-/// Returns the process's mappings, each by its first address and its end.
+/// Returns the process's mappings, each as its start and its end.
 fn mappings() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let parse = |line: &str| {
@@ -27,9 +27,9 @@ fn mappings() -> Vec<(usize, usize)> {
     maps.lines().map(parse).collect()
 }
 
-/// Puts a mapping of the same kind behind a segment, so that the system merges the two.
+/// Maps memory of the same kind directly after a segment, so that the system merges the two.
 fn join(end: usize) {
-    // SAFETY: the flag keeps what is mapped there already, and no one else knows of a new mapping.
+    // SAFETY: the flag keeps an existing mapping, and no other code knows of a new one.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let (at, access) =
@@ -42,10 +42,10 @@ fn join(end: usize) {
 }
 
 /// Gives the pages of a mapping different protections, so that each counts as a mapping of its own,
-/// until the system refuses. Returns the mapping's first address and its length.
+/// until the system refuses. Returns the mapping's start and its length.
 fn exhaust() -> (usize, usize) {
     let (page, count) = (page::page_size(), 70_000);
-    // SAFETY: no one else knows of the new mapping.
+    // SAFETY: no other code knows of the new mapping.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let start = libc::mmap(std::ptr::null_mut(), count * page, libc::PROT_NONE, flags, -1, 0);
@@ -71,7 +71,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let offsets: Vec<_> = ids.iter().map(|&id| space.extent(id).start()).collect();
     let address = |nth: usize| space.try_address(offsets[nth]).map(|at| at.addr().get());
     (0..40).for_each(|nth| join(address(nth).unwrap() + MIB));
-    // Unmapping a segment amid a mapping splits the mapping in two.
+    // Unmapping a segment inside a larger mapping splits that mapping in two.
     let maps = mappings();
     let is_amid = |nth: &usize| {
         let at = address(*nth).unwrap();
@@ -80,8 +80,8 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let amid: Vec<_> = (0..40).filter(is_amid).collect();
     assert!(amid.len() > 3, "no segments lie side by side: {maps:x?}");
     let (start, len) = exhaust();
-    // The space keeps the first one anyway; the system refuses the others.
-    // SAFETY: no one uses its addresses.
+    // The space keeps the first one anyway; the system refuses to unmap the others.
+    // SAFETY: no thread uses its addresses.
     amid.iter().for_each(|&nth| unsafe { space.free(ids[nth]) });
     space.check();
     let is_there = |nth: &&usize| address(**nth).is_some();
@@ -93,9 +93,9 @@ fn segments_that_are_not_taken_back_stay_in_use() {
         assert!(offsets.contains(&start), "{start:#x} is no segment that was there");
     }
     space.check();
-    // SAFETY: `exhaust` made this mapping, and no one else knows of it.
+    // SAFETY: `exhaust` made this mapping, and no other code knows of it.
     assert_eq!(unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(start), len) }, 0);
-    // SAFETY: no one uses its addresses.
+    // SAFETY: no thread uses its addresses.
     again.into_iter().for_each(|id| unsafe { space.free(id) });
     space.check();
     assert_eq!(amid.iter().filter(is_there).count(), 1, "one is kept, the others go");

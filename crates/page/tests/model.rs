@@ -1,4 +1,5 @@
-//! Random extents, commits and releases against a naive model, which compares every byte written.
+//! Random extents, commits and releases, compared with a naive model, which checks every byte
+//! written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -19,7 +20,7 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// With any granule, limit, and requests that are refused.
+/// Tests any granule and limit, with requests that are refused.
 #[test]
 fn any_space_matches_the_model() {
     (100..scaled(140, 1000)).for_each(|nth| _ = run_any::<SpaceModel>(nth as u64, 500));
@@ -72,11 +73,12 @@ fn maps_are_as_small_as_granules_are_coarse() {
     let page = page_size();
     for (granule, map) in [(1, 16384 * 4), (16, 4096)] {
         let space = Space::<()>::new(Config { granule, ..Config::default() }).unwrap();
-        // Four tables begin with a page each: sections and their bitmaps, descriptors and theirs.
+        // Each of four tables takes a page at first: the sections and their bitmaps, the
+        // descriptors and theirs.
         let extents: Vec<_> = (0..256).map(|_| space.alloc(64, 0).unwrap()).collect();
         let tables = space.metadata_bytes() - (map + 4 * page);
         assert!(tables < 256, "{tables} bytes beside, for a section that is all used");
-        // SAFETY: no one uses its addresses.
+        // SAFETY: no thread uses its addresses.
         extents.iter().for_each(|&id| unsafe { space.free(id) });
         space.check();
         assert_eq!(space.metadata_bytes(), 3 * page + tables, "a section that is unused");
@@ -95,7 +97,7 @@ fn low_numbers_and_offsets_are_taken_first() {
     freed.sort();
     let mut offsets: Vec<_> = freed.iter().map(|&id| space.extent(id).start()).collect();
     offsets.sort();
-    // SAFETY: no one uses its addresses.
+    // SAFETY: no thread uses its addresses.
     freed.iter().for_each(|&id| unsafe { space.free(id) });
     space.check();
     for (&id, &offset) in freed.iter().zip(&offsets).take(3000) {
@@ -107,7 +109,7 @@ fn low_numbers_and_offsets_are_taken_first() {
         .filter(|id| id.to_raw() > 50)
         .collect::<Vec<_>>()
         .into_iter()
-        // SAFETY: no one uses its addresses.
+        // SAFETY: no thread uses its addresses.
         .for_each(|id| unsafe { space.free(id) });
     space.check();
     // The descriptors, 12 bytes each, took 60,000 bytes on 15 pages, of which one is left.
@@ -118,7 +120,7 @@ fn low_numbers_and_offsets_are_taken_first() {
 /// The bytes of a section.
 const SECTION: u64 = 64 << 20;
 
-/// The naive model of where room is: which granules of each section are used.
+/// The naive model of free address space: the used granules of each section.
 struct Granules {
     space: Space<()>,
     granule: u32,
@@ -180,7 +182,7 @@ impl Granules {
         let id = self.extents.remove(&start).unwrap();
         let (number, granules) = self.place(start, self.space.extent(id).pages());
         self.sections[number][granules].fill(false);
-        // SAFETY: no one uses its addresses.
+        // SAFETY: no thread uses its addresses.
         unsafe { self.space.free(id) };
     }
 
@@ -226,7 +228,7 @@ fn segments_that_go_and_come_back_have_their_room() {
                 granules.alloc(random.u32(128..=256));
             }
             granules.space.check();
-            // The first segment has one section, the second two; later ones have more.
+            // The first segment has one section, the second two; later segments have more.
             let first = random.u64(..sections as u64);
             let first = if round % 2 == 0 { [0, 1, 3][round / 2] } else { first };
             let last = if round == 5 { sections as u64 * 2 } else { first + random.u64(1..=32) };
@@ -255,10 +257,10 @@ fn an_extent_takes_whole_granules() {
     let place = |id, page: u64| space.extent(id).start() + page * page_size() as u64;
     assert_eq!(space.extent(first).pages(), 17);
     assert_eq!(place(next, 0), place(first, 32));
-    // This is behind the extent's pages, but in its granules.
+    // This offset is beyond the extent's pages, but in its granules.
     assert_eq!(space.find(place(first, 31)), Some(first));
     assert_eq!(space.find(place(next, 16)), None);
-    // SAFETY: no one uses its addresses.
+    // SAFETY: no thread uses its addresses.
     unsafe { space.free(first) };
     assert_eq!(space.find(place(first, 0)), None);
     space.check();
@@ -271,7 +273,7 @@ fn address_space_is_reused_and_segments_come_and_go() {
     space.check();
     let high = space.extent(all[1199]).start();
     for &id in &all {
-        // SAFETY: no one uses its addresses.
+        // SAFETY: no thread uses its addresses.
         unsafe { space.free(id) };
     }
     space.check();

@@ -1,5 +1,5 @@
-//! Room in a limited address space. This test has a process of its own, so that no other test maps
-//! anything at the same time.
+//! Tests a limited address space. This test has a process of its own, so that no other test maps
+//! memory at the same time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::room;
@@ -8,19 +8,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[test]
 fn what_is_left_is_known() {
     let before = getrlimit(Resource::As);
-    // Without a limit, one above all addresses there are: sanitizers map most of them.
+    // If there is no limit, one above all addresses in use: sanitizers map most of them.
     let limit = before.current.or(before.maximum).unwrap_or(1 << 50);
     setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
     let all = room::left().unwrap();
     let len = 1 << 30;
-    // SAFETY: no one else knows of the new mapping.
+    // SAFETY: no other code knows of the new mapping.
     let start = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0)
     };
     assert_ne!(start, libc::MAP_FAILED);
     let left = room::left().unwrap();
-    // The harness may map a little.
+    // The harness may also map a little.
     assert!(left < all - len / 2 && left > all - 2 * len, "{left} of {all}");
     // SAFETY: the range was mapped above.
     assert_eq!(unsafe { libc::munmap(start, len) }, 0);

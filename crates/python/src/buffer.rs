@@ -1,10 +1,10 @@
-//! Memory that Python's objects lend, by the buffer protocol.
+//! Memory that Python objects lend through the buffer protocol.
 //!
 //! # Safety
-//! An object vouches for the memory of its view until that is released. Another thread of Python's
+//! An object vouches for the memory of its view until the view is released. Another Python thread
 //! may change the bytes while the interpreter is detached, as it may during `os.write`: the package
-//! asks callers not to. Whoever does finds any bytes stored, or read, of that range: no length and
-//! no address is taken from them.
+//! asks callers not to. If it does, arbitrary bytes of that range are stored or read, but no length
+//! and no address is derived from them.
 #![allow(unsafe_code)]
 
 use pyo3::ffi;
@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// A view that is released at the end. It is not moved, since an object may keep its address.
+/// A view that is released on drop. It is not moved, because an object may keep its address.
 struct View<'v>(&'v mut ffi::Py_buffer);
 
 impl<'v> View<'v> {
-    /// Asks `object` for its bytes, one after the other.
+    /// Requests the bytes of `object` as one contiguous range.
     fn of(
         object: &Bound<'_, PyAny>,
         place: &'v mut MaybeUninit<ffi::Py_buffer>,
@@ -26,7 +26,7 @@ impl<'v> View<'v> {
         if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), place.as_mut_ptr(), flags) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }
-        // SAFETY: the call above has filled it in.
+        // SAFETY: the call above has initialised it.
         Ok(View(unsafe { place.assume_init_mut() }))
     }
 
@@ -37,8 +37,8 @@ impl<'v> View<'v> {
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
-        // SAFETY: the view was filled in, and this is its only release. `View::of` has the thread
-        // attached, and who uses it attaches again before this.
+        // SAFETY: the view was initialised, and this is its only release. `View::of` requires an
+        // attached thread, and the user of a view attaches again before this.
         unsafe { ffi::PyBuffer_Release(self.0) };
     }
 }
@@ -46,7 +46,7 @@ impl Drop for View<'_> {
 /// Calls `work` with the bytes of an object.
 ///
 /// # Errors
-/// `TypeError`: it lends no memory. `BufferError`: its bytes do not lie one after the other.
+/// `TypeError`: it lends no memory. `BufferError`: its bytes are not contiguous.
 pub(crate) fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&[u8]) -> T,
@@ -60,10 +60,10 @@ pub(crate) fn with_bytes<T>(
     Ok(work(unsafe { slice::from_raw_parts(view.0.buf.cast(), view.len()) }))
 }
 
-/// Calls `work` with the bytes of an object, to be written.
+/// Calls `work` with the bytes of an object, which it may write.
 ///
 /// # Errors
-/// As [`with_bytes`]; `BufferError` also of memory that can't be written.
+/// As for [`with_bytes`]; also `BufferError` if the memory is read-only.
 pub(crate) fn with_bytes_mut<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&mut [u8]) -> T,
@@ -77,12 +77,12 @@ pub(crate) fn with_bytes_mut<T>(
     Ok(work(unsafe { slice::from_raw_parts_mut(view.0.buf.cast(), view.len()) }))
 }
 
-/// Describes `bytes` bytes from `start` in a view that `object` is asked for: writable, and one
-/// after the other.
+/// Fills in a view that is requested from `object`: `bytes` bytes from `start` on, writable and
+/// contiguous.
 ///
 /// # Safety
-/// `view` is what Python passes to `__getbuffer__` of `object`, which keeps the memory as long as
-/// there is a view of it.
+/// `view` is the argument that Python passes to `__getbuffer__` of `object`, which keeps the memory
+/// as long as views of it exist.
 pub(crate) unsafe fn describe(
     object: &Bound<'_, PyAny>,
     view: *mut ffi::Py_buffer,
@@ -91,7 +91,7 @@ pub(crate) unsafe fn describe(
     flags: i32,
 ) -> PyResult<()> {
     let bytes = bytes as ffi::Py_ssize_t;
-    // SAFETY: as the caller says; the view takes a reference of its own to the object.
+    // SAFETY: as the caller guarantees; the view takes its own reference to the object.
     let filled =
         unsafe { ffi::PyBuffer_FillInfo(view, object.as_ptr(), start.cast(), bytes, 0, flags) };
     if filled == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }

@@ -1,9 +1,9 @@
-//! Caches: what Python's keys and values add to [`kept`].
+//! Caches: Python's keys and values on top of [`kept`].
 //!
-//! Keys run Python's code when they are compared, hashed or dropped: it may call the cache again,
-//! and lets other threads in. So nothing of that is done under the cache's lock, and there is no
-//! waiting for the interpreter there. Who holds the lock may be attached or not; who waits for it,
-//! too.
+//! Keys may run Python code when they are compared, hashed or dropped: it may call the cache again,
+//! and lets other threads run. So none of this is done under the cache's lock, and no thread waits
+//! for the interpreter while it holds the lock. A thread that holds the lock, or waits for it, may
+//! be attached or detached.
 
 mod ask;
 mod kept;
@@ -24,46 +24,48 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use uzram::Dictionary;
 
-/// From so many bytes on, Python's other threads run while a value is compressed or decompressed.
+/// The length from which on other Python threads run while a value is compressed or decompressed.
 const DETACHED_FROM: usize = 16 << 10;
 
-/// The number of "no space left", which is the same on all systems that uzram knows.
+/// The errno for "no space left", which is the same on all supported systems.
 const ENOSPC: i32 = 28;
 
 type Key = Py<PyAny>;
 
-/// A mapping that compresses its values and keeps those that were used last, within a limit of
+/// A mapping that compresses its values and keeps the most recently used ones, within a limit of
 /// memory.
 ///
-/// `limit` is the most bytes of memory that it takes, everything counted: compressed values, keys,
-/// tables, dictionary, and what the compression works with. To make room, those values go that were
-/// not used for the longest time; `on_evict(key, value)` is then called, and what it raises is
-/// reported as unraisable, `KeyboardInterrupt` too. A value that can't be unpickled any more, or
-/// that there is no memory for, goes without that call.
+/// `limit` is the maximum number of bytes of memory that the cache uses in total: compressed
+/// values, keys, tables, the dictionary, and the buffers for compression. To make room, the cache
+/// evicts the least recently used values. It then calls `on_evict(key, value)`; an exception from
+/// that call, even `KeyboardInterrupt`, is reported as unraisable. It does not call `on_evict`
+/// for a value that can no longer be unpickled, or if memory for the value is lacking.
 ///
-/// A value that finds no room at all is refused with ENOSPC; the one in its place stays, and is the
-/// youngest. A key counts with what `sys.getsizeof` says of it, so a tuple does without what is in
-/// it. While a value is stored, it is there packed, and as a copy if it is not `bytes`, beside the
+/// If there is no room for a value at all, storing it fails with ENOSPC; the old value of its key,
+/// if any, stays and becomes the most recently used. A key counts with the size that
+/// `sys.getsizeof` returns, so the elements of a tuple do not count. While a value is being stored,
+/// its compressed form, and a copy of it if it is not `bytes`, are allocated in addition to the
 /// limit.
 ///
-/// Values are bytes-like objects, and come back as `bytes`; with `pickle` any objects, which are
-/// pickled. `algorithm` is one of `algorithms()`, with its `level` (None: its default).
+/// Values are bytes-like objects, and are returned as `bytes`. With `pickle` they are any objects,
+/// which are pickled. `algorithm` is one of `algorithms()`, with its `level` (None selects its
+/// default).
 ///
-/// `dictionary` is what small values are compressed with. True trains one with the values, once
-/// there are enough, and uses it if and when it saves more memory than it takes. Bytes are a
-/// dictionary, as `train_dictionary` returns it; False is none. The training takes up to 40 MB for
-/// a moment, within the limit if that is 64 MiB or more.
+/// `dictionary` is used to compress small values. True trains a dictionary from the values when
+/// there are enough of them, and uses it if it saves more memory than it needs. Bytes are a
+/// dictionary that `train_dictionary` has returned. False means no dictionary. The training takes
+/// up to 40 MB for a moment, within the limit if that is 64 MiB or more.
 ///
-/// `cache[key]` and `get` make a value the youngest; `peek`, `in` and the views do not. Iteration
-/// goes over the keys that there are when it begins, the oldest first. All calls may come from any
-/// thread. After a fork parent and child have a copy each. To iterate takes a list of the keys for
-/// that time. Many keys with one hash make a cache slower than a dict.
+/// `cache[key]` and `get` make a value the most recently used; `peek`, `in` and the views do not.
+/// An iteration visits the keys that exist when it begins, the least recently used first, and holds
+/// a list of them until it ends. Any thread may make any call. After a fork, parent and child each
+/// have a copy. Many keys with the same hash make a cache slower than a dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
 pub(crate) struct Cache {
     kept: Arc<Kept<Key>>,
     pickles: bool,
     on_evict: Mutex<Option<Py<PyAny>>>,
-    /// Whether a key may be part of a cycle: none of `str`, `bytes`, `int` or `float` is.
+    /// Whether a key may be part of a reference cycle: `str`, `bytes`, `int` and `float` never are.
     has_containers: AtomicBool,
 }
 
@@ -78,7 +80,7 @@ impl From<NoCache> for Failure {
     }
 }
 
-/// Says where a dictionary comes from.
+/// Returns the source of the dictionary that the argument selects.
 fn training(dictionary: &Given<'_>) -> Answer<Training> {
     let Some(dictionary) = &dictionary.0 else { return Ok(Training::Itself) };
     match dictionary.cast::<PyBool>() {
@@ -88,19 +90,20 @@ fn training(dictionary: &Given<'_>) -> Answer<Training> {
     }
 }
 
-/// Returns the error of a key that is not there: a tuple would be taken for all its arguments.
+/// Returns the error for a missing key. The key is wrapped, because a tuple would be taken as all
+/// arguments.
 fn missing(key: &Bound<'_, PyAny>) -> Failure {
     PyKeyError::new_err((key.clone().unbind(),)).into()
 }
 
-/// Returns the error of what there is no memory for, in the system.
+/// Returns the error for a value that the system has no memory for.
 fn no_memory(what: impl std::fmt::Display) -> Failure {
     let message = format!("the system has no memory for a copy of a value: {what}");
     Failure::Python(PyMemoryError::new_err(message))
 }
 
 impl Cache {
-    /// Asks until the key has been compared with all that have its hash.
+    /// Repeats `call` until the key has been compared with all keys that have its hash.
     fn ask<T>(
         key: &Bound<'_, PyAny>,
         mut call: impl FnMut(u32, &dyn Probe<Key>, &Verdicts) -> Found<T, Key>,
@@ -115,7 +118,7 @@ impl Cache {
         }
     }
 
-    /// Returns a value as it was given, or as it was pickled.
+    /// Returns a value in the form in which it was stored, unpickled if it was pickled.
     fn value<'py>(&self, py: Python<'py>, packed: &Packed) -> Answer<Bound<'py, PyAny>> {
         let unpack = |out: &mut [u8]| match packed.len < DETACHED_FROM {
             true => packed.unpack(out),
@@ -140,7 +143,7 @@ impl Cache {
         found.map(|(_, packed)| self.value(key.py(), &packed.map_err(no_memory)?)).transpose()
     }
 
-    /// Removes the value of a key once it has been returned as it was given.
+    /// Removes the value of a key after it was converted to its Python form.
     fn take<'py>(&self, key: &Bound<'py, PyAny>) -> Answer<Option<Bound<'py, PyAny>>> {
         loop {
             let call = |hash, probe: &dyn Probe<Key>, verdicts: &Verdicts| {
@@ -148,14 +151,14 @@ impl Cache {
             };
             let Some((id, packed)) = Self::ask(key, call)? else { return Ok(None) };
             let value = self.value(key.py(), &packed.map_err(no_memory)?)?;
-            // Another thread may have been here meanwhile.
+            // Another thread may have changed the cache in between.
             if self.kept.remove_same(id, &mut Departed::default()) {
                 return Ok(Some(value));
             }
         }
     }
 
-    /// Tells of values that had to make room, and drops what left.
+    /// Calls `on_evict` for evicted values, and drops everything that left the cache.
     fn depart(&self, py: Python<'_>, out: Departed<Key>) {
         if out.evicted.is_empty() {
             return;
@@ -171,7 +174,7 @@ impl Cache {
         }
     }
 
-    /// Returns the keys, the oldest first.
+    /// Returns the keys, the least recently used first.
     fn all_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut keys = Vec::with_capacity(self.kept.len());
         self.kept.for_each_key(|key| keys.push(key.clone_ref(py)));

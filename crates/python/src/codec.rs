@@ -8,11 +8,11 @@ use pyo3::types::PyBytes;
 use std::collections::TryReserveError;
 use uzram::{Dictionary, Params, codecs};
 
-/// Returns parameters of Python's level and dictionary.
+/// Returns the parameters for a level and a dictionary from Python.
 pub(crate) fn params(level: Option<i32>, dictionary: Option<&Bound<'_, PyAny>>) -> Answer<Params> {
     let dictionary = match dictionary {
         Some(object) => Some(with_bytes(object, |bytes| {
-            // What is too large is not copied to be refused.
+            // Too large a dictionary is refused without copying all of it.
             Dictionary::new(&bytes[..bytes.len().min(Dictionary::BYTES_MAX + 1)])
         })??),
         None => None,
@@ -30,11 +30,11 @@ pub(crate) fn algorithms() -> Vec<&'static str> {
     codecs().iter().map(|codec| codec.name()).collect()
 }
 
-/// Returns a dictionary of at most `size` bytes, for the `dictionary` of a `Device`.
+/// Returns a dictionary of at most `size` bytes, for the `dictionary` argument of a `Device`.
 ///
-/// `samples` are bytes-like objects, each like what is to be compressed as one: eight of them at
-/// least, with `size` bytes in all; a hundred times as many are better. The same samples give the
-/// same dictionary.
+/// `samples` are bytes-like objects, each similar to the data that will be compressed as one unit.
+/// There must be at least eight of them, with `size` bytes in total; a hundred times as many bytes
+/// are better. The same samples always give the same dictionary.
 #[pyfunction]
 pub(crate) fn train_dictionary<'py>(
     py: Python<'py>,

@@ -13,23 +13,23 @@ use std::sync::Arc;
 use uzram::zram::{SaveOptions, SavedHeader, Unreadable};
 use uzram::{Config, Damage, by_name};
 
-/// A device of `size` bytes that compresses what is written to it, in memory.
+/// A device of `size` bytes that compresses the data written to it, in memory.
 ///
-/// Any range may be read and written, from any thread; what was never written reads as zeros.
-/// `size` is rounded up to whole slots of 4096 bytes, and takes no memory by itself.
+/// Any thread may read and write any range; bytes that were never written read as zeros. `size` is
+/// rounded up to whole slots of 4096 bytes, and uses no memory by itself.
 ///
-/// `algorithm` is one of `algorithms()`, with its `level` (None: its default). `block_size` is how
-/// many bytes are compressed as one: 4096, 8192, 16384, 32768 or 65536. `mem_limit` is the most
-/// bytes of pages for compressed data (None or 0: no limit); a write that would pass it fails with
-/// ENOSPC, and what was stored stays. `dictionary` has bytes that blocks may refer to, see
-/// `train_dictionary`.
+/// `algorithm` is one of `algorithms()`, with its `level` (None selects its default). `block_size`
+/// is the number of bytes that are compressed as one unit: 4096, 8192, 16384, 32768 or 65536.
+/// `mem_limit` is the maximum number of bytes of pages for compressed data (None or 0: no limit); a
+/// write that would exceed it fails with ENOSPC, and stored data are kept. `dictionary` contains
+/// bytes that blocks may refer to, see `train_dictionary`.
 ///
-/// After a fork parent and child have a copy each. Use it as a context manager, or close it, to
-/// give its memory back at once.
+/// After a fork, parent and child each have a copy. Use the device as a context manager, or close
+/// it, to give its memory back at once.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Device(Shared<uzram::Device>);
 
-/// Checks that a range is of the device before memory is made for it.
+/// Checks that a range lies within the device, before memory is allocated for it.
 fn check_range(device: &uzram::Device, offset: u64, len: usize) -> Answer<()> {
     let (len, disksize) = (len as u64, device.disksize());
     match offset.checked_add(len) {
@@ -67,8 +67,9 @@ impl Device {
         Ok(Device(Shared::new("device", uzram::Device::new(config)?)))
     }
 
-    /// Makes a device of what `save` wrote to the file `path`: of the same size, blocks, algorithm
-    /// and dictionary, and the algorithm's default level. `mem_limit` is as of `Device`.
+    /// Creates a device from the file `path` that `save` wrote, with the same size, blocks,
+    /// algorithm and dictionary, and the default level of the algorithm. `mem_limit` is the same as
+    /// for `Device`.
     ///
     /// A damaged file is refused.
     #[classmethod]
@@ -89,7 +90,7 @@ impl Device {
         Ok(Device(Shared::new("device", device)))
     }
 
-    /// Returns `length` bytes from byte `offset` on.
+    /// Returns `length` bytes, starting at byte `offset`.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -104,11 +105,11 @@ impl Device {
         })?)
     }
 
-    /// Fills `buffer` with the bytes from byte `offset` on, and returns how many bytes that were:
-    /// all of the buffer.
+    /// Fills `buffer` with the bytes that start at `offset`. Returns the number of bytes, which is
+    /// the length of the buffer.
     ///
     /// The buffer is any writable object with C-contiguous memory (bytearray, memoryview, array,
-    /// numpy). Other threads must leave it alone during the call.
+    /// numpy). Other threads must not use it during the call.
     fn readinto(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> Answer<usize> {
         let device = self.get()?;
         with_bytes_mut(buffer, |bytes| {
@@ -117,12 +118,13 @@ impl Device {
         })?
     }
 
-    /// Writes the bytes of `data` from byte `offset` on, and returns how many bytes that were: all.
+    /// Writes the bytes of `data`, starting at byte `offset`. Returns the number of bytes, which is
+    /// the length of `data`.
     ///
     /// `data` is any object with C-contiguous memory (bytes, memoryview, array, numpy). Other
     /// threads must not change it during the call, as with `os.write`.
     ///
-    /// A write that fails has written the slots of 4096 bytes before the one its error names.
+    /// A write that fails has written the slots of 4096 bytes before the one that its error names.
     fn write(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
         let device = self.get()?;
         with_bytes(data, |bytes| {
@@ -131,30 +133,30 @@ impl Device {
         })?
     }
 
-    /// Makes `length` bytes from byte `offset` on zeros, and frees the memory of the slots of 4096
-    /// bytes that they cover whole.
+    /// Sets `length` bytes, starting at byte `offset`, to zero, and frees the memory of the slots
+    /// of 4096 bytes that the range covers completely.
     fn discard(&self, py: Python<'_>, offset: u64, length: u64) -> Answer<()> {
         let device = self.get()?;
         Ok(py.detach(|| device.discard(offset, length))?)
     }
 
-    /// Moves compressed data together, and returns how many bytes of pages that gave back.
+    /// Moves compressed data together. Returns the number of bytes of pages that this freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let device = self.get()?;
         Ok(py.detach(|| device.compact()) * uzram::page_size())
     }
 
-    /// Saves all data to the file `path`, compressed as they lie, and returns how many bytes the
-    /// file has. A file that is there stays until the new one is durable.
+    /// Saves all data to the file `path`, in compressed form. Returns the size of the file in
+    /// bytes. An existing file stays until the new one is durable.
     ///
-    /// Slots that can't be read fail the call, and leave what was there.
+    /// If a slot can't be read, the call fails and the existing file stays.
     fn save(&self, py: Python<'_>, path: PathBuf) -> Answer<u64> {
         let device = self.get()?;
         let options = SaveOptions { unreadable: Unreadable::Refuse, ..SaveOptions::default() };
         Ok(py.detach(|| device.save_with(&path, &options))?.bytes)
     }
 
-    /// Returns what the device holds, as `DeviceStats`.
+    /// Returns the statistics of the device, as `DeviceStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
         let device = self.get()?;
         let (mm, io) = (device.mm_stat(), device.io_stat());
@@ -175,13 +177,13 @@ impl Device {
         Ok(stats::make(py, "DeviceStats", &fields, &[("mem_limit", limit)])?)
     }
 
-    /// Closes the device and gives its memory back, when the calls of other threads have ended. All
-    /// data are gone then. Closing it again does nothing.
+    /// Closes the device and gives its memory back, after the calls of other threads have ended.
+    /// All data are then lost. Closing it again has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }
 
-    /// Whether the device is closed.
+    /// True if the device is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.0.is_closed()
@@ -193,7 +195,7 @@ impl Device {
         Ok(self.get()?.disksize())
     }
 
-    /// How many bytes are compressed as one.
+    /// The number of bytes that are compressed as one unit.
     #[getter]
     fn block_size(&self) -> Answer<usize> {
         Ok(self.get()?.block())

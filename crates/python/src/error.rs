@@ -14,13 +14,13 @@ pyo3::create_exception!(
 
 /// Why a call from Python failed.
 pub(crate) enum Failure {
-    /// Of uzram's.
+    /// An error of uzram.
     Uzram(uzram::Error),
-    /// Of Python's.
+    /// A Python exception.
     Python(PyErr),
 }
 
-/// What a call from Python answers.
+/// The result of a call from Python.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 impl From<Failure> for PyErr {
@@ -57,7 +57,7 @@ from_errors!(
     uzram::zmem::Error
 );
 
-/// Returns the error of a call to what is closed.
+/// Returns the error of a call on a closed object.
 pub(crate) fn closed(what: &str) -> Failure {
     value_error(format!("the {what} is closed; make a new one"))
 }

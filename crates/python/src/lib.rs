@@ -11,8 +11,9 @@ mod shared;
 mod stats;
 mod work;
 
-/// What is written in Rust of the package `uzram`. Python without its global lock takes it while
-/// this is loaded: our own locks are free at a fork, since they are only held by who has it.
+/// The part of the package `uzram` that is written in Rust. A Python without the global lock
+/// enables it when it loads this module: so the module's own locks are free at a fork, because only
+/// the thread that has the global lock holds them.
 #[pyo3::pymodule(name = "_uzram", gil_used = true)]
 mod module {
     use pyo3::prelude::*;

@@ -9,19 +9,20 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use uzram::{Handle, PageConfig, PoolConfig, page_size};
 
-/// A pool of bytes of all lengths, each behind a number, its handle. It packs them densely, and
-/// does not compress them.
+/// A pool of byte strings of any length, each identified by a number, its handle. It packs them
+/// densely, and does not compress them.
 ///
-/// `limit` is the most bytes of pages, rounded up to whole ones (None: no limit; 0: none at
-/// all). Past it `store` fails with ENOSPC, and what was stored stays.
+/// `limit` is the maximum number of bytes of pages, rounded up to whole pages (None: no limit; 0:
+/// no pages at all). If it is reached, `store` fails with ENOSPC, and stored objects are kept.
 ///
-/// After a fork parent and child have a copy each. A handle that was freed, or is of another pool,
-/// is refused with ESTALE.
+/// After a fork, parent and child each have a copy. Calls with a handle that was freed, or that
+/// belongs to another pool, fail with ESTALE.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Pool(Shared<uzram::Pool>);
 
-// All but `compact` and `close` take a microsecond or so, and stay attached: a thread that waited
-// for the interpreter with an object pinned could be waited for by the one that has it.
+// All methods except `compact` and `close` take about a microsecond, and stay attached. Otherwise a
+// thread with a pinned object could wait for the interpreter, while the thread that has the
+// interpreter waits for the pin.
 
 impl Pool {
     fn get(&self) -> Answer<Arc<uzram::Pool>> {
@@ -40,8 +41,8 @@ impl Pool {
         Ok(Pool(Shared::new("pool", pool)))
     }
 
-    /// Stores the bytes of `data`, at least one and at most `PoolStats.object_bytes_max`, and
-    /// returns their handle.
+    /// Stores the bytes of `data`, at least one and at most `PoolStats.object_bytes_max`. Returns
+    /// their handle.
     fn store(&self, data: &Bound<'_, PyAny>) -> Answer<u64> {
         let pool = self.get()?;
         Ok(with_bytes(data, |bytes| pool.store(bytes))??.into_raw())
@@ -57,8 +58,8 @@ impl Pool {
         })?)
     }
 
-    /// Copies the first bytes of an object to `buffer`, as many as it has room for, and returns how
-    /// many bytes those are.
+    /// Copies the first bytes of an object to `buffer`, as many as fit. Returns the number of bytes
+    /// copied.
     fn readinto(&self, handle: u64, buffer: &Bound<'_, PyAny>) -> Answer<usize> {
         let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
         with_bytes_mut(buffer, |bytes| {
@@ -69,8 +70,8 @@ impl Pool {
         })?
     }
 
-    /// Overwrites the first bytes of an object with those of `data`, and returns how many bytes
-    /// those are. The object keeps its length, which `data` may not pass.
+    /// Overwrites the first bytes of an object with `data`. Returns the number of bytes written.
+    /// The object keeps its length, which `data` must not exceed.
     fn write(&self, handle: u64, data: &Bound<'_, PyAny>) -> Answer<usize> {
         let (pool, handle) = (self.get()?, Handle::from_raw(handle)?);
         with_bytes(data, |bytes| {
@@ -85,18 +86,18 @@ impl Pool {
         Ok(pool.read(&handle)?.len())
     }
 
-    /// Frees an object. Its handle is refused from then on.
+    /// Frees an object. Calls with its handle fail from then on.
     fn free(&self, handle: u64) -> Answer<()> {
         Ok(self.get()?.free(Handle::from_raw(handle)?)?)
     }
 
-    /// Moves objects together, and returns how many bytes of pages that gave back.
+    /// Moves objects together. Returns the number of bytes of pages that this freed.
     fn compact(&self, py: Python<'_>) -> Answer<usize> {
         let pool = self.get()?;
         Ok(py.detach(|| pool.compact()) * page_size())
     }
 
-    /// Returns what the pool holds, as `PoolStats`.
+    /// Returns the statistics of the pool, as `PoolStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
         let pool = self.get()?;
         let fields = [
@@ -111,13 +112,13 @@ impl Pool {
         Ok(stats::make(py, "PoolStats", &fields, &[("limit", limit)])?)
     }
 
-    /// Closes the pool and gives its memory back, when the calls of other threads have ended. All
-    /// objects are gone then. Closing it again does nothing.
+    /// Closes the pool and gives its memory back, after the calls of other threads have ended. All
+    /// objects are then lost. Closing it again has no effect.
     fn close(&self, py: Python<'_>) {
         self.0.close(py);
     }
 
-    /// Whether the pool is closed.
+    /// True if the pool is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.0.is_closed()

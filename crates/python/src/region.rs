@@ -1,9 +1,8 @@
 //! Regions.
 //!
 //! # Safety
-//! A view of Python's keeps its object, and so the region: `close` refuses while there are views.
-//! Nobody here makes a reference to a region's bytes; Python's threads read and write them
-//! as plain memory.
+//! A Python view keeps its object, and so the region: `close` fails while views exist. No code here
+//! creates a reference to a region's bytes; Python threads read and write them as plain memory.
 #![allow(unsafe_code)]
 
 pub(crate) mod locked;
@@ -22,30 +21,32 @@ use std::sync::Arc;
 use uzram::zmem::BlockOrder;
 use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 
-/// `size` bytes of memory, zeros at first, which hold their cold parts compressed.
+/// `size` bytes of memory, initially zero, whose cold parts are compressed.
 ///
-/// It lends its memory by the buffer protocol, writable: `memoryview(region)`,
-/// `numpy.frombuffer(region)`. A touch of what is compressed brings it back. The memory stays until
-/// the last view of it is gone, whatever becomes of the object.
+/// The object lends its memory through the buffer protocol, writable: `memoryview(region)`,
+/// `numpy.frombuffer(region)`. A touch of a compressed part decompresses it. The memory stays until
+/// its last view is released, even if the object is deleted before.
 ///
-/// `limit` is the most bytes that it holds, with all that serves it (None: only `reclaim` and
-/// `advise` compress anything). `algorithm` is one of `algorithms()`, with its `level` (None: its
-/// default). `block_size` is how many bytes go and come as one: 4096, 8192, 16384, 32768 or 65536.
+/// `limit` is the maximum number of bytes that the region holds, including its buffers and tables
+/// (None: only `reclaim` and `advise` compress data). `algorithm` is one of `algorithms()`, with
+/// its `level` (None selects its default). `block_size` is the unit of compression in bytes: 4096,
+/// 8192, 16384, 32768 or 65536.
 ///
-/// What can't go passes the limit: data that do not get smaller, compressed data that do not fit,
-/// and what is locked. A limit that is lowered, and an unlock, take effect within half a second or
-/// so; data that get smaller only later, within some seconds.
+/// Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data that
+/// do not fit, and locked memory. A lowered limit, and an unlock, take effect within about half a
+/// second; for data that become compressible only later, it takes some seconds.
 ///
-/// System calls on parts that are compressed fail with EFAULT: `lock` what you pass to
-/// `file.readinto`, `socket.send` and the like. A touch raises SIGSEGV, which uzram answers: don't
-/// block that signal. Enable `faulthandler` before the first region is made, if at all, and do not
-/// disable it: that takes uzram's answer away with its own, and the next touch ends the program.
+/// System calls on compressed parts fail with EFAULT: `lock` the memory that you pass to
+/// `file.readinto`, `socket.send` and similar functions. A touch of a compressed part raises
+/// SIGSEGV, which uzram handles: do not block that signal. If you use `faulthandler`, enable it
+/// before you create the first region, and do not disable it: that would also remove uzram's
+/// handler, and the next touch would end the program.
 ///
-/// After a fork parent and child have a copy each.
+/// After a fork, parent and child each have a copy.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct Region(Arc<Memory>);
 
-/// Returns a range, which the region checks.
+/// Returns a range, which the region itself checks.
 fn range(offset: usize, length: usize) -> Answer<Range<usize>> {
     let end = offset.checked_add(length);
     let end = end.ok_or_else(|| {
@@ -54,7 +55,7 @@ fn range(offset: usize, length: usize) -> Answer<Range<usize>> {
     Ok(offset..end)
 }
 
-/// Returns the order of blocks of so many bytes.
+/// Returns the order of blocks of `bytes` bytes.
 fn block_order(bytes: usize) -> Answer<BlockOrder> {
     if bytes.is_power_of_two() && bytes >= SLOT_BYTES {
         return Ok(BlockOrder::Fixed(bytes.trailing_zeros() - SLOT_BYTES.trailing_zeros()));
@@ -92,10 +93,10 @@ impl Region {
     }
 
     /// # Safety
-    /// As Python calls it.
+    /// Python calls this with a valid `view`.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut Py_buffer, flags: i32) -> Answer<()> {
         let region = slf.get().0.take()?;
-        // SAFETY: Python's view; the memory stays as long as views are counted.
+        // SAFETY: the view is Python's; the memory stays as long as views are counted.
         let described =
             unsafe { describe(slf.as_any(), view, region.as_ptr(), region.len(), flags) };
         if described.is_err() {
@@ -105,26 +106,26 @@ impl Region {
     }
 
     /// # Safety
-    /// As Python calls it.
+    /// Python calls this with a view that `__getbuffer__` filled in.
     unsafe fn __releasebuffer__(&self, _view: *mut Py_buffer) {
         self.0.leave();
     }
 
-    /// Compresses `size` bytes, rounded up to whole blocks, the coldest first, and returns how many
-    /// bytes went: fewer where no more can go.
+    /// Compresses the coldest `size` bytes, rounded up to whole blocks. Returns the number of bytes
+    /// that were compressed, which is smaller if no more can be.
     fn reclaim(&self, py: Python<'_>, size: usize) -> Answer<usize> {
         let region = self.get()?;
         Ok(py.detach(|| region.reclaim(size)))
     }
 
-    /// Brings `length` bytes from byte `offset` on back.
+    /// Decompresses `length` bytes, starting at byte `offset`.
     fn prefetch(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         Ok(py.detach(|| region.prefetch(range))?)
     }
 
-    /// Tells how `length` bytes from byte `offset` on will be used: "cold" (not soon: they are
-    /// compressed now) or "hot" (soon, and often: they are brought back).
+    /// Announces how `length` bytes, starting at byte `offset`, will be used: "cold" (not soon:
+    /// they are compressed now) or "hot" (soon and often: they are decompressed).
     fn advise(&self, py: Python<'_>, offset: usize, length: usize, advice: &str) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         let advice = match advice {
@@ -138,15 +139,15 @@ impl Region {
         Ok(py.detach(|| region.advise(range, advice))?)
     }
 
-    /// Brings `length` bytes from byte `offset` on back, and keeps them resident until the result
-    /// is unlocked, so that system calls may use them:
+    /// Decompresses `length` bytes, starting at byte `offset`, and keeps them resident until the
+    /// result is unlocked, so that system calls can use them:
     /// `with region.lock(0, 4096): file.readinto(view[:4096])`.
     fn lock(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<RegionLock> {
         RegionLock::new(py, &self.0, range(offset, length)?)
     }
 
-    /// Makes `length` bytes from byte `offset` on zeros. Whole blocks take no memory then. Where
-    /// one of those is locked nothing is changed, and OSError (EBUSY) is raised.
+    /// Sets `length` bytes, starting at byte `offset`, to zero. Whole blocks then use no memory. If
+    /// one of those is locked, nothing is changed, and OSError (EBUSY) is raised.
     fn discard(&self, py: Python<'_>, offset: usize, length: usize) -> Answer<()> {
         let (region, range) = (self.get()?, range(offset, length)?);
         // SAFETY: see the head of this file.
@@ -154,13 +155,13 @@ impl Region {
         Ok(())
     }
 
-    /// Sets the most bytes that the region holds, or lifts that limit (None).
+    /// Sets the maximum number of bytes that the region holds, or removes the limit (None).
     fn set_limit(&self, py: Python<'_>, limit: Option<u64>) -> Answer<()> {
         let region = self.get()?;
         Ok(py.detach(|| region.set_limit(limit))?)
     }
 
-    /// Returns what the region holds and has done, as `RegionStats`.
+    /// Returns the statistics of the region, as `RegionStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
         let stats = self.get()?.stats();
         let fields = [
@@ -176,14 +177,14 @@ impl Region {
         Ok(stats::make(py, "RegionStats", &fields, &[("limit", stats.limit)])?)
     }
 
-    /// Closes the region and gives its memory back. Closing it again does nothing.
+    /// Closes the region and gives its memory back. Closing it again has no effect.
     ///
-    /// As long as there are views or locks of it, that is a `BufferError`.
+    /// While views or locks of the region exist, `BufferError` is raised.
     fn close(&self, py: Python<'_>) -> Answer<()> {
         self.0.close(py)
     }
 
-    /// Whether the region is closed.
+    /// True if the region is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.0.is_closed()

@@ -1,9 +1,9 @@
-//! The classes of statistics, which are Python's: `uzram._stats`.
+//! The classes of statistics, which are written in Python: `uzram._stats`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Returns an object of the class `name`, made of its fields.
+/// Returns an object of the class `name`, created from its fields.
 pub(crate) fn make<'py>(
     py: Python<'py>,
     name: &str,

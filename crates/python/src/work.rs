@@ -1,23 +1,23 @@
-//! Work without the interpreter, which other threads of Python's may have meanwhile.
+//! Work without the interpreter, which lets other Python threads run.
 
 use pyo3::prelude::*;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Below so many bytes a codec is done before another thread would have the interpreter.
+/// Below this length, a codec finishes before another thread could take the interpreter.
 const TINY: usize = 2048;
-/// A thread that is done looks at most this often whether another has the interpreter: for some
-/// microseconds.
+/// The maximum number of times that a thread which has finished checks whether another thread has
+/// the interpreter: for some microseconds.
 const LOOKS: usize = 200;
 
-/// Whether the thread that did some work last is still between that and its next. A hint: another
-/// may have the interpreter, and two may have set it.
+/// Whether the thread that finished last is still running Python code before its next call. This is
+/// a hint: another thread may have the interpreter, and two threads may have set it.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// Does the work on so many bytes, and lets other threads of Python's run meanwhile if that pays.
+/// Runs `work` on `bytes` bytes, and lets other Python threads run during it if that is worthwhile.
 ///
-/// A thread goes from one call to the next in some tenths of a microsecond; to sleep for that and
-/// to be woken takes tens. So a thread that is done stays awake for a while.
+/// A thread needs some tenths of a microsecond from one call to the next, while sleeping and being
+/// woken takes tens of microseconds. So a thread that has finished stays awake for a while.
 pub(crate) fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     if bytes < TINY {
         return work();

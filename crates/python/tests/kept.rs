@@ -1,4 +1,4 @@
-//! The cache without Python, beside a model of it.
+//! The cache without Python, compared with a model.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 #[path = "../src/cache/kept/mod.rs"]
@@ -14,11 +14,11 @@ use testkit::child::in_child;
 use testkit::{seed, seed_of};
 use uzram::Dictionary;
 
-/// A key that says of what hash it is, so that tests have keys whose hashes are the same.
+/// A key that contains its hash, so that tests can create keys with equal hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key(u32, String);
 
-/// A key that is looked for, and whether it can be compared under the lock.
+/// A key to look up, and whether it can be compared under the lock.
 struct Wanted<'k>(&'k Key, bool);
 
 impl Probe<Key> for Wanted<'_> {
@@ -43,7 +43,7 @@ impl Cache {
         Cache { kept: Kept::new(plan).unwrap(), compares_inside: true }
     }
 
-    /// Asks until the key has been compared with all that have its hash.
+    /// Repeats `call` until the key has been compared with all keys that have its hash.
     fn ask<T>(
         &self,
         key: &Key,
@@ -80,7 +80,7 @@ impl Cache {
         Some((key, packed.unwrap().value().unwrap()))
     }
 
-    /// Returns what had to make room, and whether the value is kept.
+    /// Stores a value. Returns the evicted values, and whether the value was stored.
     fn put(&self, key: &Key, value: &[u8]) -> (Vec<(Key, Vec<u8>)>, bool) {
         let mut out = Departed::default();
         let is_kept = match self.try_put(key, value, &mut out) {
@@ -121,7 +121,7 @@ fn judge(key: &Key, unknown: Vec<(kept::Id, Key)>, verdicts: &mut Verdicts) {
     }
 }
 
-/// What a value is like: noise, or text that compresses, or text that has much in common.
+/// Returns a value: noise, text that compresses, or text with much in common.
 fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
     let len = match rng.u32(..40) {
         0 => rng.usize(..400 << 10),
@@ -153,11 +153,11 @@ fn document(rng: &mut fastrand::Rng) -> String {
 
 fn key(rng: &mut fastrand::Rng) -> Key {
     let nth = rng.u32(..400);
-    // Three keys of each hash.
+    // Three keys share each hash.
     Key((nth / 3).wrapping_mul(0x9E37_79B9), nth.to_string())
 }
 
-/// Random calls, beside keys and values in the order of their use.
+/// Makes random calls, compared with a list of keys and values in the order of their use.
 fn run(seed: u64, cache: &mut Cache, calls: usize) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut model: VecDeque<(Key, Vec<u8>)> = VecDeque::new();
@@ -171,7 +171,7 @@ fn run(seed: u64, cache: &mut Cache, calls: usize) {
                 let old = place.and_then(|place| model.remove(place));
                 let all = model.len();
                 let (evicted, is_kept) = cache.put(&key, &value);
-                // What made room was the oldest, and as it was put.
+                // The evicted values are the least recently used, and are unchanged.
                 for evicted in evicted {
                     assert_eq!(model.pop_front(), Some(evicted));
                 }
@@ -230,7 +230,7 @@ fn it_keeps_what_a_model_keeps() {
     run(seed(6), &mut Cache::new(1 << 20, "zstd", Training::Without), 2000);
 }
 
-/// A cache that was full of small values has room for large ones, as a new one has.
+/// A cache that was full of small values has as much room for large ones as a new cache.
 #[test]
 fn what_small_values_leave_behind_is_given_back() {
     let mut rng = fastrand::Rng::with_seed(seed(10));
@@ -252,7 +252,7 @@ fn what_small_values_leave_behind_is_given_back() {
             cache.kept.check();
             let left = cache.kept.len();
             assert!(is_kept_in_new || left == before);
-            // Small ones are left as far as there is room.
+            // Small values stay if there is room for them.
             assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
         }
     }
@@ -272,7 +272,7 @@ fn an_empty_cache_is_as_a_new_one() {
     while cache.remove_oldest().is_some() {}
     assert!(cache.kept.figures().held < new + (8 << 20) / 50);
     fill();
-    // A part is given back as it goes.
+    // Memory is given back in parts as values are removed.
     let full = cache.kept.figures().held;
     while cache.kept.len() > 3000 {
         cache.remove_oldest();
@@ -283,7 +283,7 @@ fn an_empty_cache_is_as_a_new_one() {
     assert_eq!(cache.kept.figures().held, new);
 }
 
-/// Documents that have much in common get a dictionary, and take less memory with it.
+/// Documents with much in common get a dictionary, and use less memory with it.
 #[test]
 fn a_dictionary_is_trained_where_it_pays() {
     let kept = |dictionary| {
@@ -312,11 +312,11 @@ fn a_dictionary_is_trained_where_it_pays() {
     assert_eq!(cache.kept.figures().dictionary, 0);
 }
 
-/// Text of `len` bytes that has words in common with others.
+/// Returns text of `len` bytes that shares words with other texts.
 fn prose(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut text = Vec::with_capacity(len + 16);
     while text.len() < len {
-        // Few words are common, and many are rare.
+        // A few words are common, and many are rare.
         let nth = (3000.0_f64.powf(rng.f64()) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let letters = nth.to_le_bytes().map(|byte| b'a' + byte % 20);
         text.extend_from_slice(&letters[..2 + (nth >> 60) as usize % 7]);
@@ -326,7 +326,7 @@ fn prose(len: usize, rng: &mut fastrand::Rng) -> Vec<u8> {
     text
 }
 
-/// Whatever the values' size: while they come, and when others take their places.
+/// A test for values of any size, while they are added, and when others replace them.
 #[test]
 fn a_trained_dictionary_never_takes_more_than_it_saves() {
     const LIMIT: usize = 32 << 20;
@@ -359,7 +359,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     let mut noise = |len| (0..len).map(|_| rng.u8(..)).collect::<Vec<u8>>();
     let cache = Cache::new(4 << 20, "lz4", Training::Without);
     let key = Key(1, "key".into());
-    // It takes the place of one as large, though there is no room for both.
+    // It replaces a value of the same size, though there is no room for both.
     let (first, second) = (noise(2_300_000), noise(2_300_000));
     assert!(cache.put(&key, &first).1);
     assert!(cache.put(&key, &second).1);
@@ -369,7 +369,7 @@ fn a_value_that_fits_nowhere_leaves_the_one_in_its_place() {
     cache.kept.check();
 }
 
-/// What takes the place of one as large drives nobody out.
+/// A value that replaces one of the same size evicts no other.
 #[test]
 fn a_value_in_the_place_of_another_needs_no_more_room() {
     let mut rng = fastrand::Rng::with_seed(seed(11));
@@ -405,7 +405,7 @@ fn a_limit_that_leaves_no_room_is_refused() {
     assert!(matches!(Kept::<Key>::new(plan(least - 1)), Err(NoCache::Limit(_))));
 }
 
-/// A child has the cache as it was, whatever threads of its parent were about.
+/// A child has the cache in a consistent state, whatever the parent's threads were doing.
 #[test]
 fn a_child_has_a_copy() {
     let cache = Arc::new(Cache::new(1 << 20, "zstd", Training::Itself));
@@ -446,8 +446,8 @@ fn packing_anew_lets_others_in() {
     assert!(got_in.len() < 8, "looks of another thread during each packing: {got_in:?}");
 }
 
-/// Fills a cache until all values are packed again. Returns how often another thread looked at the
-/// cache during that.
+/// Fills a cache until all values are packed again. Returns how often another thread accessed the
+/// cache during that time.
 fn looks_while_packing(round: u64) -> u64 {
     let (codec, dictionary) = (uzram::by_name("zstd").unwrap(), Training::Itself);
     let plan = Plan { limit: 16 << 20, codec, level: Some(12), dictionary, wants_evicted: false };
@@ -468,7 +468,7 @@ fn looks_while_packing(round: u64) -> u64 {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        // The last of these packs all values again.
+        // The last of these calls packs all values again.
         while cache.kept.figures().dictionary == 0 {
             nth += 1;
             let (key, value) = (Key(nth, nth.to_string()), documents(1 << 10));
@@ -483,7 +483,7 @@ fn looks_while_packing(round: u64) -> u64 {
     looks
 }
 
-/// Values that left the cache are unpacked in a child too, by a coder that was replaced since.
+/// Values that left the cache are unpacked in a child, too, by a coder that has been replaced.
 #[test]
 fn a_child_unpacks_with_a_coder_that_was_replaced() {
     let cache = Cache::new(4 << 20, "zstd", Training::Itself);

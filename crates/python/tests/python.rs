@@ -1,11 +1,11 @@
-//! The tests in Python, with the library that cargo has built for them.
+//! Runs the tests written in Python, with the library that cargo has built for them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Puts the package together in `dir`, as it is when it is installed.
+/// Assembles the package in `dir`, in its installed form.
 fn put_package(dir: &Path) {
     let package = dir.join("uzram");
     fs::create_dir(&package).unwrap();
@@ -16,7 +16,7 @@ fn put_package(dir: &Path) {
             fs::copy(file.path(), package.join(file.file_name())).unwrap();
         }
     }
-    // Cargo builds it, of this profile, beside this program.
+    // Cargo builds it, with the same profile, beside this program.
     let library = std::env::current_exe().unwrap().with_file_name("lib_uzram.so");
     let library = fs::canonicalize(&library).unwrap_or_else(|error| {
         panic!("{} is not there, which cargo builds for this test: {error}", library.display())

@@ -1,7 +1,7 @@
-//! The beginning, before the program's own: the arena is made, and the first thread armed.
+//! The start of the runtime, before the program: makes the arena, and arms the first thread.
 //!
 //! # Safety
-//! One thread runs.
+//! The process has only one thread.
 #![allow(unsafe_code)]
 
 use crate::clock;
@@ -19,52 +19,55 @@ use std::path::Path;
 use std::sync::OnceLock;
 use zmem::{Arena, SAFEPOINT};
 
-/// The smallest arena that is worth its name.
+/// The minimum size of an arena in bytes.
 const ARENA_MIN: usize = 64 << 20;
 const ARENA_MAX: usize = 32 << 30;
-/// Where larger units would come and go together, as there may not be more mappings, the arena is
-/// smaller: mappings of programs are often no larger. It has room for so many times the limit.
+/// If mappings are limited and units are larger than `UNIT_MAX`, the arena is made smaller, because
+/// mappings of programs are often no larger than such a unit. It keeps at least `LIMITS` times the
+/// limit.
 const UNIT_MAX: usize = 16 << 10;
 const LIMITS: usize = 4;
 const ARENA_LEAST: usize = 256 << 20;
 const ALIGN: usize = 2 << 20;
-/// The share of its addresses that are room for windows (pl-24).
+/// The divisor that gives the share of the addresses that are reserved for windows (pl-24).
 const ROOM_SHARE: usize = 4;
-/// Breaks of programs that are not position-independent lie below.
+/// The break of a program that is not position-independent lies below this address.
 const LOW_END: usize = 1 << 32;
-/// Two thirds of all addresses, where the kernel has programs that are position-independent.
+/// Two thirds of the address space, where the kernel places position-independent programs.
 const HIGH: usize = 0x5555_5555_4000;
 const PAGE: usize = 4096;
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// Soft limits of address space and data, in bytes.
+/// The soft limits of address space and data, in bytes.
 type Soft = Option<[u64; 2]>;
 
-/// Begins in a process that hosts the program of the file `path`, or into whose program a host was
-/// injected, by these settings. From now on system calls of this thread are the program's. `soft`
-/// are the program's soft limits of address space and data, if those of the process were lifted.
+/// Starts the runtime in a process that hosts the program of the file `path`, or into whose program
+/// a host was injected. After this call, system calls of this thread are handled as the program's.
+/// `soft` are the program's soft limits of address space and data, if those of the process were
+/// raised.
 ///
 /// # Errors
-/// The reason why it can't begin.
+/// The reason why the runtime can't start.
 ///
 /// # Safety
-/// This thread runs alone, and goes on in the program.
+/// The process has only this thread, which enters the program next.
 pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result<(), String> {
     let parsed = Settings::parse(settings)?;
     start(parsed, settings, path, soft).map_err(|error| error.to_string())
 }
 
-/// Makes the arena, right above the program's break if there is room, so that it can serve that. A
-/// break at low addresses is answered as if it were where those of other programs are, because the
-/// arena would take all that MAP_32BIT can have.
+/// Makes the arena right above the program's break if possible, so that the arena can serve the
+/// break. A break at low addresses is answered as one at `HIGH`, because an arena above it would
+/// take all addresses of MAP_32BIT.
 fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     let brk = match system(libc::SYS_brk, [0; 6]).unwrap_or(0) {
         low @ ..LOW_END => low + HIGH,
         brk => brk,
     };
     let start = brk.next_multiple_of(ALIGN);
-    // Before anything else: the C library's allocator, which may be called yet, moves the break.
+    // This is done first, because the C library's allocator may still be called, and moves the
+    // break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
     let mut bytes = wanted.next_multiple_of(ALIGN).max(ARENA_MIN);
@@ -78,7 +81,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
         let made = above.or_else(|_| Ok((made_at(0)?, None)));
         match made {
-            // A limit on address space, say.
+            // A limit of address space may be the cause.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
                 bytes = (bytes / 2).max(ARENA_MIN)
             }
@@ -88,7 +91,7 @@ fn arena(settings: &Settings) -> Result<(Arena, Option<Break>), zmem::Error> {
     }
 }
 
-/// Maps what nobody is to have, PROT_NONE; whether nothing was there.
+/// Maps a range PROT_NONE, so that no other mapping is placed there. Returns whether it was free.
 fn reserve(range: &Range<usize>) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let args = [range.start, range.len(), 0, (flags | libc::MAP_NORESERVE) as usize, usize::MAX, 0];
@@ -107,11 +110,11 @@ fn start(
     let hosting = Hosting::new(&settings, text, path);
     let tree = settings.tree.and_then(TreeFile::open);
     settings.options.tree = tree.as_ref().map(|file| file.tree);
-    // First, as the kernel would count the arena.
+    // The limits are raised before the arena is mapped, because the kernel would count the arena.
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings)?;
     let end = arena.addresses().end;
-    // Else what ends there, and is the system's, could grow out of the arena.
+    // Otherwise, a mapping that the kernel has placed there could grow from the arena's end.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
     let mut space = Space::new(brk, limits);
@@ -124,7 +127,7 @@ fn start(
     }
     SAFEPOINT.begin();
     program.begin_simple();
-    // SAFETY: the program's hook uses no heap but its own, and waits for no lock of the program's.
+    // SAFETY: the program's hook uses only its own heap, and waits for no lock of the program.
     unsafe { dispatch::arm(program)? };
     program.arena.hear();
     measure_calls(program);
@@ -134,7 +137,7 @@ fn start(
 
 /// Measures the cost of a dispatched call.
 fn measure_calls(program: &Program) {
-    // SAFETY: the call returns a number.
+    // SAFETY: the call only returns a number.
     let dispatched = || unsafe { _ = libc::getpgrp() };
     program.cost.measure(dispatched, || _ = system(libc::SYS_getpgrp, [0; 6]));
 }

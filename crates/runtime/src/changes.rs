@@ -1,6 +1,6 @@
-//! Faults beside a change of mappings by another thread (pl-25). The kernel answers a fault before
-//! or after a change of mappings. The runtime changes a mapping in several steps, so a fault may
-//! come between them: it is tried again.
+//! Faults during a change of mappings by another thread (pl-25). The kernel answers a fault before
+//! or after a change. The runtime changes a mapping in several steps, so a fault between two of
+//! them is retried.
 
 use crate::pieces::Kind;
 use crate::space::Space;
@@ -10,27 +10,27 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
-/// A fault at the same address is the program's after this number of tries without a change.
+/// The number of retries at one address without a change. After that, the fault is the program's.
 const TRIES: u32 = 8;
-/// The same while the lock of `Space` is held.
+/// The number of retries while the lock of `Space` is held.
 const LOCKED_TRIES: u32 = 10_000;
 
 thread_local! {
-    /// The address of the last fault that was tried again, and how often.
+    /// The address of the last fault that was retried, and the number of its retries.
     static LAST: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Returns a number that no other thread has.
+/// Returns a number that identifies this thread.
 fn own() -> usize {
     LAST.with(|last| (&raw const *last).addr())
 }
 
-/// The thread that changes mappings, which holds the lock of `Space`.
+/// The thread that changes mappings and holds the lock of `Space`.
 #[derive(Debug, Default)]
 pub(crate) struct Changer(AtomicUsize);
 
 impl Changer {
-    /// Calls `work` to change mappings.
+    /// Calls `work`, which changes mappings.
     pub(crate) fn change<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.store(own(), Relaxed);
         let done = work();
@@ -43,13 +43,13 @@ impl Changer {
         changer != 0 && changer != own()
     }
 
-    /// Ends the series of tries, because the pager has answered a fault of this thread.
+    /// Resets the number of retries, because the pager has answered a fault of this thread.
     pub(crate) fn forget_tries() {
         LAST.set((0, 0));
     }
 
-    /// Returns whether the thread touches the address again after a fault that the pager has not
-    /// answered: another thread changes mappings, or has just made the address data.
+    /// Returns whether the thread must retry a fault that the pager has not answered, because
+    /// another thread changes mappings or has just made the address data.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();
@@ -62,7 +62,7 @@ impl Changer {
         let tries = if last == address { tries } else { 0 };
         let is_again = match space.try_lock() {
             Some(space) => tries < TRIES && space.is_all(address..address + 1, Kind::Data),
-            // Another thread holds the lock, or this one, which would wait for ever.
+            // Another thread holds the lock, or this thread itself does and would wait for ever.
             None => {
                 std::thread::yield_now();
                 tries < LOCKED_TRIES

@@ -1,12 +1,12 @@
-//! The clock of the runtime's own code, and the kernel's code in the process that reads it: the
-//! vDSO, which a program may unmap, and whose time stamp counter a program may disable.
+//! The clock of the runtime's own code, and the vDSO that reads it. A program may unmap the vDSO,
+//! or disable the time stamp counter that it reads.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
-//!                                       '-> a system call, once the program disabled the counter
+//!                                       '-> a system call, if the program disabled the counter
 //! ```
 //! # Safety
-//! The function takes the place of the C library's function of that name, and does the same.
+//! The function replaces the C library's function of the same name, and has the same contract.
 #![allow(unsafe_code)]
 
 use dispatch::system;
@@ -16,21 +16,21 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The vDSO's code, with its data below, in pages (Linux 6.18).
+/// The sizes of the vDSO's code, and of the data below it, in pages (Linux 6.18).
 const DATA_PAGES: usize = 6;
 const CODE_PAGES: usize = 2;
 
-/// Whether a thread of the program may not read the time stamp counter (PR_SET_TSC).
+/// Whether a thread of the program has disabled the time stamp counter (PR_SET_TSC).
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The address of the vDSO's code, or 0. The C library's record lies on the stack on which the host
-/// was entered, which an injected host unmaps.
+/// The address of the vDSO's code, or 0. It is stored because the auxiliary vector lies on the
+/// stack on which the host was entered, which an injected host unmaps.
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes where the vDSO is, and whether the program that executed this one has disabled the
+/// Stores the address of the vDSO, and whether the program that executed this one has disabled the
 /// counter.
 pub(crate) fn begin() {
-    // SAFETY: the program has not begun, so the record is as the kernel or the helper wrote it.
+    // SAFETY: the program has not begun, so the vector is as the kernel or the helper wrote it.
     CODE.store(unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize, Relaxed);
     let mut state: c_int = 0;
     let args = [libc::PR_GET_TSC as usize, (&raw mut state).addr(), 0, 0, 0, 0];
@@ -39,14 +39,14 @@ pub(crate) fn begin() {
     }
 }
 
-/// Takes note of a call that disables the counter.
+/// Records a call that changes whether the counter may be read.
 pub(crate) fn note(number: usize, args: &[usize; 6]) {
     if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
         IS_COUNTER_OFF.store(true, Relaxed);
     }
 }
 
-/// Returns the time of the kernel's coarse clock, which needs no counter of the processor.
+/// Returns the time of the kernel's coarse clock, which does not read the time stamp counter.
 pub(crate) fn coarse() -> Duration {
     let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -59,7 +59,7 @@ pub(crate) fn monotonic() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Returns the addresses of the vDSO; an empty range if there is none.
+/// Returns the address range of the vDSO, which is empty if there is no vDSO.
 pub(crate) fn vdso() -> Range<usize> {
     let page = page::page_size();
     match CODE.load(Relaxed) {
@@ -68,7 +68,7 @@ pub(crate) fn vdso() -> Range<usize> {
     }
 }
 
-/// Tells the time, as the C library's function.
+/// Returns the time, like the C library's function.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     let known = match clock {
@@ -79,14 +79,15 @@ extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     match known.filter(|_| !IS_COUNTER_OFF.load(Relaxed)) {
         Some(known) => {
             let now = rustix::time::clock_gettime(known);
-            // SAFETY: the caller passes the address of one, as to the C library's function.
+            // SAFETY: the caller passes the address of a `timespec`, as to the C library's
+            // function.
             unsafe { *time = timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec } };
             0
         }
         None => match system(libc::SYS_clock_gettime, [clock as usize, time.addr(), 0, 0, 0, 0]) {
             Ok(_) => 0,
             Err(failed) => {
-                // SAFETY: this thread's own.
+                // SAFETY: the address of this thread's own `errno`.
                 unsafe { *libc::__errno_location() = -failed as c_int };
                 -1
             }

@@ -1,60 +1,63 @@
-//! How many system calls were dispatched, and what that cost.
+//! The number of dispatched system calls, and their cost.
 //!
 //! ```text
 //!   a call: | to the runtime | room for others | before | the call itself | after | and back |
 //!           |   `signal`     |                 | timed  |                 | timed |  `signal`
-//!   signal: of any call, measured once, at the start; timed: of one call in 64
+//!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
-//! The time in which room is made for other processes is not a call's: it is seldom, and long. So
-//! is a part during which the thread was preempted: it counts for itself alone, not for 64 calls.
+//! The time in which the process evicts for other processes is not charged to a call, because it is
+//! rare and long. A part during which the thread was preempted is rare too: it counts once, not for
+//! 64 calls.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The number of measurements of the cost that each call has.
+/// The number of measurements of `signal`, of which the minimum is used.
 const TRIES: usize = 4;
-/// A call in 2^6 is measured. Multiples of this number are spread evenly over all numbers, so it is
-/// no matter in which order a program makes its calls.
+/// One call in 2^6 is timed. Multiples of `SPREAD` are distributed evenly over all numbers, so
+/// every pattern of a program's calls is sampled evenly.
 const SHARE: u32 = 6;
 const SHIFT: u32 = u64::BITS - SHARE;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Parts of calls are counted by powers of two, in nanoseconds: up to two seconds, and longer.
+/// The number of buckets: parts of calls are counted by powers of two nanoseconds, up to two
+/// seconds and more.
 const BUCKETS: usize = 32;
-/// Fewer parts that took 2^4 times the median, or longer, are outliers.
+/// Parts that took at least 2^`FAR` times the median are outliers if they are fewer than this.
 const OUTLIERS: u64 = 8;
 const FAR: usize = 4;
 
-/// Parts of calls that took about the same time.
+/// The parts of calls whose durations have the same power of two.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
-/// See the head of this file.
+/// The counts and times of dispatched calls. See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
     calls: AtomicU64,
     timed: AtomicU64,
     buckets: [Bucket; BUCKETS],
-    /// 0: it was not measured yet, so each call is.
+    /// The `signal` of the diagram in nanoseconds. Every call is timed while it is 0, before it was
+    /// measured.
     signal: AtomicU64,
 }
 
-/// Counts and times of the calls.
+/// A snapshot of the counts and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     pub(crate) calls: u64,
-    /// Calls that were measured.
+    /// The number of calls that were timed.
     pub(crate) timed: u64,
-    /// Nanoseconds that the runtime took for these.
+    /// The time that the runtime took for the timed calls, in nanoseconds.
     pub(crate) nanoseconds: u64,
-    /// Nanoseconds to the runtime and back.
+    /// The time to the runtime and back, in nanoseconds.
     pub(crate) signal: u64,
 }
 
-/// Returns the nanoseconds of `buckets`, which have parts and nanoseconds. Of outliers it returns
-/// the share that they have in all calls.
+/// Returns the sum of the nanoseconds of `buckets`, pairs of parts and nanoseconds. Outliers are
+/// weighted by the share of calls that are timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -70,12 +73,12 @@ fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
 }
 
 impl Cost {
-    /// Counts a call; returns how many came before.
+    /// Counts a call. Returns the number of calls before it.
     pub(crate) fn count(&self) -> u64 {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Does what is to be done before a call that comes after `nth` others.
+    /// Runs the work before a call. `nth` is the number of calls before that call.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -85,8 +88,8 @@ impl Cost {
         done
     }
 
-    /// Does what is to be done after a call: the last one that was counted, where there is one
-    /// thread, else any.
+    /// Runs the work after a call. In a process of one thread, this is the call that was counted
+    /// last; else it may be another one.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),
@@ -108,8 +111,8 @@ impl Cost {
         done
     }
 
-    /// Measures what each call costs: `dispatched` makes one that waits for nothing, and `direct`
-    /// makes it directly. Then it counts from zero on.
+    /// Measures `signal`: `dispatched` makes a call that does not block, and `direct` makes the
+    /// same call undispatched. Then resets the counts.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();
@@ -127,7 +130,7 @@ impl Cost {
         self.begin_child();
     }
 
-    /// Counts from zero on.
+    /// Resets the counts.
     pub(crate) fn begin_child(&self) {
         let counts = [&self.calls, &self.timed].into_iter();
         let buckets = self.buckets.iter().flat_map(|it| [&it.parts, &it.nanoseconds]);
@@ -161,7 +164,7 @@ mod tests {
         cost.before(cost.count(), || ());
         assert_eq!((cost.costs().timed, cost.costs().signal), (1, 0));
         cost.measure(|| cost.before(cost.count(), || sleep(Duration::from_millis(1))), || ());
-        // The time of `before` is not part of the way to the runtime and back.
+        // The time of `before` is not part of `signal`.
         let costs = cost.costs();
         assert!((1..500_000).contains(&costs.signal), "{costs:?}");
         assert_eq!((costs.calls, costs.timed, costs.nanoseconds), (0, 0, 0));
@@ -172,7 +175,7 @@ mod tests {
         let costs = cost.costs();
         assert_eq!(costs.calls, 6400);
         assert!((95..106).contains(&costs.timed), "{costs:?}");
-        // Of calls that come in turn each kind has its share.
+        // If different calls alternate regularly, each kind is sampled evenly.
         for (kind, kinds) in [(0, 2), (1, 2), (2, 3), (5, 8), (17, 64)] {
             let timed = (0..640_000).filter(|nth| nth % kinds == kind && cost.is_timed(*nth));
             let share = timed.count() as u64 * kinds;
@@ -201,7 +204,7 @@ mod tests {
         assert_eq!(without_outliers(&buckets), 150_000);
         buckets[26] = (1, 100_000_000);
         assert_eq!(without_outliers(&buckets), 150_000 + 100_000_000 / 64);
-        // Calls that are long at times are no outliers.
+        // If long calls are frequent, they are not outliers.
         buckets[26] = (8, 800_000_000);
         assert_eq!(without_outliers(&buckets), 800_150_000);
         assert_eq!(without_outliers(&[(0, 0); BUCKETS]), 0);

@@ -1,14 +1,14 @@
-//! Debuggers of the tree: programs that look at the memory of another process of the tree by
-//! ptrace, or by /proc/PID/mem.
+//! Debuggers of the tree: programs that access the memory of another process of the tree by ptrace
+//! or /proc/PID/mem.
 //!
 //! ```text
-//!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: all memory of the process comes back, and it
+//!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then
 //!   after `open` of /proc/PID/mem         evicts nothing (zm-L19) -> its slot: KEEPS | WHOLE
 //!   after PTRACE_DETACH                -> a signal: no tracer, and no such file is open?
 //!   a call or a fault of the process   ->           then it evicts again
 //! ```
-//! pl-30: no read of the debugger is intercepted, because all data are in their places. The process
-//! itself finds out that the debugger has left, also if that was killed.
+//! pl-30: the debugger's reads are not intercepted, because all data are in their places. The
+//! process itself finds out that the debugger has left, even if the debugger was killed.
 
 use crate::peers::{TRIES, TRIES_OF_SIGNAL, pause};
 use crate::program::Program;
@@ -22,13 +22,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use zmem::poke::Asked;
 use zmem::{Kept, Tree};
 
-/// The most tries while the other process brings its memory back: a minute or two.
+/// The maximum number of tries while the other process fills its blocks: one or two minutes.
 const TRIES_OF_KEEPING: usize = 1 << 20;
-/// The most tries after a debugger has left. In vain, the process looks later.
+/// The maximum number of tries after a debugger has left. If they fail, the process looks later.
 const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
 
-/// Returns whether the path of a call that opens a file may be one of /proc. Calls with other paths
-/// are simple (di-12).
+/// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
+/// simple (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -47,7 +47,7 @@ impl Program {
         }
     }
 
-    /// Completes a call that has opened the memory of another process of the tree, or has detached
+    /// Handles a call that has opened the memory of another process of the tree, or has detached
     /// from one.
     pub(crate) fn after_debugger(&self, call: &Call, outcome: Outcome) {
         let Outcome::Returned(result @ 0..) = outcome else { return };
@@ -70,15 +70,15 @@ impl Program {
     }
 
     fn peer_tree(&self) -> Option<&Tree> {
-        // A filter of the program may end it for calls that it does not make itself. A process that
-        // shares this memory looks at it as at its own.
+        // A filter may end the confined program for calls that it does not make itself. A child of
+        // `vfork` shares this memory, so it is not handled as a debugger.
         let is_free = !self.is_confined.load(Relaxed) && !self.arena.is_lent();
         let file = self.tree.as_ref().filter(|_| is_free);
         file.map(|TreeFile { tree, .. }| tree)
     }
 
-    /// Waits until the process of a thread keeps all of its memory resident, if it is another one
-    /// of the tree, for the debugger that `word` names.
+    /// Waits until the process of a thread keeps all of its memory resident for the debugger that
+    /// `word` identifies. Returns at once if the process is this one, or not of the tree.
     fn keep_peer(&self, thread: u64, word: u64) {
         let Some(tree) = self.peer_tree() else { return };
         let Some((process, tracer)) = traced(thread).filter(|(process, _)| !is_own(*process))
@@ -86,7 +86,7 @@ impl Program {
             return;
         };
         let kept = tree.kept(process as u64);
-        // A tracer of a thread keeps it so.
+        // While a thread has a tracer, the process keeps its memory resident.
         let has_tracer = || tracer != 0 || traced(process as u64).is_some_and(|(_, by)| by != 0);
         if kept.is_none() || is_stopped(process, process) {
             return;
@@ -98,7 +98,7 @@ impl Program {
         for nth in 0..TRIES_OF_KEEPING {
             match tree.kept(process as u64) {
                 None | Some(Kept::All) => return,
-                // A process that has begun for this debugger is given more time.
+                // If the process has begun to fill its blocks for this debugger, it gets more time.
                 Some(now) if nth >= TRIES && (now, kept) != (Kept::Partly, Some(Kept::Nothing)) => {
                     return;
                 }
@@ -115,7 +115,7 @@ impl Program {
         }
     }
 
-    /// Asks the first thread of a process that may be asked.
+    /// Sends `asked` to the first thread of a process that can handle it.
     fn ask_any(&self, tree: &Tree, process: usize, asked: Asked) {
         let may_ask = |thread: &usize| {
             !is_stopped(process, *thread) && may_ask(process, *thread, may_be_debugged)
@@ -125,7 +125,7 @@ impl Program {
         }
     }
 
-    /// Asks the process of a thread that a debugger has left to evict again.
+    /// Asks the process of a thread from which a debugger has detached to evict again.
     fn ask_to_look(&self, thread: u64) {
         let Some(tree) = self.peer_tree() else { return };
         let Some((process, _)) = traced(thread) else { return };
@@ -145,16 +145,16 @@ impl Program {
         }
     }
 
-    /// Brings all memory back, and evicts nothing as long as the debugger looks at it that `word`
-    /// names. If another thread changes mappings, this is left for later.
+    /// Fills all blocks, and evicts nothing while the debugger that `word` identifies is attached.
+    /// If another thread changes mappings, this is deferred.
     pub(crate) fn stay(&self, word: u64) {
-        // A filter may end the process for the look at whether the debugger has left. A child of
-        // `vfork` has not the slot of its parent.
+        // The later check whether the debugger has left may violate a filter of the process. A
+        // child of `vfork` does not have its parent's slot.
         if word == 0 || self.is_confined.load(Relaxed) || self.arena.is_lent() {
             return;
         }
         let Some(space) = self.space.try_lock() else { return self.stay_later(word) };
-        // The debugger sends the signal again and again; a late one finds nothing left to do.
+        // The debugger repeats the signal. If all blocks are resident, a late signal has no effect.
         if self.arena.is_whole() {
             return;
         }
@@ -171,12 +171,12 @@ impl Program {
         self.arena.note_whole();
     }
 
-    /// Notes a word for a thread that can act.
+    /// Stores a word for a thread that can act on it.
     pub(crate) fn stay_later(&self, word: u64) {
         self.watch.asked.store(word, Relaxed);
     }
 
-    /// Does what a debugger has asked for while this thread could not act.
+    /// Handles a debugger's request that was deferred.
     pub(crate) fn stay_now(&self) {
         if self.watch.asked.load(Relaxed) != 0 && !self.arena.is_lent() {
             self.stay(self.watch.asked.swap(0, Relaxed));
@@ -188,19 +188,19 @@ impl Program {
         self.watch.any().into_iter().for_each(|word| self.stay(word));
     }
 
-    /// Evicts blocks whatever a debugger reads: this process is about to be confined.
+    /// Evicts blocks again in spite of debuggers, because this process is about to be confined.
     pub(crate) fn stay_no_more(&self) {
         self.watch.clear();
         self.arena.evict_again();
         self.arena.set_confined(true);
     }
 
-    /// Makes the next look be due at once.
+    /// Makes the next check for debuggers due at once.
     pub(crate) fn look_soon(&self) {
         self.watch.next.store(0, Relaxed);
     }
 
-    /// Evicts blocks again if all debuggers have left. A process looks now and then.
+    /// Evicts blocks again if all debuggers have left. Each process checks this periodically.
     pub(crate) fn look_for_debuggers(&self) {
         let may_look = || !self.is_confined.load(Relaxed) && !self.arena.is_lent();
         if !self.watch.is_look_due() || !may_look() {

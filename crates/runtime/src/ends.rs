@@ -7,21 +7,21 @@ use dispatch::Call;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Of `close_range`.
+/// A flag of `close_range`.
 const CLOSE_RANGE_UNSHARE: usize = 2;
 
-/// When the runtime's own thread is ended for a call.
+/// How long the runtime's own thread stays ended because of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     No,
-    /// Until blocks are evicted again: a process of several threads is refused the call, or it
-    /// changes what a thread may do or has, which one that begins later has from its maker.
+    /// Until blocks are evicted again. The kernel refuses the call to a process of several threads,
+    /// or the call changes a property of a thread that a new thread inherits.
     Once,
-    /// A filter may end the process when a thread is made.
+    /// For ever, because a filter may end the process when it makes a thread.
     ForGood,
 }
 
-/// Returns whether the runtime's own thread is ended before a call.
+/// Returns whether, and for how long, the runtime's own thread is ended for a call.
 fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
     match number as i64 {
         libc::SYS_seccomp => Ends::Once,
@@ -36,7 +36,7 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
             Ends::Once
         }
         libc::SYS_close_range if args[2] & CLOSE_RANGE_UNSHARE != 0 => Ends::Once,
-        // What it has locked in memory that another process shares would stay so.
+        // Otherwise, locks that the thread holds in shared memory would stay locked.
         libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group => Ends::Once,
         libc::SYS_unshare | libc::SYS_setns | libc::SYS_landlock_restrict_self => Ends::Once,
         libc::SYS_capset | libc::SYS_setgroups => Ends::Once,
@@ -48,15 +48,15 @@ fn ends_for(number: usize, args: &[usize; 6]) -> Ends {
 }
 
 impl Program {
-    /// Gives the limits to the kernel, before a program is executed. A filter may end the program
-    /// for a call that it does not make itself.
+    /// Passes the program's limits to the kernel before a program is executed. Does nothing in a
+    /// confined process, because a filter may end the program for such a call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();
         }
     }
 
-    /// Ends the confinement: the runtime issues all of its calls again.
+    /// Ends the confinement, so that the runtime issues all of its calls again.
     pub(crate) fn end_confinement(&self) {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);
@@ -71,10 +71,11 @@ impl Program {
         }
     }
 
-    /// Ends the runtime's own thread, if a call asks for that: after all that may evict.
+    /// Ends the runtime's own thread if a call requires that. Nothing may be evicted after this.
     pub(crate) fn end_thread_for(&self, number: usize, args: &[usize; 6]) {
         if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
-            // Last: the kernel would refuse mappings of the runtime.
+            // This is the last step, because the kernel would refuse mappings of the runtime after
+            // it.
             self.give_limits();
         }
         let is_prctl = number as i64 == libc::SYS_prctl;
@@ -92,7 +93,7 @@ impl Program {
                 page::set_confined(true);
                 self.space.lock().leave_executable(&self.arena);
                 dispatch::release_all_code();
-                // A child of `vfork` is confined, and not its parent.
+                // If a child of `vfork` installs the filter, its parent is not confined.
                 if self.arena.is_lent() {
                     self.is_child_confined.fetch_or(is_first, Relaxed);
                     return self.arena.rest();
@@ -103,7 +104,7 @@ impl Program {
         }
     }
 
-    /// Does what is to be done before a call that ends its thread, the process or its program.
+    /// Runs the steps before a call that ends its thread, the process or its program.
     pub(crate) fn before_end(&self, call: &mut Call) {
         let number = call.number() as i64;
         match number {
@@ -114,13 +115,13 @@ impl Program {
                 self.arena.leave_tree();
             }
             libc::SYS_execve | libc::SYS_execveat => {
-                // The program may close its standard error before its end, as many do.
+                // The program may close its standard error before it ends, as many programs do.
                 self.say_if_lost();
                 self.arena.hush(&self.figures());
             }
             _ => return,
         }
-        // A filter of the program's own may end it for a call that it does not make itself.
+        // A filter may end the program for a call that it does not make itself.
         if !self.is_confined.load(Relaxed) {
             robust::pin(&self.arena, call.note(), number == libc::SYS_exit);
         }

@@ -19,45 +19,45 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The kernel's names for the program of a process, with that by its number.
+/// The kernel's names for the program of this process. The name with its process ID means it too.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
 const WORD: usize = size_of::<usize>();
-/// Arguments before those of the program: the host, settings, the file, the path as it was given.
+/// The number of arguments before the program's: host, settings, file, and the path of the call.
 const ADDED: usize = 4;
 
 /// How a program is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// As the call says.
+    /// The call is issued unchanged.
     Plain,
-    /// As the call says, because the program has more rights. The text says by which property.
+    /// The call is unchanged, because the program gets more rights. The text names the reason.
     Raised(&'static str),
-    /// A host runs it.
+    /// A host maps the program.
     Host,
-    /// A host is injected into it, or runs it.
+    /// A host is injected into the program, or maps it.
     Helper,
 }
 
-/// How programs are executed.
+/// The means by which programs are executed with a runtime.
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
-    /// Whether a host is injected into programs, where the system lets it be.
+    /// Whether hosts are injected into programs, if the kernel permits it.
     is_injected: bool,
     pub(crate) tries: Tries,
-    /// Whether this process said that a program with more rights has no limit.
+    /// Whether this process has reported that a program with more rights has no limit.
     has_said: AtomicBool,
     /// The path of this process's program, if /proc/self/exe is the host.
     program: Option<CString>,
-    /// Whether programs that are executed have the limit, too.
+    /// Whether executed programs get the limit too.
     goes_on: bool,
 }
 
 impl Hosting {
-    /// Returns how programs are executed by these settings, which have the text `text`, in a
-    /// process whose program is that of the file `path`, if it is hosted. Returns `None` if no host
-    /// is named.
+    /// Returns how programs are executed with these settings, whose text is `text`. `path` is the
+    /// file of this process's program, if it is hosted. Returns `None` if the settings name no
+    /// host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
         let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
         let text = CString::new(text.as_bytes()).ok()?;
@@ -75,8 +75,8 @@ impl Hosting {
         })
     }
 
-    /// Returns the program's path if the string at `address` is the kernel's name for it, which
-    /// means the host.
+    /// Returns the program's path if the string at `address` is the kernel's name for it, by which
+    /// the kernel would find the host.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];
@@ -89,8 +89,8 @@ impl Hosting {
         (SELF.contains(&&*path) || path == own.as_bytes()).then_some(program)
     }
 
-    /// Puts the program's path in place of the kernel's name for it in a call that looks at the
-    /// file. Returns the answer to a call that asks for the path itself.
+    /// Replaces the kernel's name for the program by the program's path in a call that accesses
+    /// that file. Returns the result of a call that asks for the path itself.
     pub(crate) fn name_program(&self, call: &mut Call) -> Option<isize> {
         let mut args = call.args();
         let nth = match call.number() as i64 {
@@ -118,8 +118,8 @@ impl Hosting {
         None
     }
 
-    /// Starts a helper that injects a host into the program that `call` executes. If that is
-    /// refused, changes the call, so that a host runs the program. Returns the helper.
+    /// Starts a helper that injects a host into the program that `call` executes, and returns it.
+    /// If that is refused, changes the call so that a host runs the program.
     pub(crate) fn redirect(
         &self,
         call: &mut Call,
@@ -144,7 +144,7 @@ impl Hosting {
         helper
     }
 
-    /// Says, once in a process, that a program has no limit.
+    /// Reports, once per process, that a program has no limit.
     fn say_raised(&self, path: &Path, reason: &str, is_heard: impl Fn() -> bool) {
         if is_heard() && !self.has_said.swap(true, Relaxed) {
             say(&format_args!(
@@ -154,12 +154,12 @@ impl Hosting {
         }
     }
 
-    /// Makes a host run the program.
+    /// Changes the call so that a host runs the program.
     fn run_by_host(&self, call: &mut Call, execution: &Execution, own: Option<&CString>) {
         let Execution { path_at, list, environment, .. } = *execution;
         let file_at = own.map_or(path_at, |own| own.as_ptr().addr());
         let count = (0..).take_while(|nth| list != 0 && has_word(list + nth * WORD)).count();
-        // A child of `vfork` leaves a long list behind in its parent's heap.
+        // If the list is long, a child of `vfork` leaks it in its parent's heap.
         let mut long = Vec::new();
         let room = match call.room() {
             room if room.len() > ADDED + count.max(1) => room,
@@ -170,7 +170,7 @@ impl Hosting {
         };
         let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
         room[..ADDED].copy_from_slice(&[host, settings, file_at, path_at]);
-        // The kernel gives a program without arguments an empty one.
+        // If a program gets no arguments, the kernel gives it an empty one.
         room[ADDED] = c"".as_ptr().addr();
         for nth in 0..count {
             let Some(argument) = word(list + nth * WORD) else { return };
@@ -182,14 +182,14 @@ impl Hosting {
         call.set_args(args);
     }
 
-    /// Returns whether `call` executes a host in place of the program that it names.
+    /// Returns whether `call` executes a host in place of the program that it named.
     pub(crate) fn is_host(&self, call: &Call) -> bool {
         let is_host = call.args()[0] == self.plan.host.as_ptr().addr();
         call.number() as i64 == libc::SYS_execve && is_host
     }
 }
 
-/// Returns whether a list goes on at `address`.
+/// Returns whether a list has another word at `address`.
 fn has_word(address: usize) -> bool {
     word(address).is_some_and(|word| word != 0)
 }

@@ -1,4 +1,4 @@
-//! A file that is executed, as the runtime looks at it: by system calls that are not
+//! A file that is about to be executed. The runtime reads it by system calls that are not
 //! dispatched.
 
 use crate::tree::stat;
@@ -9,15 +9,15 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Words of `statfs`, and the one that has the options of the mount.
+/// The number of words of `statfs`, and the index of the one that has the mount options.
 const MOUNT_WORDS: usize = 15;
 const MOUNT_FLAGS: usize = 10;
-/// Linux 5.8.
+/// The call exists since Linux 5.8.
 const SYS_FACCESSAT2: i64 = 439;
 const CWD: usize = libc::AT_FDCWD as usize;
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// See the head of this file.
+/// A file that is about to be executed.
 #[derive(Debug)]
 pub(crate) struct ExecutedFile {
     descriptor: usize,
@@ -40,7 +40,7 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     }
 }
 
-/// Returns the contents of a file of the kernel, empty if it can't be read.
+/// Returns the contents of a file in /proc, or nothing if it can't be read.
 pub(crate) fn contents(path: &str) -> Vec<u8> {
     let mut contents = Vec::new();
     let file = ExecutedFile::open(Path::new(path));
@@ -49,10 +49,10 @@ pub(crate) fn contents(path: &str) -> Vec<u8> {
 }
 
 impl ExecutedFile {
-    /// Opens a file if it is a regular one.
+    /// Opens a file if it is a regular file.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let path = name(path)?;
-        // Without waiting, as for the writer of a pipe.
+        // O_NONBLOCK: opening a pipe must not wait for its writer.
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
         let args = [CWD, path.as_ptr().addr(), flags as usize, 0, 0, 0];
         let descriptor = system(libc::SYS_openat, args).ok()?;
@@ -68,7 +68,7 @@ impl ExecutedFile {
         }
     }
 
-    /// Returns the rights that the kernel gives the program.
+    /// Returns the rights that the kernel gives the file's program.
     pub(crate) fn rights(&self) -> Rights {
         let number = |number| system(number, [0; 6]).unwrap_or(0) as u32;
         let capabilities = c"security.capability".as_ptr().addr();

@@ -5,24 +5,24 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that the host could not open by their paths: descriptors, which `execve` may close.
+/// Paths by which a host can't open a file: they name descriptors, which `execve` may close.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
 /// A call that executes a program.
 pub(crate) struct Execution {
-    /// The address of the program's path.
+    /// The address of the path that the call names.
     pub(crate) path_at: usize,
-    /// The path, or that of this process's program if the call names it as /proc/self/exe.
+    /// The path, or that of this process's program if the call names it by /proc/self/exe.
     pub(crate) path: PathBuf,
     pub(crate) list: usize,
     pub(crate) environment: usize,
-    /// Whether a host could open the file by the path.
+    /// Whether a host can open the file by the path.
     pub(crate) is_plain: bool,
 }
 
 impl Execution {
-    /// Returns what `call` executes, if it executes a program. `own` is this process's program if
-    /// the call names that.
+    /// Parses a call that executes a program. Returns `None` for other calls. `own` is this
+    /// process's program, if the call names it.
     pub(crate) fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
         let args = call.args();
         let (folder, args, flags) = match call.number() as i64 {
@@ -45,11 +45,11 @@ impl Execution {
     }
 }
 
-/// Returns a string of the program's, if it is a path's length at most.
+/// Reads a string of the program. Returns `None` if it is longer than a path or can't be read.
 pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     while text.len() < libc::PATH_MAX as usize {
-        // A read ends with its page: the next one may not be there.
+        // Each read ends with its page, because the next page may not be mapped.
         let at = address.wrapping_add(text.len());
         let mut part = [0; 256];
         let bytes = part.len().min(4096 - at % 4096);

@@ -1,5 +1,5 @@
-//! Filters of system calls (seccomp), evaluated as by the kernel: classic BPF over the number, the
-//! architecture, the address of the instruction and the arguments of a call.
+//! Filters of system calls (seccomp), evaluated as in the kernel: classic BPF over a call's number,
+//! architecture, instruction address and arguments.
 //!
 //! ```text
 //!   instruction, 8 bytes:  | code 16 | if true 8 | if false 8 | k 32 |
@@ -15,29 +15,29 @@ use libc::{
 };
 
 const WORD: usize = size_of::<u64>();
-/// The most instructions of a filter.
+/// The maximum number of instructions in a filter.
 const LENGTH_MAX: usize = 4096;
-/// Words of memory that a filter has.
+/// The number of words of scratch memory.
 const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const DATA_WORDS: usize = 16;
-/// Offsets of the data.
+/// Offsets in the data.
 const OF_ARCHITECTURE: u32 = 4;
 const OF_ADDRESS: u32 = 8;
 const OF_ARGUMENTS: u32 = 16;
 const DATA_BYTES: u32 = 64;
-/// The bits of a filter's result that choose what happens.
+/// The bits of a filter's result that select the action.
 const ACTION: u32 = 0xffff_0000;
 
-/// The answer to a call.
+/// The effect of a filter on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The call is made as if there were no filter.
+    /// The call is executed as if there were no filter.
     Allowed,
-    /// It fails with an error.
+    /// The call fails with an error.
     Fails,
-    /// It ends the process, sends a signal, or goes to a tracer.
+    /// The process is killed, a signal is sent, or a tracer or supervisor decides.
     Other,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
 pub(crate) struct Filter(Vec<[u32; 4]>);
 
 impl Filter {
-    /// Reads the filter that is described (`sock_fprog`) at `address` in the program.
+    /// Reads the filter whose description (`sock_fprog`) is at `address` in the program.
     pub(crate) fn read(address: usize) -> Option<Self> {
         let word = |at: usize| {
             let mut bytes = [0; WORD];
@@ -63,8 +63,8 @@ impl Filter {
         is_sound.then(|| (0..length).map(instruction).collect::<Option<_>>()).flatten().map(Filter)
     }
 
-    /// Returns the answer to a call. `None` means that the filter is not sound, so that the kernel
-    /// refuses it.
+    /// Returns the effect on a call, or `None` if the filter is invalid, so that the kernel refuses
+    /// it.
     pub(crate) fn answer(&self, number: i64, args: [usize; 6]) -> Option<Answer> {
         let mut data = [0; DATA_WORDS];
         (data[0], data[1]) = (number as u32, ARCHITECTURE);
@@ -78,8 +78,9 @@ impl Filter {
         })
     }
 
-    /// Writes the filter to `into`, as it is described to the kernel. Instructions before it allow
-    /// the call of a number and a first argument at an address. Returns the description's address.
+    /// Writes the filter and its description to `into`, with instructions before it that allow one
+    /// call: the one with this number and first argument at the instruction address `at`. Returns
+    /// the description's address.
     pub(crate) fn allowing(
         &self,
         (number, argument, at): (i64, u32, usize),
@@ -98,7 +99,7 @@ impl Filter {
             [[BPF_LD | BPF_W | BPF_ABS, 0, 0, offset], [BPF_JMP | BPF_JEQ, 0, to_end, value]]
         });
         let allowed = [BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW];
-        // The register is 0 at the start of a filter.
+        // The kernel guarantees that the accumulator is 0 at the start of a filter.
         let reset = [BPF_LD | BPF_IMM, 0, 0, 0];
         let all = checks.chain([allowed, reset]).chain(self.0.iter().copied());
         let (description, instructions) = into.split_at_mut_checked(2)?;
@@ -115,7 +116,7 @@ impl Filter {
 
     fn result(&self, data: &[u32; DATA_WORDS]) -> Option<u32> {
         let (mut a, mut x, mut scratch, mut next) = (0_u32, 0_u32, [0; SCRATCH], 0);
-        // Jumps go forwards, so each instruction is executed once at most.
+        // Jumps only lead forwards, so each instruction is executed at most once.
         loop {
             let [code, if_true, if_false, k] = *self.0.get(next)?;
             next += 1;
@@ -141,7 +142,7 @@ impl Filter {
                         BPF_ADD => a.wrapping_add(operand),
                         BPF_SUB => a.wrapping_sub(operand),
                         BPF_MUL => a.wrapping_mul(operand),
-                        // A division by zero ends the filter with 0.
+                        // A division by zero ends the filter with the result 0.
                         BPF_DIV => match a.checked_div(operand) {
                             Some(quotient) => quotient,
                             None => return Some(0),
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn calls_are_allowed_by_number_and_arguments() {
-        // Allows `read`, and `mmap` of memory that is not executable.
+        // This filter allows `read`, and `mmap` of memory that is not executable.
         let sound = filter(&[
             (LOAD, 0, 0, 0),
             (BPF_JMP | BPF_JEQ | BPF_K, 4, 0, libc::SYS_read as u32),
@@ -228,11 +229,11 @@ mod tests {
         assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at + (1 << 32), 59), refused);
         assert_eq!(result(libc::SYS_prctl, 1, at, 59), refused);
         assert_eq!(result(libc::SYS_read, ARCHITECTURE, at, 59), refused);
-        // The filter of the program begins with its register at 0.
+        // The original instructions start with the accumulator at 0.
         let of_register = filter(&[(BPF_RET | BPF_A, 0, 0, 0)]);
         let address = of_register.allowing((libc::SYS_prctl, 59, at), &mut room).unwrap();
         assert_eq!(Filter::read(address).unwrap().result(&[9; DATA_WORDS]), Some(0));
-        // The room may be too small, or the filter too long.
+        // `allowing` fails if the room is too small or the filter is too long.
         assert_eq!(refuses.allowing((libc::SYS_prctl, 59, at), &mut room[..14]), None);
         let mut large = vec![0; LENGTH_MAX + 2];
         let sized = |length: usize| filter(&vec![(RETURN, 0, 0, ALLOW); length]);
@@ -272,7 +273,7 @@ mod tests {
             Some(6_u32.wrapping_neg())
         );
         assert_eq!(is(&[(BPF_ALU | BPF_DIV, 0, 0, 0), (RETURN, 0, 0, 9)]), Some(0));
-        // Through memory and the other register.
+        // Moves a value through scratch memory and the index register.
         let moved = [
             (LOAD, 0, 0, 20),
             (BPF_ST, 0, 0, 15),
@@ -290,8 +291,8 @@ mod tests {
         assert_eq!(is(&skipped), Some(2));
     }
 
-    /// Draws instructions of a filter: `exit_group` is allowed, and other calls fail with an error
-    /// of 7 bits that is calculated from their data.
+    /// Generates a random filter that allows `exit_group`. Any other call fails with an error of 7
+    /// bits that depends on its data.
     fn drawn(rng: &mut fastrand::Rng) -> Vec<(u32, u8, u8, u32)> {
         let exit = libc::SYS_exit_group as u32;
         let mut list =
@@ -304,7 +305,7 @@ mod tests {
             let k = if rng.bool() { rng.u32(..) } else { rng.u32(0..300) };
             let slot = rng.u32(0..SCRATCH as u32);
             let source = if rng.bool() { BPF_X } else { BPF_K };
-            // A jump leads to an instruction below.
+            // A jump leads to a later instruction.
             let ahead = (count - nth) as u8;
             let [jt, jf] = [0; 2].map(|_: i32| rng.u8(0..ahead));
             let operation =
@@ -360,7 +361,7 @@ mod tests {
             }
             let result = filter.result(&data).unwrap();
             match result {
-                // A division by zero, which ends the thread.
+                // A division by zero, which kills the thread.
                 0 => {
                     assert_eq!(libc::WTERMSIG(status), libc::SIGSYS, "{round}: {list:?}");
                     ended += 1;

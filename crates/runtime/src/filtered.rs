@@ -7,7 +7,7 @@
 //!                                                  executes programs without a host
 //!     fewer, or the strict mode                 -> leaves the runtime, if it has one thread
 //! ```
-//! A process that leaves has all of its memory, and installs the filter itself.
+//! When a process leaves, all of its memory is resident. It then installs the filter itself.
 
 use crate::filter::Filter;
 use crate::needs::{Effect, SET_DISPATCH};
@@ -18,7 +18,7 @@ use inject::has_capability;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The first argument of `prctl(PR_SET_SECCOMP)`, and of `seccomp`, for a filter.
+/// The first argument for a filter: of `prctl(PR_SET_SECCOMP)` after the option, and of `seccomp`.
 const PRCTL_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
 const SECCOMP_FILTER: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 const PRCTL_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
@@ -27,17 +27,17 @@ const SECCOMP_STRICT: usize = libc::SECCOMP_SET_MODE_STRICT as usize;
 /// A restriction of system calls.
 enum Restriction {
     Strict,
-    /// The filter that is described at this address.
+    /// The filter whose description is at this address.
     Filter(usize),
 }
 
-/// Flags of `seccomp` for a filter (Linux 5.19).
+/// The flags of `seccomp` for a filter (Linux 5.19).
 const FLAGS: usize = 0x3f;
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Restriction {
-    /// Returns the restriction that a call asks for. Programs probe the kernel by calls with wrong
-    /// arguments.
+    /// Returns the restriction that a call requests. Returns `None` for invalid arguments, with
+    /// which programs probe the kernel.
     fn of(number: usize, args: &[usize; 6]) -> Option<Self> {
         let [first, second, third, ..] = *args;
         match (number as i64, first) {
@@ -64,12 +64,12 @@ impl Restriction {
         }
     }
 
-    /// Returns the effect. A process that `is_confined` has installed a filter before, so it may
-    /// install another one.
+    /// Returns the effect of the restriction. If `is_confined`, the process has installed a filter
+    /// before, so it may install another one.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {
-            // The kernel refuses the strict mode if there is a filter.
+            // If there is a filter, the kernel refuses the strict mode.
             Restriction::Strict if is_confined || ask(libc::PR_GET_SECCOMP) != Ok(0) => None,
             Restriction::Strict => return Effect::Refuses,
             Restriction::Filter(_) => self.filter(),
@@ -82,8 +82,8 @@ impl Restriction {
     }
 }
 
-/// Changes a call that installs a filter, so that the kernel dispatches the calls of new threads.
-/// Returns whether that is possible.
+/// Changes a call that installs a filter, so that the kernel still dispatches the calls of new
+/// threads. Returns whether this succeeded.
 fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
     let allowed = (libc::SYS_prctl, SET_DISPATCH as u32, dispatch::raw_syscall_address());
     let address = filter.and_then(|filter| filter.allowing(allowed, call.room()));
@@ -95,7 +95,7 @@ fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
 }
 
 impl Program {
-    /// Returns whether a call makes the kernel refuse calls of the runtime.
+    /// Returns whether a call installs a restriction that refuses calls of the runtime.
     pub(crate) fn is_confining(&self, number: usize, args: &[usize; 6]) -> bool {
         let Some(restriction) = Restriction::of(number, args) else { return false };
         let effect = restriction.effect(self.is_confined.load(Relaxed));
@@ -105,8 +105,8 @@ impl Program {
         effect != Effect::None
     }
 
-    /// Prepares a call that restricts the calls of this process. Returns its step if the process
-    /// has to leave the runtime before.
+    /// Prepares a call that restricts the system calls of this process. Returns a step if the
+    /// process must leave the runtime before the call. The step is an error if it can't leave.
     pub(crate) fn restrict(&self, call: &mut Call) -> Option<Step> {
         let restriction = Restriction::of(call.number(), &call.args())?;
         let effect = restriction.effect(self.is_confined.load(Relaxed));

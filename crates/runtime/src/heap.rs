@@ -1,12 +1,13 @@
-//! The runtime's own heap, in mappings of its own: the program may be interrupted within its
-//! allocator.
+//! The runtime's own heap, in mappings of its own. It does not use the program's allocator, because
+//! the program may be interrupted within it.
 //!
-//! What is large has a mapping for itself, of which only what is written takes memory: contexts of
-//! codecs, which most processes never come to. dlmalloc would write zeros to all of it.
+//! A large allocation has a mapping of its own, so only its written pages take memory. An example
+//! are the contexts of codecs, which most processes never use; dlmalloc would write zeros to all of
+//! them.
 //!
 //! # Safety
-//! dlmalloc hands out memory that this file has mapped, under a lock. Whether something is large is
-//! known from its layout, when it is allocated and when it is freed.
+//! dlmalloc allocates from memory that this file has mapped, under a lock. The layout determines
+//! whether an allocation is large, both when it is allocated and when it is freed.
 #![allow(unsafe_code)]
 
 use dispatch::system;
@@ -16,7 +17,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The heap is mapped in pieces of so many bytes at least.
+/// dlmalloc's mappings have a multiple of this size in bytes.
 const GRAIN: usize = 1 << 20;
 
 /// The heap of the runtime.
@@ -25,24 +26,25 @@ pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 #[cfg_attr(not(test), global_allocator)]
 pub(crate) static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
 
-/// Bytes from which on something is large.
+/// The size in bytes from which an allocation is large.
 const LARGE: usize = 16 << 10;
 
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the bytes that the heap has mapped.
+/// Returns the number of bytes that the heap has mapped.
 pub(crate) fn mapped() -> usize {
     MAPPED.load(Relaxed)
 }
 
 impl Heap {
-    /// Takes the heap's lock over a fork, as the last one: the others' holders may allocate.
+    /// Locks the heap before a fork, or unlocks it after that. It is locked last, because holders
+    /// of the other locks allocate.
     pub(crate) fn at_fork(&self, step: page::fork::Step) {
         self.0.at_fork(step);
     }
 }
 
-/// Returns new memory of so many bytes, whole pages; null where there is none.
+/// Maps `bytes` bytes of whole pages. Returns null on failure.
 fn map(bytes: usize) -> *mut u8 {
     let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
@@ -53,10 +55,10 @@ fn map(bytes: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(start)
 }
 
-/// Gives memory back; returns whether the system took it.
+/// Unmaps memory. Returns whether the kernel accepted it.
 ///
 /// # Safety
-/// [`map`] has returned it, or it is a part of that, and nothing uses it any more.
+/// [`map`] has returned the memory, or it is a part of that, and it is no longer used.
 unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
     let is_freed = system(libc::SYS_munmap, [start.addr(), bytes, 0, 0, 0, 0]).is_ok();
     if is_freed {
@@ -65,16 +67,16 @@ unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
     is_freed
 }
 
-/// Returns the bytes of its own mapping, if something of this layout has one.
+/// Returns the size of an allocation's own mapping, or `None` if it is not large.
 fn own_mapping(layout: Layout) -> Option<usize> {
     let page = page::page_size();
     (layout.size() >= LARGE && layout.align() <= page).then(|| layout.size().next_multiple_of(page))
 }
 
-/// Where dlmalloc takes its memory from.
+/// The source of dlmalloc's memory.
 struct Mappings;
 
-// SAFETY: memory is mapped by `alloc`, and unmapped by `free` alone, as dlmalloc asks for it.
+// SAFETY: memory is mapped by `alloc`, and unmapped only by `free`, as dlmalloc requires.
 unsafe impl dlmalloc::Allocator for Mappings {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let bytes = size.next_multiple_of(GRAIN);
@@ -87,12 +89,12 @@ unsafe impl dlmalloc::Allocator for Mappings {
     }
 
     fn free_part(&self, ptr: *mut u8, oldsize: usize, newsize: usize) -> bool {
-        // SAFETY: dlmalloc gives up what lies behind.
+        // SAFETY: dlmalloc no longer uses the part after `newsize`.
         unsafe { self.free(ptr.add(newsize), oldsize - newsize) }
     }
 
     fn free(&self, ptr: *mut u8, size: usize) -> bool {
-        // SAFETY: dlmalloc gives up what `alloc` has mapped.
+        // SAFETY: dlmalloc no longer uses the memory, which `alloc` has mapped.
         unsafe { unmap(ptr, size) }
     }
 
@@ -109,12 +111,12 @@ unsafe impl dlmalloc::Allocator for Mappings {
     }
 }
 
-// SAFETY: dlmalloc keeps what the trait asks for; one thread at a time is in it.
+// SAFETY: dlmalloc meets the trait's contract; the lock admits one thread at a time.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match own_mapping(layout) {
             Some(bytes) => map(bytes),
-            // SAFETY: the layout has a size and an alignment, as the caller says.
+            // SAFETY: the caller passes a layout with a size and a valid alignment.
             None => unsafe { self.0.lock().malloc(layout.size(), layout.align()) },
         }
     }
@@ -130,23 +132,23 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         match own_mapping(layout) {
             Some(bytes) => {
-                // SAFETY: by its layout it has a mapping of its own, and goes with that.
+                // SAFETY: its layout shows that the allocation has a mapping of its own.
                 let _kept = unsafe { unmap(ptr, bytes) };
             }
-            // SAFETY: it is of this heap, with this layout, as the caller says.
+            // SAFETY: the caller passes an allocation of this heap, with its layout.
             None => unsafe { self.0.lock().free(ptr, layout.size(), layout.align()) },
         }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller says that the new size, with this alignment, is a layout.
+        // SAFETY: the caller guarantees that the new size with this alignment is a valid layout.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         if own_mapping(layout).is_none() && own_mapping(new).is_none() {
             let (size, align) = (layout.size(), layout.align());
             // SAFETY: as above.
             return unsafe { self.0.lock().realloc(ptr, size, align, new_size) };
         }
-        // SAFETY: it moves from one kind to the other: both have as many bytes as are copied.
+        // SAFETY: both allocations have at least the number of bytes that are copied.
         unsafe {
             let moved = self.alloc(new);
             if !moved.is_null() {
@@ -162,7 +164,7 @@ unsafe impl GlobalAlloc for Heap {
 mod tests {
     use super::*;
 
-    /// Fills what was allocated, and returns a sum that depends on where each byte is.
+    /// Returns a sum that depends on the position of each byte.
     fn sum(bytes: &[u8]) -> u64 {
         bytes.iter().zip(1..).map(|(byte, at)| u64::from(*byte) * at).sum()
     }
@@ -173,7 +175,7 @@ mod tests {
         let sizes = [1, LARGE - 1, LARGE, LARGE + 1, 100, 10 * LARGE, 20 * LARGE, 5];
         let layout = |size| Layout::from_size_align(size, 16).unwrap();
         for (from, to) in sizes.iter().flat_map(|from| sizes.map(|to| (*from, to))) {
-            // SAFETY: it is used within its length, and freed with the layout that it has.
+            // SAFETY: the memory is used within its length, and freed with its layout.
             unsafe {
                 let old = heap.alloc_zeroed(layout(from));
                 let bytes = std::slice::from_raw_parts_mut(old, from);
@@ -191,7 +193,7 @@ mod tests {
     fn what_is_large_takes_no_memory_before_it_is_written() {
         let heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Mappings)));
         let (layout, before) = (Layout::from_size_align(64 << 20, 8).unwrap(), mapped());
-        // SAFETY: it is freed with its layout.
+        // SAFETY: the memory is freed with its layout.
         unsafe {
             let start = heap.alloc_zeroed(layout);
             assert!(mapped() >= before + (64 << 20));

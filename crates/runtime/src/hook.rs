@@ -1,7 +1,7 @@
-//! Functions of the program that `dispatch` calls.
+//! The functions of the runtime that `dispatch` calls.
 //!
 //! # Safety
-//! Faults and contexts are the kernel's, as `dispatch` passes them on.
+//! Faults and contexts are the kernel's, as passed on by `dispatch`.
 #![allow(unsafe_code)]
 
 use crate::cause;
@@ -33,7 +33,8 @@ impl Hook for Program {
         info: *const libc::siginfo_t,
         context: *mut libc::ucontext_t,
     ) -> bool {
-        // SAFETY: the kernel's, of a handler that has all signals blocked but those of touches.
+        // SAFETY: the arguments are the kernel's, of a handler that blocks all signals except those
+        // of faults.
         let is_answered = unsafe { zmem::answer_fault(signal, info, context) };
         if is_answered {
             Changer::forget_tries();
@@ -55,7 +56,7 @@ impl Hook for Program {
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
-        // SAFETY: the kernel's, of a signal that was sent.
+        // SAFETY: the structure is the kernel's, of a signal that was sent.
         let asked = unsafe { poke::asked(&*info) };
         asked.inspect(|asked| self.do_asked(*asked, may_act)).is_some()
     }
@@ -110,7 +111,7 @@ impl Hook for Program {
 
     fn thread_ends(&self) {
         if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // Else the process would go on as long as the runtime's own thread does.
+            // Otherwise, the process would exist until the runtime's own thread ends.
             self.arena.rest();
         }
         SAFEPOINT.enter();

@@ -1,5 +1,5 @@
-//! The end of the runtime in a process that goes on without it (pl-28). All memory is there, and
-//! the kernel gets the break and the limits, which the runtime has kept.
+//! The end of the runtime in a process that continues without it (pl-28). All memory is resident,
+//! and the kernel gets the break and the limits, which the runtime has kept.
 
 use crate::executed::contents;
 use crate::memory_map::MemoryMap;
@@ -10,8 +10,8 @@ use std::ops::Range;
 const PAGE: usize = 4096;
 
 impl Program {
-    /// Prepares this process to go on without the runtime. A child of `vfork` leaves the address
-    /// space to its parent.
+    /// Prepares this process to continue without the runtime. A child of `vfork` does not change
+    /// the address space of its parent.
     pub(crate) fn hand_over(&self) -> Result<(), Failed> {
         self.space.lock().leave_executable(&self.arena);
         dispatch::release_all_code();
@@ -42,7 +42,7 @@ fn unmap(range: Range<usize>) {
     }
 }
 
-/// Returns the bytes of address space that this process has mapped, and those of data.
+/// Returns the bytes that this process has mapped, and the bytes of data among them.
 fn sizes() -> [u64; 2] {
     let text = String::from_utf8_lossy(&contents("/proc/self/statm")).into_owned();
     let pages: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();

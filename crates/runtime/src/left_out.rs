@@ -1,6 +1,6 @@
-//! What a child of a fork has nothing of (MADV_DONTFORK). It is managed as all else; the child
-//! frees it before its program goes on. The system is not told: it would leave holes in the child's
-//! arena, for it to place mappings in.
+//! Memory that the children of a fork do not get (MADV_DONTFORK). It is managed like other memory,
+//! and a child frees it before its program continues. The kernel does not get this advice, because
+//! it would then place mappings in the holes of the child's arena.
 
 use crate::pieces::Kind;
 use crate::space::Space;
@@ -10,16 +10,16 @@ use std::ops::Range;
 use zmem::Arena;
 
 impl Space {
-    /// Returns whether a child has nothing of the page at an address.
+    /// Returns whether children do not get the page at an address.
     pub(crate) fn is_left_out(&self, at: usize) -> bool {
         self.left_out.is_full(at..at + 1)
     }
 
-    /// Sets whether a child has nothing of what is mapped in a range.
+    /// Sets whether children get the mapped pages of a range.
     pub(crate) fn leave_out(&mut self, range: Range<usize>, is_left_out: bool) {
         for (part, kind) in self.pieces.parts(range) {
             if kind == Some(Kind::Other) && !is_left_out {
-                // It may have been left out by the system before it was moved here.
+                // The kernel may have got MADV_DONTFORK for this memory before it was moved here.
                 let args = [part.start, part.len(), MADV_DOFORK as usize, 0, 0, 0];
                 let _done = system(SYS_madvise, args);
             }
@@ -29,13 +29,13 @@ impl Space {
         }
     }
 
-    /// Frees in a child what it has nothing of.
+    /// Frees the memory that this process, a child of a fork, must not have.
     pub(crate) fn begin_child(&mut self, arena: &Arena) {
         for (part, mark) in
             arena.windows().flat_map(|window| self.left_out.parts(window)).collect::<Vec<_>>()
         {
             if mark.is_some() {
-                // What can't be freed is a copy that the child does not know of.
+                // If freeing fails, the child keeps a copy, which its program does not use.
                 let _left = self.put(arena, part, None);
             }
         }

@@ -1,14 +1,14 @@
-//! runtime: answers the system calls and faults of a program, so that its heap and its private
-//! anonymous mappings compress themselves.
+//! runtime: answers the system calls and faults of a program, so that the program's heap and its
+//! private anonymous mappings are compressed.
 //!
 //! ```text
 //!   system call -> dispatch -> Program (hook) -> mappings: mmap, munmap, mprotect ... of the arena
-//!                                            '-> pins: buffers are brought back, and kept
-//!   touch of an absent block -> dispatch -> Program::fault -> zmem: the arena
+//!                                            '-> pins: buffers are filled and pinned
+//!   touch of an evicted block -> dispatch -> Program::fault -> zmem: the arena
 //! ```
-//! It uses nothing of the program's: its heap lies in mappings of its own, and no lock of the C
-//! library's is taken. `docs/design/runtime.md` lists the rules (pl-1 ...). On other processors the
-//! crate is empty, as `dispatch` refuses.
+//! The runtime uses nothing of the program: its heap lies in mappings of its own, and it takes no
+//! lock of the C library. `docs/design/runtime.md` lists the invariants (pl-1 ...). On other
+//! processors the crate is empty, because `dispatch` does not support them.
 #![cfg(target_arch = "x86_64")]
 
 mod begin;

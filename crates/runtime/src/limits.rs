@@ -1,12 +1,13 @@
-//! The program's limits of address space and data (`RLIMIT_AS`, `RLIMIT_DATA`), which the runtime
-//! keeps in place of the kernel (pl-19): the kernel would count the arena and refuse the runtime's
-//! own mappings. Mappings outside of the arena (files, stacks, shared memory) are not counted.
+//! The program's limits of address space and data (`RLIMIT_AS`, `RLIMIT_DATA`). The runtime
+//! enforces them in place of the kernel (pl-19), which would count the arena and refuse the
+//! runtime's own mappings. Mappings outside of the arena (files, stacks, shared memory) are not
+//! counted.
 //!
 //! ```text
 //!   begin:      the soft limit of the kernel, or of the helper that injected the host -> here;
-//!               the kernel's becomes its hard limit
+//!               the kernel's soft limit is raised to its hard limit
 //!   setrlimit:  -> here                      mmap, brk, mremap: ENOMEM above it
-//!   execve:     -> the kernel, so that the next host finds it; lifted again if the call fails
+//!   execve:     -> the kernel, so that the next host finds it; raised again if the call fails
 //! ```
 
 use dispatch::{read_memory, system, write_memory};
@@ -17,17 +18,17 @@ const EPERM: isize = -(libc::EPERM as isize);
 const WORD: usize = size_of::<u64>();
 const INFINITE: u64 = u64::MAX;
 
-/// A soft limit and a hard one, in bytes.
+/// A soft limit and a hard limit, in bytes.
 type Limit = [u64; 2];
 
-/// See the head of this file.
+/// The program's limits of address space and data.
 #[derive(Debug)]
 pub(crate) struct Limits {
     space: Limit,
     data: Limit,
 }
 
-/// Asks the kernel for a limit of this process, or sets it.
+/// Reads and sets a limit of this process in the kernel.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -35,8 +36,8 @@ fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
 }
 
 impl Limits {
-    /// Takes the limits over from the kernel. `soft` are those of the program, if those of the
-    /// kernel were lifted.
+    /// Takes the limits over from the kernel. `soft` are the program's soft limits, if those in the
+    /// kernel were raised.
     pub(crate) fn take_over(soft: Option<[u64; 2]>) -> Self {
         let [mut space, mut data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
             let mut found = [INFINITE; 2];
@@ -50,19 +51,19 @@ impl Limits {
         limits
     }
 
-    /// Makes the kernel's soft limits its hard ones. A limit that a child of `vfork` has set for
-    /// itself stays.
+    /// Raises the kernel's soft limits to the hard ones. A limit that a child of `vfork` has set
+    /// for itself stays.
     pub(crate) fn lift(&self) {
         self.set(|soft, [now, hard]| if now == soft { hard } else { now });
     }
 
-    /// Makes the kernel's soft limits the program's, for a program that is executed. A limit that a
+    /// Sets the kernel's soft limits to the program's, before a program is executed. A limit that a
     /// child of `vfork` has set for itself stays.
     pub(crate) fn apply(&self) {
         self.set(|soft, [now, hard]| if now == hard { soft.min(hard) } else { now });
     }
 
-    /// Makes the kernel's limits the program's, for a process that goes on without the runtime.
+    /// Sets the kernel's limits to the program's, for a process that continues without the runtime.
     /// `others` are the bytes of address space and of data that are not counted here.
     pub(crate) fn leave(&self, others: [u64; 2]) {
         let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
@@ -75,7 +76,8 @@ impl Limits {
         }
     }
 
-    /// Sets the kernel's soft limits, by those here and its own. Infinite ones stay.
+    /// Sets the kernel's soft limits to `of(program's soft limit, kernel's limit)`, except if the
+    /// program's is infinite.
     fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
         for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
@@ -91,12 +93,12 @@ impl Limits {
         (self.space[0], self.data[0]) == (INFINITE, INFINITE)
     }
 
-    /// Returns whether `mapped` bytes of address space, or `data` bytes of data, pass a limit.
+    /// Returns whether `mapped` bytes of address space, or `data` bytes of data, exceed a limit.
     pub(crate) fn refuses(&self, mapped: u64, data: u64) -> bool {
         mapped > self.space[0] || data > self.data[0]
     }
 
-    /// Returns whether a call asks for limits, or sets them.
+    /// Returns whether a call reads or sets limits.
     pub(crate) fn are_about(number: usize) -> bool {
         matches!(number as i64, libc::SYS_getrlimit | libc::SYS_setrlimit | libc::SYS_prlimit64)
     }
@@ -109,10 +111,11 @@ impl Limits {
         }
     }
 
-    /// Answers `getrlimit`, `setrlimit` and `prlimit64` of this process.
+    /// Handles `getrlimit`, `setrlimit` and `prlimit64` of this process. Returns `None` if the
+    /// kernel must.
     pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
         let (resource, new, old) = match number as i64 {
-            // Without an address the kernel answers.
+            // If the address is null, the kernel handles the call.
             libc::SYS_getrlimit if args[1] != 0 => (args[0], 0, args[1]),
             libc::SYS_setrlimit if args[1] != 0 => (args[0], args[1], 0),
             libc::SYS_prlimit64

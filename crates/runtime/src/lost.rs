@@ -1,5 +1,5 @@
-//! The message about a limit that can't be kept: which process holds the most memory that can't be
-//! evicted, and of which kinds it is.
+//! The message that a limit can't be kept. It names the process that holds the most memory that
+//! can't be evicted, and the kinds of that memory.
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
@@ -11,7 +11,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zmem::{Arena, Holdings, Lost};
 
-/// The times that another process leaves the message to the process that holds the most.
+/// The number of checks after which another process writes the message in place of the process that
+/// holds the most.
 const LEFT_MAX: u32 = 64;
 
 /// Private memory that the arena does not manage, in bytes.
@@ -22,13 +23,13 @@ struct Unmanaged {
 }
 
 impl Program {
-    /// Reports, once in a tree, that the limit can't be kept, if standard error is that of
+    /// Reports, once per tree, that the limit can't be kept, if standard error is still that of
     /// `uzram run`.
     pub(crate) fn say_if_lost(&self) {
-        /// The times that this process left the message to another one.
+        /// The number of times that this process left the message to another one.
         static LEFT: AtomicU32 = AtomicU32::new(0);
         let may_say = |lost: &Lost| {
-            // A filter of the program may end it for calls that it does not make itself.
+            // A filter may end the program for calls that it does not make itself.
             if self.is_confined.load(Relaxed) {
                 return false;
             }
@@ -53,7 +54,8 @@ impl Program {
             write!(text, "Process {} ({name}) holds {} KiB of it", lost.process, most >> 10);
         if let Some(holdings) = holdings {
             let maps = contents("/proc/self/smaps");
-            // A fault within a mapping call of this thread comes while it holds the lock.
+            // If the fault occurred within a mapping call of this thread, this thread holds the
+            // lock.
             let space = self.space.try_lock();
             let unmanaged = space.map(|space| unmanaged(&maps, &space, &self.arena));
             text += &kinds(&holdings, &unmanaged.unwrap_or_default());
@@ -64,7 +66,7 @@ impl Program {
 }
 
 /// Returns the kinds of memory that a process holds, the largest first, without those below 1 KiB.
-/// Their sum is that of the holdings: the list of mappings only divides them.
+/// Their sum is that of `holdings`; `unmanaged` only splits two of the kinds.
 fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     let Holdings { mut pinned, unmanaged: mut other, .. } = *holdings;
     let take = |wanted: u64, from: &mut u64| {
@@ -98,7 +100,8 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     text
 }
 
-/// Returns the private memory that the arena does not manage, by the kernel's list of mappings.
+/// Returns the private memory that the arena does not manage, from the contents of
+/// /proc/self/smaps.
 fn unmanaged(maps: &[u8], space: &Space, arena: &Arena) -> Unmanaged {
     let is_managed = |at| windows::has(arena, at) && !space.pieces.is_empty(at..at + 1);
     unmanaged_of(&String::from_utf8_lossy(maps), &space.stacks, is_managed)
@@ -150,7 +153,8 @@ mod tests {
             1024 KiB locked, 1024 KiB private memory that can't be managed";
         assert_eq!(text, expected);
         assert_eq!(kinds(&Holdings::default(), &Unmanaged::default()), "");
-        // Locked blocks of the arena are pinned. The rest of the list is not of these holdings.
+        // Locked blocks of the arena count as pinned. Amounts of `unmanaged` beyond the holdings
+        // are ignored.
         let holdings = Holdings { pinned: 3 << 20, resident: 1 << 20, ..Holdings::default() };
         let text = kinds(&holdings, &Unmanaged { locked: 2 << 20, stacks: 5 << 20 });
         let expected = ": 2048 KiB locked, 1024 KiB pinned by system calls, 1024 KiB resident that \

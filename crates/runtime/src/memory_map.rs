@@ -13,7 +13,7 @@ const WORD: usize = size_of::<usize>();
 pub struct MemoryMap {
     code: [u64; 2],
     data: [u64; 2],
-    /// Its start, and where it is now.
+    /// The start of the heap, and the break.
     heap: [u64; 2],
     stack: u64,
     arguments: [u64; 2],
@@ -27,7 +27,7 @@ impl MemoryMap {
     /// Reads the kernel's record of this process.
     pub fn of_process() -> Option<Self> {
         let stat = String::from_utf8_lossy(&contents("/proc/self/stat")).into_owned();
-        // The second field is a name in brackets, which may have any byte.
+        // The second field is a name in parentheses, which may contain any byte.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let field = |nth: usize| fields.get(nth - 3)?.trim().parse::<u64>().ok();
         let heap_end = system(libc::SYS_brk, [0; 6]).ok()? as u64;
@@ -44,13 +44,14 @@ impl MemoryMap {
         })
     }
 
-    /// Sets the break in the kernel's record. Memory is not changed.
+    /// Sets the break in the kernel's record, without changing any memory.
     pub(crate) fn set_break(mut self, to: usize) {
         self.heap[1] = to as u64;
         self.write();
     }
 
-    /// Sets where the program has these in the kernel's record.
+    /// Sets the program's stack, arguments, environment and auxiliary vector in the kernel's
+    /// record.
     pub fn set(
         mut self,
         stack: usize,
@@ -66,7 +67,8 @@ impl MemoryMap {
         self.write();
     }
 
-    /// Writes the record, with the vector that it names. The kernel may refuse it.
+    /// Passes the record to the kernel, with the auxiliary vector that it names. The kernel may
+    /// refuse it.
     fn write(&self) {
         let (map, bytes) = ((&raw const *self).addr(), size_of::<Self>());
         let args = [libc::PR_SET_MM as usize, PR_SET_MM_MAP, map, bytes, 0, 0];

@@ -1,4 +1,4 @@
-//! System calls that the runtime needs, and the effect of a filter that refuses some (pl-28).
+//! The system calls that the runtime needs, and the effect of a filter that refuses some (pl-28).
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
@@ -10,9 +10,10 @@ use libc::{
 use std::ffi::c_int;
 
 const PAGE: usize = 4096;
-/// Bytes of a mask of signals.
+/// The size of a signal mask in bytes.
 const MASK_BYTES: usize = 8;
-/// Other calls of the runtime, of its thread, and of a host that begins.
+/// Calls, beside those of `of_blocks` and `of_hosts`, that the runtime, its thread and a new host
+/// need.
 const NEEDED: [i64; 52] = [
     libc::SYS_access,
     libc::SYS_brk,
@@ -67,7 +68,7 @@ const NEEDED: [i64; 52] = [
     libc::SYS_wait4,
     libc::SYS_write,
 ];
-/// Calls for whose errors the runtime has another way.
+/// Calls that may fail, because the runtime has an alternative.
 const OPTIONAL: [i64; 19] = [
     libc::SYS_arch_prctl,
     libc::SYS_capget,
@@ -94,12 +95,12 @@ const MADV_GUARD_REMOVE: c_int = 103;
 /// Advice about blocks that the kernel may refuse.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
-/// The flags of a thread's `clone`.
+/// The flags with which the runtime's thread is made.
 const THREAD: c_int =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SETTLS;
 /// PR_SET_SYSCALL_USER_DISPATCH.
 pub(crate) const SET_DISPATCH: usize = 59;
-/// Options of `prctl`.
+/// The options of `prctl` that a host needs.
 const OPTIONS: [c_int; 8] = [
     SET_DISPATCH as c_int,
     libc::PR_CAPBSET_READ,
@@ -111,15 +112,15 @@ const OPTIONS: [c_int; 8] = [
     libc::PR_SET_PDEATHSIG,
 ];
 const CWD: usize = libc::AT_FDCWD as usize;
-/// Calls that append a line to a file.
+/// The calls that append a line to a file.
 const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_openat, [CWD, 0, APPENDED, 0, 0, 0]),
     (libc::SYS_write, [0; 6]),
     (libc::SYS_close, [0; 6]),
 ];
 const APPENDED: usize = (libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC) as usize;
-/// Calls with arguments for whose errors the runtime has another way: a question about mappings
-/// (PROCMAP_QUERY), and a tracer's permission.
+/// Calls with arguments that may fail, because the runtime has an alternative: a query of mappings
+/// (PROCMAP_QUERY), and the permission of a tracer.
 const OTHERS: [(i64, [usize; 6]); 2] = [
     (libc::SYS_ioctl, [0, 0xc068_6611, 0, 0, 0, 0]),
     (libc::SYS_prctl, [libc::PR_SET_PTRACER as usize, 1, 0, 0, 0, 0]),
@@ -129,7 +130,8 @@ const OTHERS: [(i64, [usize; 6]); 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// Blocks are evicted and filled. The process may execute programs, or append to a file.
+    /// Blocks can be evicted and filled, but other calls are refused. The fields hold whether the
+    /// process may execute programs, and append to a file.
     Confines {
         executes: bool,
         reports: bool,
@@ -138,7 +140,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns the effect of a filter, if it is sound.
+    /// Returns the effect of a filter, or `None` if the filter is invalid.
     pub(crate) fn of(filter: &Filter) -> Option<Self> {
         let answers = |calls: &[(i64, [usize; 6])]| {
             let answers = calls.iter().map(|(number, args)| filter.answer(*number, *args));
@@ -161,8 +163,8 @@ impl Effect {
     }
 }
 
-/// Returns calls with arguments that filters look at: they map a host, write its stubs, make a
-/// thread of the runtime and a helper, and prepare them.
+/// Returns calls with arguments that filters check. They map a host, write its stubs, make a thread
+/// of the runtime and a helper, and prepare them.
 fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
     let mapped = [
@@ -186,8 +188,8 @@ fn advice(advice: c_int) -> (i64, [usize; 6]) {
     (libc::SYS_madvise, [PAGE, PAGE, advice as usize, 0, 0, 0])
 }
 
-/// Returns calls by which the memory of a process of one thread is evicted and brought back, and
-/// signals are answered.
+/// Returns the calls that evict and fill blocks in a process of one thread, and that handle
+/// signals.
 fn of_blocks() -> [(i64, [usize; 6]); 14] {
     let block = PAGE;
     let mapped = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;

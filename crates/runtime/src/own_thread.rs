@@ -1,16 +1,16 @@
-//! The thread that stores what the program's threads evict. The C library and the program know
-//! nothing of it. It is made by a system call of its own, runs in a `Room` of its own, and has all
-//! signals blocked.
+//! The compressor thread, which stores blocks that the program's threads have put aside. It is
+//! unknown to the C library and to the program: a system call of the runtime makes it, and it runs
+//! in a `Room` with all signals blocked.
 //!
-//! pl-12: the thread calls nothing of the C library's that needs more of its storage than zeros:
-//! the host's own storage lies there as in any thread (pl-10), begun with what its file has.
-//! System calls of the thread go to the system directly, as it is not armed; it touches nothing of
-//! the program's. pl-13: there is one at a time: the next one begins when the system has said that
-//! the last one uses the room no more.
+//! pl-12: the thread calls no function of the C library that needs more thread-local storage than
+//! zeros. Only the host's own storage is initialised from its file, as in any thread (pl-10).
+//! System calls of the thread are not dispatched, and it touches no memory of the program.
+//! pl-13: there is at most one such thread. The next one begins when the kernel has reported that
+//! the last one no longer uses the room.
 //!
 //! # Safety
-//! The room stays mapped. Whoever sets `is_there` from 0 has it, until the system sets it to 0 as
-//! the thread ends.
+//! The room stays mapped. The thread that changes `is_there` from 0 owns the room until the kernel
+//! sets `is_there` to 0 at the new thread's end.
 #![allow(unsafe_code)]
 
 use dispatch::{Room, system};
@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use zmem::StartThread;
 
-/// Looks in vain after which a thread that ends is waited for no more.
+/// The number of checks after which a thread that ends is no longer waited for.
 const END_LOOKS: usize = 10_000;
-/// The number of the thread's that is to come.
+/// The value of `is_there` while the thread is being made.
 const TO_COME: u32 = u32::MAX;
 const FLAGS: c_int = CLONE_VM
     | CLONE_FS
@@ -36,46 +36,46 @@ const FLAGS: c_int = CLONE_VM
     | CLONE_PARENT_SETTID
     | CLONE_CHILD_CLEARTID;
 
-/// What the thread runs, boxed twice so that one word names it.
+/// The function that the thread runs. It is boxed twice, so that one word names it.
 type Run = Box<dyn FnOnce() + Send>;
 
-/// The one thread.
+/// The compressor thread of this process.
 pub(crate) static OWN_THREAD: OwnThread =
     OwnThread { room: OnceLock::new(), is_there: AtomicU32::new(0), last: AtomicU32::new(0) };
 
-/// See the head of this file.
+/// The compressor thread, and the room in which it runs.
 #[derive(Debug)]
 pub(crate) struct OwnThread {
     room: OnceLock<Room>,
-    /// The number of the thread, until the system has it no more.
+    /// The thread's ID until the kernel has released it, then 0.
     is_there: AtomicU32,
-    /// The number of the last one.
+    /// The ID of the last thread.
     last: AtomicU32,
 }
 
 impl OwnThread {
-    /// Returns whether threads are to be started: on one processor they would only take turns with
-    /// the program.
+    /// Returns whether the thread is used. With one processor, it would only alternate with the
+    /// program.
     pub(crate) fn is_useful() -> bool {
         zmem::processors() > 1
     }
 
-    /// Takes note that this is a child, which has no such thread.
+    /// Resets the state in a child of a fork, which has no such thread.
     pub(crate) fn begin_child(&self) {
         self.is_there.store(0, SeqCst);
         self.last.store(0, SeqCst);
     }
 }
 
-/// Runs what the thread was started for, and ends it.
+/// Runs the function for which the thread was started, and ends the thread.
 ///
 /// # Safety
-/// `run` is the word that names a [`Run`], which nobody else uses.
+/// `run` is the word that names a [`Run`], which is not used elsewhere.
 unsafe extern "C" fn run_thread(run: *mut c_void) -> ! {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let run = unsafe { Box::from_raw(run.cast::<Run>()) };
     run();
-    // SAFETY: the thread ends; what it had lies in memory that stays.
+    // SAFETY: the thread ends; its stack and storage lie in memory that stays mapped.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -100,12 +100,12 @@ impl StartThread for OwnThread {
             return false;
         };
         let run = Box::into_raw(Box::new(run));
-        // SAFETY: this thread has the room, and all signals blocked; the argument is a box.
+        // SAFETY: this thread owns the room and has all signals blocked; the argument is a box.
         let made = unsafe { room.start(FLAGS, &raw const self.is_there, run_thread, run.cast()) };
         if made > 0 {
             self.last.store(made as u32, SeqCst);
         } else {
-            // SAFETY: no thread was made that would use it.
+            // SAFETY: no thread was made, so the box is not used.
             drop(unsafe { Box::from_raw(run) });
             self.is_there.store(0, SeqCst);
         }
@@ -120,19 +120,19 @@ impl StartThread for OwnThread {
         let seen = self.is_there.load(SeqCst);
         if seen == last && last != 0 || seen == TO_COME {
             let time = [time.as_secs(), u64::from(time.subsec_nanos())];
-            // The system wakes one of those who wait there; so the others look for themselves.
+            // The kernel wakes only one of the waiting threads, so the others check periodically.
             let word = (&raw const self.is_there).addr();
             let wait = libc::FUTEX_WAIT as usize;
             let _woken =
                 system(libc::SYS_futex, [word, wait, seen as usize, time.as_ptr().addr(), 0, 0]);
             return false;
         }
-        // The room is free before the system has let go of all that the thread shared.
+        // The room is free before the kernel has released all that the thread shared.
         last == 0 || (0..END_LOOKS).any(|_| !has_thread(last))
     }
 }
 
-/// Returns whether this process has a thread of that number.
+/// Returns whether this process has a thread with this ID.
 fn has_thread(number: u32) -> bool {
     let process = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     let is_there = system(libc::SYS_tgkill, [process, number as usize, 0, 0, 0, 0]).is_ok();

@@ -1,10 +1,10 @@
 //! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`), as
-//! libraries for parallel programs make them: the other process brings its memory back first.
+//! used by libraries for parallel programs. The other process fills the blocks first.
 //!
 //! ```text
-//!   the call stops at address A of process P -> a signal to P: A -> P brings 256 KiB back
+//!   the call stops at address A of process P -> a signal to P: A -> P fills 256 KiB from A on
 //!     ^                                                                |
-//!     '----- the rest of the transfer, tried again some times <--------'
+//!     '----- the rest of the transfer, tried repeatedly <--------------'
 //! ```
 
 use crate::program::Program;
@@ -20,12 +20,12 @@ use zmem::Advice;
 use zmem::poke::Asked;
 
 const EFAULT: isize = -(libc::EFAULT as isize);
-/// Bytes that a process brings back at once for another one.
+/// The number of bytes that a process fills at a time for another one.
 const BROUGHT: usize = 256 << 10;
-/// The kernel takes no longer vector.
+/// The kernel's maximum number of parts in a vector.
 const VECTOR_MAX: usize = 1024;
-/// The time between two tries. The signal is sent again after some tries, because the other process
-/// may have been unable to act.
+/// The time between two tries. After `TRIES_OF_SIGNAL` tries the signal is sent again, because the
+/// other process may have been unable to act.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
 pub(crate) const TRIES: usize = 5000;
@@ -38,7 +38,7 @@ fn is_transfer(number: usize) -> bool {
     matches!(number as i64, libc::SYS_process_vm_readv | libc::SYS_process_vm_writev)
 }
 
-/// Parts of memory, as the kernel's vectors name them.
+/// Parts of memory, as named by a vector of `iovec`.
 struct Parts(Vec<iovec>);
 
 impl Parts {
@@ -64,7 +64,7 @@ impl Parts {
         self.0.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
     }
 
-    /// Returns the parts behind the first `done` bytes.
+    /// Returns the parts after the first `done` bytes.
     fn behind(&self, mut done: usize) -> Self {
         let rest = self.0.iter().filter_map(|part| {
             let passed = done.min(part.iov_len);
@@ -78,7 +78,7 @@ impl Parts {
 }
 
 impl Program {
-    /// Completes a transfer that stopped at memory that is absent in another process of the tree.
+    /// Completes a transfer that stopped at an absent page of another process of the tree.
     pub(crate) fn complete_transfer(&self, call: &Call, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Returned(result)
@@ -92,9 +92,10 @@ impl Program {
         }
     }
 
-    /// Waits until another process of the tree fills no block in place, if the call is a transfer.
+    /// If the call is a transfer, waits until the other process of the tree fills no block in
+    /// place.
     pub(crate) fn greet_peer(&self, number: usize, args: &[usize; 6]) {
-        // A filter of the program may end it for calls that it does not make itself.
+        // A filter may end the program for calls that it does not make itself.
         let is_free = is_transfer(number) && !self.is_confined.load(Relaxed);
         let Some(TreeFile { tree, .. }) = self.tree.as_ref().filter(|_| is_free) else {
             return;
@@ -114,8 +115,8 @@ impl Program {
         }
     }
 
-    /// Does what a signal of another process of the tree asks for. A thread that may not act, as
-    /// it runs code of the runtime, does so when it leaves that code.
+    /// Handles a signal of another process of the tree. If `may_act` is false, the thread runs code
+    /// of the runtime, and most requests are deferred.
     pub(crate) fn do_asked(&self, asked: Asked, may_act: bool) {
         match asked {
             Asked::Memory(address) if !may_act => self.asked.store(address.max(1), Relaxed),
@@ -134,7 +135,7 @@ impl Program {
         }
     }
 
-    /// Does what a signal has asked for while this thread could not act.
+    /// Handles a signal's request that was deferred.
     pub(crate) fn do_left(&self) {
         if self.asked.load(Relaxed) != 0 {
             self.bring_for_peer(self.asked.swap(0, Relaxed));
@@ -142,8 +143,8 @@ impl Program {
         self.stay_now();
     }
 
-    /// Brings memory back that another process is about to read or write. If it is not this
-    /// process's, nothing happens.
+    /// Fills blocks that another process is about to read or write. If the address is not in the
+    /// arena, nothing is filled.
     fn bring_for_peer(&self, address: usize) {
         self.arena.agree();
         self.bring(address);

@@ -1,24 +1,24 @@
-//! A map of what a program has mapped in a range of addresses, by pages.
+//! A map of the program's mappings in a range of addresses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a piece of memory is to the program.
+/// The kinds of mapped memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Private, anonymous, readable and writable.
     Data,
-    /// Private, anonymous, and never anything but PROT_NONE: it has no contents.
+    /// Private, anonymous, and always PROT_NONE since it was mapped: it has no contents.
     Reserved,
     /// Private and anonymous, with any other protection.
     Held,
-    /// Anything else: of a file, shared, locked.
+    /// Any other memory: of a file, shared, or locked.
     Other,
-    /// The program has sealed it: the system lets nobody change it any more.
+    /// The program has sealed the memory (`mseal`): the kernel refuses all changes of it.
     Sealed,
 }
 
-/// Pieces that do not overlap. Neighbours of one kind are one piece.
+/// Pieces that do not overlap. Adjacent pieces of one kind are merged.
 #[derive(Debug)]
 pub(crate) struct Pieces<K = Kind>(BTreeMap<usize, (usize, K)>);
 
@@ -29,7 +29,7 @@ impl<K> Pieces<K> {
 }
 
 impl<K: Copy + Eq> Pieces<K> {
-    /// Calls `work` with each part of a range, in order: `None` is where there is nothing.
+    /// Calls `work` for each part of a range, in order. The kind of a free part is `None`.
     pub(crate) fn for_parts(
         &self,
         range: Range<usize>,
@@ -54,35 +54,35 @@ impl<K: Copy + Eq> Pieces<K> {
         }
     }
 
-    /// Returns the parts of a range: see [`for_parts`](Self::for_parts).
+    /// Returns the parts of a range as a list: see [`for_parts`](Self::for_parts).
     pub(crate) fn parts(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<K>)> {
         let mut parts = Vec::new();
         self.for_parts(range, |part, kind| parts.push((part, kind)));
         parts
     }
 
-    /// Returns whether a piece covers all of a range, or several do.
+    /// Returns whether one or several pieces cover a range completely.
     pub(crate) fn is_full(&self, range: Range<usize>) -> bool {
         let mut is_full = true;
         self.for_parts(range, |_, kind| is_full &= kind.is_some());
         is_full
     }
 
-    /// Returns whether all of a range is of one kind.
+    /// Returns whether a whole range is of one kind.
     pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
         let mut is_all = true;
         self.for_parts(range, |_, kind| is_all &= kind == Some(of));
         is_all
     }
 
-    /// Returns whether there is nothing in a range.
+    /// Returns whether a range is free.
     pub(crate) fn is_empty(&self, range: Range<usize>) -> bool {
         let mut is_empty = true;
         self.for_parts(range, |_, kind| is_empty &= kind.is_none());
         is_empty
     }
 
-    /// Sets what is in a range.
+    /// Sets the kind of a range. `None` makes it free.
     pub(crate) fn set(&mut self, range: Range<usize>, kind: Option<K>) {
         if range.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl<K: Copy + Eq> Pieces<K> {
         self.0.insert(start, (end, kind));
     }
 
-    /// Makes a piece that has an address within it two.
+    /// Splits the piece that contains an address at that address.
     fn split(&mut self, at: usize) {
         let before = self.0.range(..at).next_back().map(|(&start, &piece)| (start, piece));
         if let Some((start, (end, kind))) = before
@@ -118,7 +118,8 @@ impl<K: Copy + Eq> Pieces<K> {
         }
     }
 
-    /// Returns the highest start of `bytes` free bytes within a range, a multiple of `align`.
+    /// Returns the highest start of `bytes` free bytes within a range. The start is a multiple of
+    /// `align`.
     pub(crate) fn find(&self, within: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
         let mut end = within.end;
         for (&start, &(behind, _)) in self.0.range(..within.end).rev() {
@@ -149,7 +150,7 @@ impl<K: Copy + Eq> Pieces<K> {
     }
 }
 
-/// Returns the highest start of so many bytes in a gap.
+/// Returns the highest start of `bytes` bytes in a gap.
 fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
     let start = gap.end.checked_sub(bytes)? / align * align;
     (start >= gap.start).then_some(start)

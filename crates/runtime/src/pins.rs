@@ -1,14 +1,14 @@
-//! The memory that a system call is about to touch: it is brought back and pinned for the call's
-//! time.
+//! The memory that a system call is about to touch. Its blocks are filled, and pinned during the
+//! call.
 //!
 //! ```text
-//!   note:  | list, or 0 | how many ranges, flags | start, end | start, end | start, end | helper |
+//!   note:  | list, or 0 | ranges and flags | start, end | start, end | start, end | helper |
 //! ```
-//! pl-2: what is pinned for a call is noted with it, and unpinned once when the call has ended.
-//! More ranges than fit are a list on this library's heap.
+//! pl-2: the ranges that are pinned for a call are stored in its note, and are unpinned once when
+//! the call has ended. Ranges that do not fit into the note are in a list on the runtime's heap.
 //!
 //! # Safety
-//! The list's address comes from a box, and is taken out of the note with it.
+//! The list's address is that of a box, which is freed when the address is taken out of the note.
 #![allow(unsafe_code)]
 
 use crate::space::Space;
@@ -18,21 +18,21 @@ use dispatch::NOTE_WORDS;
 use std::ops::Range;
 use zmem::Arena;
 
-/// The word of a note that names a helper (pl-27), or is 0.
+/// The word of a note that identifies a helper (pl-27), or is 0.
 pub(crate) const HELPER: usize = NOTE_WORDS - 1;
-/// Ranges that fit in a note.
+/// The number of ranges that fit into a note.
 const INLINE: usize = (HELPER - 2) / 2;
-/// The call was made twice.
+/// The call was issued twice.
 const RETRIED: u64 = 1 << 32;
 /// The call names memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
-/// What may lie behind an address of which nothing is known.
+/// The number of bytes that are assumed to be touched after an address of unknown use.
 const UNKNOWN_BYTES: usize = 64 << 10;
 
-/// What a call has of its own while it is issued.
+/// The data that are stored for a call while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];
 
-/// The memory of the program, which is read once it is there.
+/// The program's memory, which is read after `found` has made it resident.
 struct ProgramMemory;
 
 impl Memory for ProgramMemory {
@@ -41,8 +41,9 @@ impl Memory for ProgramMemory {
     }
 }
 
-/// Brings the memory back that a call touches, and pins it; for good, if it is touched after the
-/// call's return. Returns whether that is all that it may touch.
+/// Fills the blocks that a call touches, and pins them. If `is_lasting`, they stay pinned after the
+/// call's return, because the kernel may touch them later. Returns whether all memory that the call
+/// may touch is pinned.
 pub(crate) fn take(
     arena: &Arena,
     call: (usize, [usize; 6]),
@@ -59,7 +60,7 @@ pub(crate) fn take(
     is_all
 }
 
-/// Brings memory back, and pins it: see [`take`]. Returns false if it can't be.
+/// Fills and pins blocks: see [`take`]. Returns false if that failed.
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
     parts_within(arena, &range).fold(true, |is_held, part| {
         note[1] |= IN_ARENA;
@@ -72,7 +73,7 @@ pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasti
     })
 }
 
-/// Unpins what was pinned for a call. Returns how many bytes.
+/// Unpins the blocks that were pinned for a call. Returns the number of bytes.
 pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     let mut bytes = 0;
     let mut unpin = |range: Range<usize>| {
@@ -83,7 +84,7 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     let inline = note[2..HELPER].chunks(2).take(count.min(INLINE));
     inline.for_each(|range| unpin(range[0] as usize..range[1] as usize));
     if note[0] != 0 {
-        // SAFETY: `add` put a box's address there, and it is taken out here.
+        // SAFETY: `add` stored the address of a box, which is taken out below.
         let list: Box<Vec<Range<usize>>> =
             unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(note[0] as usize)) };
         list.into_iter().for_each(unpin);
@@ -93,16 +94,16 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     bytes
 }
 
-/// Returns whether the runtime issues a call again that failed with EFAULT: only if the call names
-/// memory of the arena. Any other call would fail again, and the kernel would drop a second
-/// datagram.
+/// Returns whether the runtime issues a call again that failed with EFAULT. It does so once, and
+/// only if the call names memory of the arena. Any other call would fail again, and the kernel
+/// would drop a second datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;
     is_first
 }
 
-/// Notes a range.
+/// Stores a range in a note.
 fn add(note: &mut Note, range: Range<usize>) {
     let count = (note[1] as u32) as usize;
     note[1] += 1;
@@ -115,7 +116,7 @@ fn add(note: &mut Note, range: Range<usize>) {
         let list: Box<Vec<Range<usize>>> = Box::default();
         note[0] = Box::into_raw(list).expose_provenance() as u64;
     }
-    // SAFETY: a box's address, which only the call's thread uses.
+    // SAFETY: the address is that of a box, which only the call's thread uses.
     let list: &mut Vec<Range<usize>> =
         unsafe { &mut *std::ptr::with_exposed_provenance_mut(note[0] as usize) };
     list.push(range);

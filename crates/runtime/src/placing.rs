@@ -1,42 +1,42 @@
-//! The addresses at which new mappings come to lie in the arena.
+//! The placement of new mappings in the arena.
 //!
 //! ```text
 //!   | break ... --> |            <-- ... data | library | free | library | free: 24 MiB |
 //!                                             |<----------- an eighth of it ----------->|
 //! ```
-//! pl-3: data lie below libraries until the arena is full.
+//! pl-3: data are placed below libraries until that part of the arena is full.
 
 use crate::space::Space;
 use std::ops::Range;
 use zmem::Arena;
 
-/// Larger mappings begin at a multiple of it, so that whole chunks of the arena come and go.
+/// The alignment of mappings of at least this size, so that they consist of whole chunks.
 const CHUNK: usize = 2 << 20;
-/// The part of the arena, at its end, in which libraries lie.
+/// The divisor that gives the share of the arena, at its end, for libraries.
 const LIBRARIES_SHARE: usize = 8;
-/// Addresses that stay free above a library. The instructions behind a `syscall` of glibc make the
-/// distances of its stubs 4 and 20 MiB (di-13).
+/// The addresses that stay free above a library. The stubs of glibc lie 4 and 20 MiB above their
+/// sites, because of the instructions after each `syscall` (di-13).
 const ABOVE_LIBRARY: usize = 24 << 20;
 
-/// Returns the part of an arena's addresses in which libraries lie.
+/// Returns the part of an arena's addresses for libraries.
 fn libraries(arena: &Range<usize>) -> Range<usize> {
     let bytes = arena.len() / LIBRARIES_SHARE / CHUNK * CHUNK;
     arena.end - bytes..arena.end
 }
 
 impl Space {
-    /// Returns the start of `bytes` free bytes. `bytes` is a number of whole pages.
+    /// Returns the start of `bytes` free bytes. `bytes` must be a multiple of the page size.
     pub(crate) fn find(&self, arena: &Arena, bytes: usize) -> Option<usize> {
         let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
         let of = arena.addresses();
-        // The break has room to grow.
+        // Leaves room for the break to grow.
         let least = self.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
         let find = |end| self.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
         find(libraries(&of).start).or_else(|| find(of.end))
     }
 
-    /// Returns the start of free addresses in a window that was added: the addresses that the
-    /// program has asked for, or any others if it has named none.
+    /// Returns the start of free addresses in a window that was added: those that the program has
+    /// requested. If it has requested none, finds free ones.
     pub(crate) fn find_in_windows(
         &self,
         arena: &Arena,
@@ -46,7 +46,8 @@ impl Space {
         let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
         let mut windows = arena.windows().skip(1).filter(alike);
         match wanted.start {
-            // A program may map at an address later that it has named before.
+            // A program may later map at an address that it named before, so only windows at
+            // addresses that the kernel chose are used.
             0 => windows
                 .filter(|window| self.chosen.is_full(window.clone()))
                 .find_map(|window| self.pieces.find(window, wanted.len(), arena.block())),

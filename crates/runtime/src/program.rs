@@ -1,4 +1,4 @@
-//! The program, and its system calls before and after they are issued.
+//! The program, and the work before and after each of its system calls.
 
 use crate::changes::Changer;
 use crate::cost::Cost;
@@ -29,31 +29,32 @@ pub(crate) struct Program {
     pub(crate) settings: Settings,
     pub(crate) space: Mutex<Space>,
     pub(crate) changer: Changer,
-    /// Threads of this process.
+    /// The number of threads of the program in this process.
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) tree: Option<TreeFile>,
-    /// How programs are executed, if some get a host.
+    /// How programs are executed, if hosts are available.
     hosting: Option<Hosting>,
-    /// Whether the program has filtered its system calls, or tried to: one that it does not make
-    /// itself may end it.
+    /// Whether the process is confined (pl-28): a filter may end it for calls that the program does
+    /// not make itself.
     pub(crate) is_confined: AtomicBool,
-    /// Whether that is so because of a child of `vfork`.
+    /// Whether a child of `vfork` has confined this process.
     pub(crate) is_child_confined: AtomicBool,
-    /// Whether the call for that has not returned.
+    /// Whether the call that confines the process has not returned yet.
     pub(crate) is_newly_confined: AtomicBool,
-    /// Whether no report is written, because a filter may end the process for it.
+    /// Whether reports are suppressed, because a filter may end the process for them.
     pub(crate) is_silent: AtomicBool,
-    /// An address that another process has asked for: see `peers`.
+    /// The address of another process's request that was deferred, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
     pub(crate) watch: Watch,
-    /// See `traced`.
+    /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
+    /// runtime: see `traced`.
     pub(crate) is_plain: AtomicBool,
 }
 
-/// So many calls lie between two looks at what a process has in memory beside its arena.
+/// The number of calls between two measurements of the process's memory outside of its arena.
 const WEIGHED: u64 = 128;
-/// A call has more than this share of the limit pinned: room may be short by all of it.
+/// If a call has pinned more than 1/16 of the limit, the excess is evicted after it.
 const MUCH_SHARE: u64 = 16;
 
 impl Program {
@@ -86,8 +87,8 @@ impl Program {
         }
     }
 
-    /// Does what a call is an occasion for, which comes after `nth` others: memory beside the arena
-    /// is counted, and room is made for other processes, before this one may wait.
+    /// Runs periodic work before a call: measures memory outside of the arena, and evicts for other
+    /// processes before this one may block. `nth` is the number of calls before this one.
     pub(crate) fn tend(&self, nth: u64) {
         let Some(TreeFile { tree, .. }) = &self.tree else { return };
         self.look_for_debuggers();
@@ -101,13 +102,13 @@ impl Program {
         self.show_now_and_then();
     }
 
-    /// Answers what is about the arena's mappings.
+    /// Handles a call if it changes mappings of the arena.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Answer {
         let mut space = self.space.lock();
         self.changer.change(|| mappings::answer(&mut space, &self.arena, number, args))
     }
 
-    /// Does what is to be done before a call is issued.
+    /// Prepares a call before it is issued.
     pub(crate) fn before(&self, call: &mut Call) -> Step {
         if let Some(hosting) = &self.hosting {
             if let Some(result) = hosting.name_program(call) {
@@ -121,7 +122,7 @@ impl Program {
         }
         let (number, args) = (call.number(), call.args());
         let of_tree = self.tree.as_ref().and_then(|tree| tree.answer(number, args));
-        // Limits of a child of `vfork` are the kernel's, as its parent has others.
+        // Limits of a child of `vfork` are kept by the kernel, because its parent has others.
         let has_limits = Limits::are_about(number) && !self.arena.is_lent();
         let of_limits = || has_limits.then(|| self.space.lock().limits.answer(number, &args))?;
         if let Some(result) = of_tree.or_else(of_limits) {
@@ -159,8 +160,8 @@ impl Program {
                 call.repeat();
             }
             if may_be_asked(number, &args) {
-                // Last: no memory that is absent is touched from here on, on another stack than
-                // this.
+                // This comes last: after it, this thread must not touch absent memory on any other
+                // stack.
                 self.arena.waits();
             }
         }
@@ -176,7 +177,7 @@ impl Program {
         Step::Issue
     }
 
-    /// Does what is to be done when it has returned, or was given up.
+    /// Completes a call that has returned or was given up.
     pub(crate) fn after(&self, call: &mut Call, outcome: Outcome) -> Step {
         let outcome = self.complete_transfer(call, outcome);
         self.after_debugger(call, outcome);
@@ -200,7 +201,7 @@ impl Program {
                     self.end_confinement();
                 }
             }
-            // A child of `vfork` may have left.
+            // A child of `vfork` may have left the runtime.
             libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => self.manage_again(),
             _ => {}
         }
@@ -211,12 +212,12 @@ impl Program {
         }
         match outcome {
             Outcome::Returned(EFAULT) if pins::retry(call.note()) => self.again(call),
-            // The host can't be executed here: the program may be.
+            // The host can't be executed here, but the program itself may be.
             Outcome::Returned(..0) if self.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
                 call.restore();
                 self.again(call)
             }
-            // A security module may refuse the program because its process is traced.
+            // A security module may refuse to execute the program because the process is traced.
             Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => self.again(call),
             _ => {
                 helpers::dismiss(call.note());

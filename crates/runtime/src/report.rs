@@ -1,5 +1,5 @@
-//! What a process tells: what it has done, as a line of JSON at its end and to who looks meanwhile,
-//! and what is wrong.
+//! The figures and messages of a process: a line of JSON at its end, a snapshot for `uzram stat`
+//! while it runs, and warnings.
 
 use crate::cost::Costs;
 use crate::executed::contents;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use zmem::Figures;
 
 impl Program {
-    /// Says, once in a tree, that the working set of this process is larger than the limit.
+    /// Reports, once per tree, that the working set of this process is larger than the limit.
     fn say_if_slow(&self) {
         let may_say = || !self.is_confined.load(Relaxed) && self.is_heard();
         if let Some(lacks) = self.arena.take_lacking(may_say) {
@@ -29,8 +29,8 @@ impl Program {
         }
     }
 
-    /// Returns whether standard error is that of `uzram run`: of any other, a parent's pipe or a
-    /// file, the program may look at what is written to it.
+    /// Returns whether standard error is that of `uzram run`. Messages to any other, such as a
+    /// parent's pipe or a file, might be read by a program that does not expect them.
     pub(crate) fn is_heard(&self) -> bool {
         self.settings.stderr.is_some_and(|heard| {
             let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
@@ -38,7 +38,8 @@ impl Program {
         })
     }
 
-    /// Returns what this process has done, by the programs too that it ran before this one.
+    /// Returns the figures of this process, including those of the programs that it executed before
+    /// this one.
     pub(crate) fn figures(&self) -> Figures {
         let Costs { calls, timed, nanoseconds, signal } = self.cost.costs();
         let own = Figures {
@@ -54,26 +55,26 @@ impl Program {
         self.arena.with_before(own)
     }
 
-    /// Writes down what this process has done, if that was asked for. What a child of `vfork` does
-    /// is its parent's.
+    /// Appends the figures of this process to the file of the settings, if there is one. A child of
+    /// `vfork` does not, because its figures are part of its parent's.
     pub(crate) fn report(&self) {
         if let Some(path) = &self.settings.stats
             && !self.arena.is_lent()
             && !self.is_silent.load(Relaxed)
         {
             let figures = self.figures().json();
-            // A filter of the program's own may end it for calls that it does not make itself.
+            // A filter may end the program for calls that it does not make itself.
             let name = if self.is_confined.load(Relaxed) { String::new() } else { name() };
             write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]));
         }
     }
 
-    /// Has `uzram stat` see what this process has done.
+    /// Publishes the figures of this process for `uzram stat`.
     pub(crate) fn show(&self) {
         self.arena.show(&self.figures());
     }
 
-    /// Does so if the last time is a while ago.
+    /// Publishes the figures if the last time was long enough ago.
     pub(crate) fn show_now_and_then(&self) {
         if self.arena.is_show_due() {
             self.show();
@@ -85,7 +86,7 @@ impl Program {
     }
 }
 
-/// Returns the name of this process, as /proc tells it, for a string of JSON.
+/// Returns the name of this process from /proc, escaped for a JSON string.
 fn name() -> String {
     let name = contents("/proc/self/comm");
     let name = String::from_utf8_lossy(&name);
@@ -102,7 +103,7 @@ fn write(path: &[u8], line: &str) {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;
     let opened = [libc::AT_FDCWD as usize, path.as_ptr().addr(), flags as usize, 0, 0, 0];
-    // A file that is gone is wanted by nobody.
+    // If the file was removed, its figures are not needed.
     if let Ok(file) = system(libc::SYS_openat, opened) {
         let args = [file, line.as_ptr().addr(), line.len(), 0, 0, 0];
         let _short = system(libc::SYS_write, args);

@@ -1,8 +1,8 @@
-//! Mutexes that a thread holds when it ends. The kernel goes over the thread's robust list then,
-//! and tells who waits for one; memory that is absent is the end of the list to it (pl-16).
+//! The robust mutexes that a thread holds when it ends. The kernel then walks the thread's robust
+//! list and wakes waiting threads; absent memory would end the walk (pl-16).
 //!
 //! ```text
-//!   head: | first | offset | pending |     node: | next | ...     its mutex's word is `offset` on
+//!   head: | first | offset | pending |     node: | next | ...     its futex is `offset` bytes on
 //!             '---------------------------->'       '--> ... --> the head
 //! ```
 
@@ -12,15 +12,15 @@ use std::iter::successors;
 use zmem::Arena;
 
 const WORD: usize = size_of::<usize>();
-/// A futex's word.
+/// The size of a futex in bytes.
 const FUTEX: usize = 4;
-/// The kernel goes no further.
+/// The kernel's maximum number of nodes.
 const NODES_MAX: usize = 2048;
-/// In the lowest bit of a node's address the C library says what kind of mutex it is.
+/// The lowest bit of a node's address holds the mutex's kind.
 const KIND: usize = 1;
 
-/// Brings back what the kernel will look at of this thread's list, and pins it: for good, if the
-/// thread ends.
+/// Fills and pins the memory of this thread's list that the kernel will access. If `is_lasting`,
+/// the thread ends and the memory stays pinned.
 pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     let mut told = [0_usize; 2];
     let at = told.as_mut_ptr().expose_provenance();
@@ -36,7 +36,7 @@ pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     }
 }
 
-/// Reads words of the program's.
+/// Reads words of the program's memory.
 fn read<const N: usize>(at: usize) -> Option<[usize; N]> {
     let mut bytes = [[0; WORD]; N];
     let is_there = dispatch::read_memory(at, bytes.as_flattened_mut());

@@ -1,4 +1,4 @@
-//! Lines for the user.
+//! Messages for the user.
 
 use dispatch::system;
 use std::fmt::Display;

@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
 
-/// What may answer touches in an arena.
+/// The mechanisms that can handle touches in an arena.
 const BACKENDS: [(&str, BackendKind); 4] = [
     ("best", BackendKind::Best),
     ("signal", BackendKind::Signal),
@@ -12,27 +12,27 @@ const BACKENDS: [(&str, BackendKind); 4] = [
     ("signal-remap", BackendKind::SignalRemap),
 ];
 
-/// Settings: `NAME=VALUE`, with commas between.
+/// The settings, as a list of `NAME=VALUE` separated by commas.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    /// Bytes of address space of the arena; `None` as is good for its backend.
+    /// The size of the arena's address space in bytes. `None` selects it by the backend.
     pub(crate) arena: Option<usize>,
-    /// The file that each process appends a line to when it ends.
+    /// The file to which each process appends a line when it ends.
     pub(crate) stats: Option<Vec<u8>>,
-    /// Whether programs that this one executes are left as they are.
+    /// Whether programs that this one executes run without a host.
     pub(crate) is_first_only: bool,
-    /// Whether hosts are injected into programs that are executed, if the system permits it.
+    /// Whether hosts are injected into executed programs, if the kernel permits it.
     pub(crate) is_injected: bool,
     /// The file that the processes of the tree share.
     pub(crate) tree: Option<TreeName>,
-    /// The path of the program that hosts others.
+    /// The path of the host.
     pub(crate) host: Option<CString>,
-    /// What `uzram run` has as its standard error, by device and inode.
+    /// The standard error of `uzram run`, by device and inode.
     pub(crate) stderr: Option<(usize, usize)>,
 }
 
-/// A file by the number of its descriptor, as each process inherits it, and its own.
+/// The number of a file's inherited descriptor, and the file's inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeName {
     pub(crate) number: usize,
@@ -42,8 +42,8 @@ pub(crate) struct TreeName {
 /// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Checks that settings are those of a command of this version, if they name one. Later versions
-/// may have other arguments behind them.
+/// Checks that the settings come from a command of this version, if they name a version. Other
+/// versions may pass other arguments after the settings.
 ///
 /// # Errors
 /// The message for the user.
@@ -61,10 +61,10 @@ pub fn check_version(settings: &OsStr) -> Result<(), String> {
 }
 
 impl Settings {
-    /// Returns the settings of a text.
+    /// Parses the settings.
     ///
     /// # Errors
-    /// The reason why it has none.
+    /// A message about the part that is not valid.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
         let mut found = Settings {

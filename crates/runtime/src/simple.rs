@@ -1,4 +1,4 @@
-//! Calls of the program that take no signal (di-11, di-12).
+//! Calls of the program that are issued without a signal (di-11, di-12).
 
 use crate::mappings::Answer;
 use crate::program::Program;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use zmem::WORD_LAYOUT;
 
-/// The gate of a process that keeps its limit alone.
+/// The gate of a process that shares its limit with no other process. It is always open.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
 const _: () = {
@@ -18,7 +18,7 @@ const _: () = {
 };
 
 impl Program {
-    /// Begins to have simple calls issued without a signal.
+    /// Starts to issue simple calls without a signal.
     pub(crate) fn begin_simple(&'static self) {
         let file = self.tree.as_ref();
         simple::set(&Simple {
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// Returns how a call is issued that the runtime has no part in, except for its memory.
+/// Returns how a call is issued in which the runtime has no part except to fill memory.
 fn class(number: i64) -> Class {
     match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => Class::Buffer,

@@ -1,10 +1,10 @@
-//! Calls that sleep for a time (`nanosleep`). After a signal for the runtime they are issued again
-//! for the rest of it.
+//! Calls that sleep for a relative time (`nanosleep`). If a signal for the runtime interrupts them,
+//! they are issued again for the remaining time.
 //!
 //! ```text
 //!   nanosleep(TIME, LEFT) -> nanosleep(room, room): | seconds, nanoseconds | end |
-//!     a signal for the runtime -> room: until the end, by the clock -> issued again
-//!     a signal of the program  -> room, as the kernel wrote it -> LEFT
+//!     a signal for the runtime -> room: the time until the end, by the clock -> issued again
+//!     a signal of the program  -> room: the kernel wrote the remaining time -> LEFT
 //! ```
 
 use crate::clock::monotonic;
@@ -17,13 +17,13 @@ const WORD: usize = size_of::<usize>();
 const CLOCKS: [i32; 4] =
     [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
 
-/// Returns which argument of a call is the address of the time to sleep. The next one is that of
-/// the time that is left.
+/// Returns the index of the argument that is the address of the time to sleep. The next argument is
+/// the address for the remaining time.
 fn time_at(call: &Call) -> Option<usize> {
     let args = call.args();
     match call.number() as i64 {
         libc::SYS_nanosleep => Some(0),
-        // Clocks of processors stop with their threads.
+        // The clocks of processes and threads do not run while their threads sleep.
         libc::SYS_clock_nanosleep
             if args[1] as i32 & libc::TIMER_ABSTIME == 0 && CLOCKS.contains(&(args[0] as i32)) =>
         {
@@ -33,13 +33,13 @@ fn time_at(call: &Call) -> Option<usize> {
     }
 }
 
-/// Returns which argument it is if the call sleeps for the time in its room.
+/// Returns the index of the time's argument, if the call sleeps for the time in its room.
 fn kept_at(call: &mut Call) -> Option<usize> {
     let room = call.room().as_ptr().addr();
     time_at(call).filter(|nth| call.args()[*nth] == room)
 }
 
-/// Prepares a call that sleeps.
+/// Prepares a call that sleeps: copies the time to the call's room.
 pub(crate) fn keep_time(call: &mut Call) {
     let Some(nth) = time_at(call) else { return };
     let (mut args, mut words) = (call.args(), [[0; WORD]; 2]);
@@ -57,7 +57,7 @@ pub(crate) fn keep_time(call: &mut Call) {
     }
 }
 
-/// Makes a call that sleeps end when it was to end, before it is issued again.
+/// Sets the time of a call that sleeps to the remaining time, before the call is issued again.
 pub(crate) fn go_on(call: &mut Call) {
     if kept_at(call).is_some() {
         let [seconds, nanoseconds, end, ..] = call.room() else { return };
@@ -66,8 +66,8 @@ pub(crate) fn go_on(call: &mut Call) {
     }
 }
 
-/// Gives the program the time that is left if a signal of the program's has ended the sleep.
-/// Returns the outcome for the program.
+/// Writes the remaining time to the program's memory, if a signal of the program has ended the
+/// sleep. Returns the outcome for the program.
 pub(crate) fn give_time(call: &mut Call, outcome: Outcome) -> Outcome {
     let Some(nth) = kept_at(call) else { return outcome };
     let [seconds, nanoseconds, ..] = *call.room() else { return outcome };

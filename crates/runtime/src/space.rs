@@ -1,15 +1,15 @@
-//! The arena as the program sees it: the mappings that it has made there, by pages, and the use of
-//! the blocks that follows.
+//! The arena as the program sees it: its mappings, by pages, and the use of blocks that results.
 //!
 //! ```text
 //!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | Held Data Data Data |
 //!   block   |      Managed        |       Plain        |       Free       |        Plain        |
 //! ```
-//! pl-1: a block is managed if all its pages are `Data`, free if nothing of it has contents, and
-//! else plain: the system's own mappings are as the program has set them, page by page.
+//! pl-1: a block is managed if all its pages are `Data`, free if none of its pages has contents,
+//! and plain otherwise. The kernel's mappings of a plain block are as the program has set them,
+//! page by page.
 //!
 //! # Safety
-//! The program has asked for what each function does to its memory.
+//! The program has requested the effect of each function on its memory.
 #![allow(unsafe_code)]
 
 use crate::limits::Limits;
@@ -21,31 +21,31 @@ use zmem::{Arena, Use};
 
 const NO_FILE: usize = usize::MAX;
 
-/// See the head of this file.
+/// The program's mappings in the arena, and its break and limits.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pieces: Pieces,
-    /// See `left_out`.
+    /// Memory that children of a fork do not get: see `left_out`.
     pub(crate) left_out: Pieces<()>,
-    /// Stacks of threads that lie outside of the arena. Some may have been unmapped in part.
+    /// The stacks of threads, which lie outside of the arena. Some may have been unmapped in part.
     pub(crate) stacks: Pieces<()>,
-    /// Addresses of windows that the kernel has chosen, and not the program.
+    /// The addresses of windows that were chosen by the kernel, and not by the program.
     pub(crate) chosen: Pieces<()>,
-    /// The parts of mappings with a window that lie outside of it, as they were mapped.
+    /// The parts of mappings with a window that lie outside of the window, as they were mapped.
     pub(crate) edges: Pieces<Kind>,
-    /// Whether the system may refuse executable memory, so that none is managed.
+    /// Whether the kernel may refuse executable memory, so that none is managed.
     pub(crate) is_exec_refused: bool,
     pub(crate) limits: Limits,
-    /// The program's break; `None` if the system moves it.
+    /// The program's break, or `None` if the kernel moves it.
     pub(crate) brk: Option<Break>,
-    /// Whether new mappings are served: not once the program has locked all that comes.
+    /// Whether new mappings are managed. False after the program has locked all future memory.
     pub(crate) is_serving: bool,
 }
 
 /// The program's break.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Break {
-    /// Where it was at first; it is not below.
+    /// The initial break, which is the lowest possible one.
     pub(crate) first: usize,
     pub(crate) now: usize,
 }
@@ -60,12 +60,12 @@ pub(crate) fn map_over(range: &Range<usize>, prot: i32) -> Result<usize, Failed>
     system(libc::SYS_mmap, args)
 }
 
-/// Changes a range's protection.
+/// Changes the protection of a range.
 pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
     system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
 }
 
-/// What `zmem` refuses here is address space that no longer fits its tables, or pins without end.
+/// Converts an error of `zmem`: there is no address space for a larger table, or too many pins.
 pub(crate) fn refused<E>(_: E) -> Failed {
     -(libc::ENOMEM as isize)
 }
@@ -78,21 +78,22 @@ impl Space {
         Space { pieces, left_out, stacks, chosen, edges, is_exec_refused, limits, brk, is_serving }
     }
 
-    /// Returns the blocks that a range touches, as addresses.
+    /// Returns the addresses of all blocks that overlap a range.
     pub(crate) fn around(arena: &Arena, range: &Range<usize>) -> Range<usize> {
         let block = arena.block();
         range.start / block * block..range.end.next_multiple_of(block)
     }
 
-    /// Returns the blocks that lie within a range, as addresses; an empty range if there are none.
+    /// Returns the addresses of all blocks that lie completely within a range. The result may be
+    /// empty.
     pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
         let block = arena.block();
         let start = range.start.next_multiple_of(block);
         start..(range.end / block * block).max(start)
     }
 
-    /// Puts private anonymous memory in place of whatever a range has: `Data`, `Reserved`, or
-    /// nothing. It is new: children have it.
+    /// Replaces the contents of a range by private anonymous memory: `Data`, `Reserved`, or none.
+    /// Children of a fork get the new memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -107,7 +108,8 @@ impl Space {
         Ok(())
     }
 
-    /// Does so in place of memory that is the same to forks.
+    /// Replaces the contents like [`put`](Self::put), but does not change whether children of a
+    /// fork get the memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -130,7 +132,7 @@ impl Space {
             self.make_plain(arena, edge)?;
             map_over(edge, prot)?;
         }
-        // SAFETY: see the head of this file: what was there goes.
+        // SAFETY: see "Safety" above: the program no longer needs the old contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
@@ -141,13 +143,14 @@ impl Space {
         edges.iter().filter(|edge| !edge.is_empty()).try_for_each(|edge| self.settle(arena, edge))
     }
 
-    /// Returns the protection of managed memory at an address, if memory may be managed there.
+    /// Returns the protection of managed memory at an address, or `None` if no memory may be
+    /// managed there.
     pub(crate) fn data_at(&self, arena: &Arena, address: usize) -> Option<i32> {
         let prot = data_at(arena, address);
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns whether all of a range is one mapping to the program, of one kind.
+    /// Returns whether a whole range is a single mapping of one kind for the program.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -157,13 +160,13 @@ impl Space {
         is_one
     }
 
-    /// Leaves executable memory to the kernel, before a filter or a setting of the program may
-    /// refuse its protection.
+    /// Makes executable memory plain, before a filter or a setting of the program may make the
+    /// kernel refuse its protection.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
             for (part, kind) in self.pieces.parts(window) {
-                // A part that can't be plain stays managed.
+                // A part that can't be made plain stays managed.
                 if kind == Some(Kind::Data) && self.make_plain(arena, &part).is_ok() {
                     self.pieces.set(part, Some(Kind::Held));
                 }
@@ -171,7 +174,7 @@ impl Space {
         }
     }
 
-    /// Returns whether all of a range is of one kind.
+    /// Returns whether a whole range is of one kind.
     pub(crate) fn is_all(&self, range: Range<usize>, of: Kind) -> bool {
         self.pieces.is_all(range, of)
     }
@@ -185,7 +188,7 @@ impl Space {
         is_sealed
     }
 
-    /// Returns the bytes that the program has mapped in ranges, and those of data.
+    /// Returns the bytes that the program has mapped in ranges, and the bytes of data among them.
     pub(crate) fn counted(&self, ranges: impl Iterator<Item = Range<usize>>) -> (usize, usize) {
         let (mut mapped, mut data) = (0, 0);
         for within in ranges {
@@ -197,8 +200,8 @@ impl Space {
         (mapped, data)
     }
 
-    /// Returns whether the program's limits refuse a mapping of `bytes` bytes, data or not, that
-    /// replaces the mappings in `over`.
+    /// Returns whether the program's limits refuse a mapping of `bytes` bytes that replaces the
+    /// mappings in `over`.
     pub(crate) fn is_over_limit(
         &self,
         arena: &Arena,

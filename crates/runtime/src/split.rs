@@ -1,5 +1,5 @@
-//! Large reads and writes of files. The kernel needs all memory of a call at a time, so a call that
-//! names much of the limit is made in parts (pl-29).
+//! Large reads and writes of files. The kernel needs all memory of a call at once, so a call whose
+//! buffer is a large part of the limit is issued in parts (pl-29).
 //!
 //! ```text
 //!   read(file, address, 30 MiB) -> pin 4 MiB, read, unpin -> pin 4 MiB ... -> the sum
@@ -11,17 +11,18 @@ use crate::tree::stat;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The share of the limit that a part has, and the least bytes of a part.
+/// The divisor of the limit that gives the size of a part, and the minimum size of a part in bytes.
 const SHARE: usize = 8;
 const PART_MIN: usize = 1 << 20;
 const PAGE: usize = 4096;
-/// The most bytes of a read or a write, as in the kernel (MAX_RW_COUNT).
+/// The maximum length of a read or a write, as in the kernel (MAX_RW_COUNT).
 const BYTES_MAX: usize = 0x7fff_f000;
 const EFAULT: isize = -(libc::EFAULT as isize);
 
 impl Program {
-    /// Makes a large read or write of a regular file in parts. Returns the step of the call, if it
-    /// is one. Signals come after it, as for files of a disk: those of FUSE could be interrupted.
+    /// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
+    /// other calls. Signals are delivered after it, as for files on a disk. On FUSE, a signal could
+    /// interrupt it.
     pub(crate) fn split(&self, call: &Call) -> Option<Step> {
         let (number, args) = (call.number(), call.args());
         let is_positioned = match number as i64 {
@@ -46,7 +47,7 @@ impl Program {
             let result = system(number as i64, of_part);
             pins::release(&self.arena, &mut note);
             match result {
-                // The call is made as a whole: there may be memory that is answered otherwise.
+                // The call is issued as a whole, because other code may resolve the fault.
                 Err(EFAULT) if done == 0 => return None,
                 Err(failed) if done == 0 => return Some(Step::Answer(failed)),
                 Ok(1..) => done += result.unwrap_or(0),

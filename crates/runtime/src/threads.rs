@@ -1,10 +1,10 @@
-//! Threads of other processes, as /proc shows them.
+//! Threads of other processes, as shown by /proc.
 
 use crate::executed::contents;
 use dispatch::system;
 
 const CWD: usize = libc::AT_FDCWD as usize;
-/// An entry of a folder has its length here, and its name here.
+/// The offsets of the length and the name in a directory entry.
 const LENGTH_AT: usize = 16;
 const NAME_AT: usize = 19;
 
@@ -13,16 +13,17 @@ pub(crate) fn is_own(process: usize) -> bool {
     system(libc::SYS_getpid, [0; 6]) == Ok(process)
 }
 
-/// Returns whether a thread can't act: it is stopped, as by a tracer, or has ended.
+/// Returns whether a thread can't handle a signal, because it is stopped, is stopped by a tracer,
+/// or has ended.
 pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     let stat = contents(&format!("/proc/{process}/task/{thread}/stat"));
-    // The second field is a name in brackets, which may have any byte.
+    // The second field is a name in parentheses, which may contain any byte.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
-/// Returns whether a thread of a process may be asked by a signal: it runs, or is in a call that
-/// `is_repeated`.
+/// Returns whether a signal may be sent to a thread of a process: the thread runs, or is in a call
+/// for which `is_repeated` returns true.
 pub(crate) fn may_ask(
     process: usize,
     thread: usize,

@@ -1,9 +1,10 @@
-//! Children that ask to be traced (PTRACE_TRACEME), as a debugger has its child do before that
+//! Children that ask to be traced (PTRACE_TRACEME), as the child of a debugger does before it
 //! executes a program.
 //!
-//! The tracer would see each signal by which the runtime sees calls and touches. If it waits
-//! for its child's `execve`, as after `vfork`, both would wait for ever. So such a child leaves the
-//! runtime (pl-23): all memory is there, and the next program that it executes is run as it is.
+//! The tracer would see each signal by which the runtime handles calls and touches. If the tracer
+//! also waits for its child's `execve`, as after `vfork`, both would wait for ever. So such a child
+//! leaves the runtime (pl-23): all of its memory is made resident, and its next program runs
+//! without a host.
 
 use crate::pieces::Kind;
 use crate::program::Program;
@@ -13,13 +14,14 @@ use dispatch::{Call, Failed, Outcome, Step, system};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a call asks that its process be traced.
+/// Returns whether a process asks by this call to be traced.
 fn is_asked(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_ptrace && call.args()[0] as u32 == libc::PTRACE_TRACEME
 }
 
 impl Program {
-    /// Returns the step of a call by which this process asks to be traced.
+    /// Prepares a call by which this process asks to be traced. Returns the step to take, or `None`
+    /// if the process does not leave the runtime.
     pub(crate) fn leave_for_tracer(&self, call: &Call) -> Option<Step> {
         if !is_asked(call) || !self.is_alone() {
             return None;
@@ -55,20 +57,20 @@ impl Program {
         }
     }
 
-    /// Returns whether no other thread of this process would be dispatched on.
+    /// Returns true if this process has no other thread, or is a child of `vfork`.
     pub(crate) fn is_alone(&self) -> bool {
         self.arena.is_lent() || self.threads.load(Relaxed) == 1
     }
 
-    /// Brings all memory back, and leaves it to the kernel.
+    /// Fills all blocks, and makes all memory plain.
     pub(crate) fn make_all_plain(&self) -> Result<(), Failed> {
         self.is_plain.store(true, Relaxed);
         let space = self.space.lock();
         self.of_data(&space).into_iter().try_for_each(|part| space.make_plain(&self.arena, &part))
     }
 
-    /// Manages the memory again that a child of `vfork` left to the kernel, and issues calls again
-    /// that the child left out.
+    /// Manages the memory again that a child of `vfork` made plain, and ends a confinement that it
+    /// caused.
     pub(crate) fn manage_again(&self) {
         if self.is_child_confined.swap(false, Relaxed) {
             self.end_confinement();
@@ -76,7 +78,7 @@ impl Program {
         if self.is_plain.swap(false, Relaxed) {
             let space = self.space.lock();
             for part in self.of_data(&space) {
-                // A part that can't be managed stays the kernel's.
+                // A part that can't be managed stays plain.
                 let _plain = space.settle(&self.arena, &part);
             }
         }

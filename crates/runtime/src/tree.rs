@@ -1,14 +1,14 @@
-//! The processes that keep one limit together: the file that they share, and how it stays open.
+//! The processes that share one limit: the file that they share, and how it stays open.
 //!
 //! ```text
-//!   uzram run: makes it, descriptor N -> each program: maps it, N stays open for the next program
-//!                              N is closed (a static program did so) -> that of the parent
+//!   uzram run: makes it, descriptor N -> each program: maps it; N stays open for the next program
+//!                              N is closed (by a program without a host) -> the parent's N
 //! ```
-//! What is mapped needs no descriptor (pl-7), and the program can't close this one (pl-8).
+//! The mapping needs no descriptor (pl-7), and the program can't close this one (pl-8).
 //!
 //! # Safety
-//! The file is mapped for good, and can't get shorter. It holds numbers alone, which other
-//! processes change at any time: so they are atomics.
+//! The file is mapped for ever, and can't be truncated. It holds only integers, which are atomic
+//! because other processes change them at any time.
 #![allow(unsafe_code)]
 
 use crate::settings::TreeName;
@@ -22,17 +22,17 @@ const EBADF: isize = -(libc::EBADF as isize);
 const NAMESPACE: &str = "/proc/self/ns/pid\0";
 const CWD: usize = libc::AT_FDCWD as usize;
 
-/// The file of the tree that this process is of.
+/// The file of the tree to which this process belongs.
 #[derive(Debug)]
 pub(crate) struct TreeFile {
     pub(crate) tree: Tree,
-    /// The descriptor for programs that are executed.
+    /// The descriptor, which executed programs inherit.
     number: usize,
 }
 
-/// Asks the system what a file is.
+/// Returns the kernel's metadata of a file.
 pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> {
-    // SAFETY: a structure of numbers.
+    // SAFETY: all fields of the structure are integers.
     let mut facts: libc::stat = unsafe { zeroed() };
     let at = (&raw mut facts).addr();
     let args = match number {
@@ -43,14 +43,14 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
 }
 
 impl TreeFile {
-    /// Opens the tree's file; `None`: there is none, and the limit is this process's alone.
+    /// Opens the tree's file. If it returns `None`, this process has a limit of its own.
     pub(crate) fn open(name: TreeName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
         let tree = own.or_else(|| Self::of_parent(name))?;
         Some(TreeFile { tree, number: name.number })
     }
 
-    /// Opens what the parent has open, and has it under the same number here if that is free.
+    /// Opens the parent's file, and duplicates it to the same number if that is free.
     fn of_parent(name: TreeName) -> Option<Tree> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
         let path = format!("/proc/{parent}/fd/{}\0", name.number);
@@ -60,7 +60,7 @@ impl TreeFile {
         if tree.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
             let high = system(libc::SYS_fcntl, [low, as_it_is, number, 0, 0, 0]);
-            // Where it is not, the next program looks at this one's parent in vain.
+            // If the number is not free, the next program can't open the file by its parent.
             let other = high.ok().filter(|high| *high != number);
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }
@@ -68,7 +68,7 @@ impl TreeFile {
         tree
     }
 
-    /// Maps the file, if the descriptor is one of it.
+    /// Maps the file, if the descriptor refers to the tree's file.
     fn map(file: usize, inode: usize) -> Option<Tree> {
         let facts = stat(libc::SYS_fstat, [file, 0]).ok()?;
         let get_seals = [file, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
@@ -78,7 +78,7 @@ impl TreeFile {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let args = [0, bytes, prot, libc::MAP_SHARED as usize, file, 0];
         let start = system(libc::SYS_mmap, args).ok()?;
-        // SAFETY: so many bytes were just mapped there, for good, and see the head of this file.
+        // SAFETY: `bytes` bytes were just mapped there for ever; see also "Safety" above.
         let words: &'static [AtomicU64] = unsafe {
             let first = std::ptr::with_exposed_provenance(start);
             std::slice::from_raw_parts(first, bytes / size_of::<AtomicU64>())
@@ -88,12 +88,11 @@ impl TreeFile {
         Tree::of(words, space)
     }
 
-    /// Returns the descriptor.
     pub(crate) fn descriptor(&self) -> i32 {
         self.number as i32
     }
 
-    /// Answers a call that would close the descriptor, or keep it from the next program.
+    /// Handles a call that would close the descriptor, or set close-on-exec for it.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Option<isize> {
         let is = |arg: usize| arg as u32 as usize == self.number;
         match number as i64 {
@@ -106,7 +105,7 @@ impl TreeFile {
         }
     }
 
-    /// Closes what lies below it and above, if it is within the range.
+    /// If the range contains the descriptor, closes the descriptors below and above it.
     fn close_around(&self, args: [usize; 6]) -> Option<isize> {
         let (first, last) = (args[0] as u32 as usize, args[1] as u32 as usize);
         if !(first..=last).contains(&self.number) {

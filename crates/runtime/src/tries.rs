@@ -1,16 +1,16 @@
-//! Calls that execute a program, and that signals ended before. A helper takes longer to start than
-//! some signals to come, so that the same call would come again and again.
+//! Calls that execute a program, but are ended by a signal. A helper may take longer to start than
+//! the next signal takes to arrive, so the same call could be interrupted for ever.
 //!
 //! ```text
-//!   slot of a thread:  | its number | calls in a row that signals ended |
+//!   slot of a thread:  | its ID | consecutive calls that signals ended |
 //! ```
-//! Threads of one slot may forget each other's calls.
+//! Threads with the same slot may reset each other's counts.
 
 use dispatch::system;
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Calls of a thread in a row that get a helper.
+/// The number of consecutive interrupted calls of a thread after which no helper is started.
 const TRIES: u32 = 8;
 const SLOTS: usize = 16;
 
@@ -20,7 +20,7 @@ struct Slot {
     ended: AtomicU32,
 }
 
-/// See the head of this file.
+/// The counts of interrupted calls, by threads.
 #[derive(Debug)]
 pub(crate) struct Tries([Slot; SLOTS]);
 

@@ -1,7 +1,7 @@
-//! The use of blocks that follows from the pieces of a program's memory (pl-1).
+//! The use of blocks that results from the pieces of a program's memory (pl-1).
 //!
 //! # Safety
-//! The program has asked for each change of its memory.
+//! The program has requested each change of its memory.
 #![allow(unsafe_code)]
 
 use crate::pieces::Kind;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use zmem::{Arena, Use};
 
 impl Space {
-    /// Returns what pl-1 says of a block.
+    /// Returns the use of a block according to pl-1.
     fn use_of(&self, block: Range<usize>) -> Use {
         let (mut is_data, mut is_free) = (true, true);
         self.pieces.for_parts(block, |_, kind| {
@@ -25,7 +25,8 @@ impl Space {
         }
     }
 
-    /// Returns the blocks that a range touches by their use: neighbours of one use are one part.
+    /// Returns the blocks that overlap a range, and their uses. Adjacent blocks of one use are
+    /// merged.
     pub(crate) fn uses(&self, arena: &Arena, range: &Range<usize>) -> Vec<(Range<usize>, Use)> {
         let block = arena.block();
         let mut uses: Vec<(Range<usize>, Use)> = Vec::new();
@@ -36,7 +37,8 @@ impl Space {
         };
         let around = Self::around(arena, range);
         let mut next = around.start;
-        // Blocks within one piece have one use. A block with an edge of a piece is examined alone.
+        // Blocks within one piece have the same use. A block with the edge of a piece is examined
+        // alone.
         for (part, kind) in self.pieces.parts(around.clone()) {
             let inner = Self::within(arena, &(part.start.max(next)..part.end));
             while next < inner.start.min(around.end) {
@@ -58,15 +60,15 @@ impl Space {
         uses
     }
 
-    /// Makes the blocks plain that a range touches. Their pages are as the program has them. Free
-    /// and reserved pages are PROT_NONE.
+    /// Makes all blocks that overlap a range plain. Their mapped pages stay as the program has set
+    /// them. Free and reserved pages are PROT_NONE.
     ///
     /// # Errors
     /// ENOMEM
     pub(crate) fn make_plain(&self, arena: &Arena, range: &Range<usize>) -> Result<(), Failed> {
         for (part, of) in self.uses(arena, range) {
             if of != Use::Plain {
-                // SAFETY: see the head of this file.
+                // SAFETY: see "Safety" above.
                 unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
             }
             if of == Use::Free {
@@ -76,7 +78,7 @@ impl Space {
         Ok(())
     }
 
-    /// Gives blocks that were made plain the use that pl-1 says.
+    /// Sets blocks that were made plain to the use that results from pl-1.
     ///
     /// # Errors
     /// ENOMEM

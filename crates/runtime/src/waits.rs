@@ -1,8 +1,8 @@
-//! The calls in which threads wait, and may be at a safepoint (zm-A8).
+//! The calls in which threads block, and may be at a safepoint (zm-A8).
 
-/// Returns whether a call may take long, and touches what its row in the table says and nothing
-/// else: no memory that the system was told of before (`ioctl` on a virtual machine), and none by
-/// offset.
+/// Returns whether a call may block for long, and touches only memory that its row in the table
+/// names. This excludes memory that the kernel knows from earlier calls (`ioctl` on a virtual
+/// machine) or addresses by an offset.
 pub(crate) fn waits(number: usize) -> bool {
     matches!(
         number as i64,
@@ -41,17 +41,17 @@ pub(crate) fn waits(number: usize) -> bool {
     )
 }
 
-/// Returns whether a signal of ours may end a call: the kernel restarts it, or it is issued again
-/// with the same arguments, and waits no longer for that.
+/// Returns whether a signal of the runtime may interrupt a call. The kernel restarts the call, or
+/// it is issued again with the same arguments and does not wait longer in total.
 pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
     let has_no_end = |milliseconds: usize| (milliseconds as i32) < 0;
     match number as i64 {
         libc::SYS_wait4 | libc::SYS_waitid => true,
-        // The kernel writes the time that is left.
+        // The kernel writes the remaining time to memory.
         libc::SYS_ppoll | libc::SYS_select | libc::SYS_pselect6 => true,
         libc::SYS_futex => match args[1] as i32 & libc::FUTEX_CMD_MASK {
             libc::FUTEX_WAIT => args[3] == 0,
-            // Until a time.
+            // The time is absolute.
             libc::FUTEX_WAIT_BITSET => true,
             _ => false,
         },
@@ -59,7 +59,7 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => has_no_end(args[3]),
         libc::SYS_epoll_pwait2 => args[3] == 0,
         libc::SYS_read => true,
-        // A part that was received is the result.
+        // With MSG_WAITALL, an interrupted call would return the part that was received.
         libc::SYS_recvfrom => args[3] as i32 & libc::MSG_WAITALL == 0,
         libc::SYS_recvmsg => args[2] as i32 & libc::MSG_WAITALL == 0,
         libc::SYS_accept | libc::SYS_accept4 | libc::SYS_pause | libc::SYS_flock => true,
@@ -67,11 +67,12 @@ pub(crate) fn may_be_asked(number: usize, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether the signal of a debugger may end a call, which is issued again. If the call has
-/// a time that the kernel does not write back (`poll`, `epoll_wait`), that begins again.
+/// Returns whether a debugger's signal may interrupt a call, which is then issued again. If the
+/// kernel does not write the remaining time of a call (`poll`, `epoll_wait`), the full time starts
+/// again.
 pub(crate) fn may_be_debugged(number: usize, args: &[usize; 6]) -> bool {
     match number as i64 {
-        // No other operation ends with EINTR: one that locks is restarted by the kernel.
+        // No other operation fails with EINTR: the kernel restarts those that lock.
         libc::SYS_futex => {
             let operation = args[1] as i32 & libc::FUTEX_CMD_MASK;
             matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)

@@ -1,4 +1,4 @@
-//! The debuggers that look at the memory of this process, as /proc shows them.
+//! The debuggers that are attached to this process, as shown by /proc.
 
 use crate::clock::coarse;
 use crate::executed::contents;
@@ -6,23 +6,23 @@ use crate::threads::is_own;
 use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A word names a thread of the process that is traced; with this bit, an open file of another
-/// process: its number and the descriptor.
+/// The bit of a debugger's word that identifies an open file of another process, by its process ID
+/// and descriptor. Without it, the word is the ID of the thread that is traced.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
-/// A debugger has this time to begin, in milliseconds, and the process looks as often whether it
-/// has left.
+/// The time in milliseconds that a debugger has to attach, and between two checks whether it has
+/// left.
 const LOOK_TIME: u64 = 1000;
 const ENOENT: isize = -(libc::ENOENT as isize);
 
-/// The debuggers that look at the memory of this process.
+/// The debuggers that are attached to this process.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// A word that a signal has brought while its thread could not act; 0: none.
+    /// The word of a request that was deferred because the thread could not act, or 0.
     pub(crate) asked: AtomicU64,
     /// The words of the last thread that is traced, and of the last file.
     words: [AtomicU64; 2],
-    /// The time of the next look, in milliseconds.
+    /// The time of the next check, in milliseconds.
     pub(crate) next: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     Some((field("Tgid:")?, field("TracerPid:")?))
 }
 
-/// Returns the thread that a path names if it is one of /proc/PID/mem and /proc/PID/task/TID/mem.
+/// Returns the thread that a path names, if it is /proc/PID/mem or /proc/PID/task/TID/mem.
 pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
     let name = str::from_utf8(path).ok()?.strip_prefix("/proc/")?.strip_suffix("/mem")?;
     let (process, thread) = name.split_once("/task/").unwrap_or((name, name));
@@ -55,7 +55,7 @@ pub(crate) fn link(process: u64, descriptor: u64) -> Result<Vec<u8>, isize> {
     Ok(path)
 }
 
-/// Returns whether the debugger that a word names looks at the memory of this process.
+/// Returns whether the debugger that a word identifies is still attached to this process.
 fn is_there(word: u64) -> bool {
     if word & FILE == 0 {
         return traced(word).is_some_and(|(_, tracer)| tracer != 0);
@@ -65,28 +65,28 @@ fn is_there(word: u64) -> bool {
     let is_own = |thread| traced(thread).is_some_and(|(process, _)| is_own(process));
     match link(process, descriptor) {
         Ok(path) => thread_of(&path).is_some_and(is_own),
-        // The process of another user does not show its files.
+        // The files of another user's process are not visible.
         Err(failed) => failed != ENOENT,
     }
 }
 
-/// Returns the word that names an open file of a process.
+/// Returns the word that identifies an open file of a process.
 pub(crate) fn of_file(process: u64, descriptor: u64) -> u64 {
     FILE | process << DESCRIPTOR_BITS | descriptor
 }
 
 impl Watch {
-    /// Notes a debugger.
+    /// Stores the word of a debugger.
     pub(crate) fn note(&self, word: u64) {
         self.words[usize::from(word & FILE != 0)].store(word, Relaxed);
     }
 
-    /// Forgets all debuggers.
+    /// Clears the words of all debuggers.
     pub(crate) fn clear(&self) {
         self.words.iter().chain([&self.asked]).for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Returns the word of a debugger.
+    /// Returns the word of any debugger.
     pub(crate) fn any(&self) -> Option<u64> {
         self.words.iter().map(|word| word.load(Relaxed)).find(|word| *word != 0)
     }
@@ -95,17 +95,17 @@ impl Watch {
         self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
 
-    /// Returns whether the process is to look whether its debuggers have left.
+    /// Returns whether it is time to check if the debuggers have left.
     pub(crate) fn is_look_due(&self) -> bool {
         !self.is_empty() && milliseconds() >= self.next.load(Relaxed)
     }
 
-    /// Makes the next look be due after some time.
+    /// Schedules the next check.
     pub(crate) fn wait_for_look(&self) {
         self.next.store(milliseconds() + LOOK_TIME, Relaxed);
     }
 
-    /// Looks which debuggers have left. Returns whether none remains.
+    /// Clears the words of debuggers that have left. Returns whether no debugger remains.
     pub(crate) fn have_all_left(&self) -> bool {
         for word in self.words.iter().filter(|word| !is_there(word.load(Relaxed))) {
             word.store(0, Relaxed);

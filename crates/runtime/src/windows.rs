@@ -1,4 +1,4 @@
-//! Which addresses the windows of the arena have, and how managed memory is protected there.
+//! The addresses of the arena's windows, and the protection of managed memory there.
 
 use std::ops::Range;
 use zmem::Arena;
@@ -11,12 +11,12 @@ pub(crate) fn data_at(arena: &Arena, address: usize) -> i32 {
     if arena.is_executable(address) { DATA | libc::PROT_EXEC } else { DATA }
 }
 
-/// Returns whether a window has an address.
+/// Returns whether an address lies in a window.
 pub(crate) fn has(arena: &Arena, address: usize) -> bool {
     arena.windows().any(|window| window.contains(&address))
 }
 
-/// Returns the parts of a range that windows of the arena have.
+/// Returns the parts of a range that lie in windows of the arena.
 pub(crate) fn parts_within<'a>(
     arena: &'a Arena,
     range: &Range<usize>,

@@ -1,7 +1,7 @@
 //! Accepts connections.
 //!
-//! The thread waits for a connection or for the end, so the socket need not be shut down: one that
-//! the service manager passed is the manager's too, which keeps it for the next server.
+//! The thread waits for a connection or for the end, so the socket need not be shut down. A socket
+//! that the service manager passed is also the manager's, which keeps it for the next server.
 
 use crate::address::{Listening, SocketFile};
 use crate::log::Log;
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long the thread waits if the system has no resources left for a connection.
+/// The pause before the next try if the system has no resources left for a connection.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Bytes of the accepting thread's stack.
+/// The stack size of the accepting thread, in bytes.
 const STACK: usize = 256 << 10;
 
 /// Accepts connections on a thread.
@@ -35,7 +35,7 @@ pub(crate) struct Acceptor {
     file: Option<SocketFile>,
 }
 
-/// A listening socket, on the thread that accepts from it.
+/// A listening socket, owned by the thread that accepts from it.
 pub(crate) struct Door {
     socket: OwnedFd,
     stop: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ pub(crate) struct Door {
 }
 
 impl Acceptor {
-    /// Gives each connection to `client`, which must not wait for the connection. A thread that
+    /// Passes each connection to `client`, which must not wait for the connection. A thread that
     /// waits for one is woken after `tick`.
     pub(crate) fn start(
         listening: Listening,
@@ -54,7 +54,7 @@ impl Acceptor {
     ) -> io::Result<Self> {
         Acceptor::run("accept", listening, log, move |door| {
             while door.wait(PollFlags::IN, [], None) {
-                // If the client has left already, its socket may refuse options.
+                // If the client has disconnected already, its socket may refuse options.
                 let socket = door.accept(SocketFlags::empty());
                 if let Some(socket) = socket.and_then(|fd| Socket::new(fd, tick).ok()) {
                     client(socket);
@@ -63,7 +63,7 @@ impl Acceptor {
         })
     }
 
-    /// Runs `work` on a thread named `name`, with the listening socket. `work` must return once
+    /// Runs `work` on a thread named `name`, with the listening socket. `work` must return after
     /// [`Door::wait`] has returned false.
     pub(crate) fn run(
         name: &str,
@@ -72,7 +72,8 @@ impl Acceptor {
         work: impl FnOnce(Door) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
-        // Another process that has the socket may accept what this one was woken for.
+        // Another process that shares the socket may accept the connection for which this one was
+        // woken.
         fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -85,14 +86,14 @@ impl Acceptor {
     pub(crate) fn stop(self) {
         drop(self.file);
         self.stop.store(true, Relaxed);
-        // It fails only where so many wake-ups are pending that the thread is awake.
+        // This fails only if the counter of wake-ups is full, and then the thread is awake.
         let _ = write(&*self.ends, &1_u64.to_ne_bytes());
         let _ = self.thread.join();
     }
 }
 
 impl Door {
-    /// Waits until one of `others` is ready, a connection comes (if `new` is `IN`), `timeout` has
+    /// Waits until one of `others` is ready, a connection arrives (if `new` is `IN`), `timeout` has
     /// passed, or the acceptor stops. Returns false if it stops.
     pub(crate) fn wait<'c>(
         &'c self,
@@ -111,8 +112,8 @@ impl Door {
         !self.stop.load(Relaxed)
     }
 
-    /// Accepts a connection with these flags, if one is there. If the system has no resources left
-    /// for it, logs that and sleeps for a while.
+    /// Accepts a connection with these flags, if one has arrived. If the system has no resources
+    /// left for it, logs that and sleeps for a while.
     pub(crate) fn accept(&self, flags: SocketFlags) -> Option<OwnedFd> {
         match net::accept_with(&self.socket, SocketFlags::CLOEXEC | flags) {
             Ok(accepted) => return Some(accepted),
@@ -148,7 +149,7 @@ mod tests {
             Acceptor::start(listening, Duration::from_secs(5), Log::new(|_| {}), client).unwrap()
         };
         let acceptors = [start(), start(), start()];
-        // Each connection wakes all of them, and one has it.
+        // Each connection wakes all of the threads, and one accepts it.
         for nth in 1..=50 {
             let _client = UnixStream::connect(&path).unwrap();
             until("it is accepted", || accepted.load(Relaxed) == nth);

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// NBD's registered port.
 const PORT: u16 = 10809;
 
-/// Most bytes of a socket's path: clients can't name longer ones.
+/// The maximum length of a socket's path in bytes: clients can't connect to longer ones.
 pub(crate) const PATH_MAX: usize = 107;
 
 /// The address at which clients find a server.
@@ -24,16 +24,16 @@ pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
     /// A port of one of this machine's addresses. NBD has no authentication: every program that
-    /// reaches the port has the disk.
+    /// reaches the port can use the disk.
     Tcp {
-        /// The host's name, or its number.
+        /// The host's name, or its numeric address.
         host: String,
         /// The port; 0 lets the system choose one.
         port: u16,
     },
 }
 
-/// Why a server can't listen at an address.
+/// The reason why a server can't listen at an address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -56,7 +56,7 @@ pub enum AddressError {
         /// The system's reason.
         errno: std::io::Error,
     },
-    /// A socket that was passed to this process is not one that clients can connect to.
+    /// Clients can't connect to a socket that was passed to this process.
     #[error(
         "a socket passed by the service manager can't be served: it is {0}; use ListenStream= with \
          a path or an address, and Accept=no"
@@ -140,7 +140,7 @@ impl Address {
     }
 }
 
-/// A socket that clients can connect to; its file is removed when this is dropped.
+/// A socket that clients can connect to. Dropping this removes the socket's file.
 #[derive(Debug)]
 pub struct Listening {
     pub(crate) socket: OwnedFd,

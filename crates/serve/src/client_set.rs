@@ -1,4 +1,5 @@
-//! Sets of connections of one kind, which are counted, evicted for others, and closed together.
+//! Sets of connections of one kind, which are counted, evicted to make room for others, and closed
+//! together.
 
 use crate::socket::Socket;
 use rustix_futex_sync::{Condvar, Mutex};
@@ -6,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A client that is evicted for another leaves within this time, or the other is refused.
+/// If a client that is evicted does not disconnect within this time, the new client is refused.
 const EVICTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A bounded set of connections of one kind.
@@ -22,7 +23,7 @@ struct ClientMap {
     /// Whether the set is closed for good.
     has_ended: bool,
     is_paused: bool,
-    /// The clients by number, so in the order in which they came.
+    /// The clients by number, and so in the order in which they connected.
     all: BTreeMap<u64, Client>,
 }
 
@@ -31,18 +32,18 @@ struct Client {
     stance: Stance,
 }
 
-/// How far a client has come, which decides whether it makes room for another.
+/// The progress of a client, which decides whether it can be evicted for another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stance {
-    /// The client has not said yet what it wants: it may be evicted.
+    /// The client has not sent its choice or request yet: it may be evicted.
     New,
     /// The client stays.
     Established,
-    /// The client was evicted; what it still sends has no effect.
+    /// The client was evicted; its further requests have no effect.
     Evicted,
 }
 
-/// A client's place in the set, which is free again when this is dropped.
+/// A client's place in the set, which becomes free when this is dropped.
 pub(crate) struct ClientPermit {
     set: Arc<ClientSet>,
     number: u64,
@@ -62,8 +63,8 @@ impl ClientSet {
     }
 
     /// Admits one more client, and returns whether another was evicted for it. If there is no room,
-    /// or `has_room` returns false for the number of clients, the client that has been new for
-    /// longest is evicted.
+    /// or `has_room` returns false for the number of clients, the client that has been new for the
+    /// longest time is evicted.
     pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
@@ -81,7 +82,7 @@ impl ClientSet {
             longest.stance = Stance::Evicted;
             longest.socket.hang_up();
         } else {
-            // A client that was evicted already and is about to leave will do.
+            // Otherwise waits for a client that was evicted already and is about to disconnect.
             clients.all.values_mut().find(stands(Stance::Evicted))?;
         }
         let until = Instant::now() + EVICTED_WITHIN;
@@ -113,7 +114,7 @@ impl ClientSet {
         self.clients.lock().all.len()
     }
 
-    /// Returns whether there was ever a client.
+    /// Returns whether the set has ever had a client.
     pub(crate) fn had_clients(&self) -> bool {
         self.clients.lock().next > 0
     }
@@ -129,8 +130,7 @@ impl ClientSet {
         Ok(Paused(self))
     }
 
-    /// Closes the connections of clients that have not said what they want, and admits no more
-    /// clients.
+    /// Closes the connections of clients that are not established, and admits no more clients.
     pub(crate) fn hang_up_on_new(&self) {
         let mut clients = self.clients.lock();
         clients.has_ended = true;
@@ -145,7 +145,7 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Returns whether all clients had left by `until`.
+    /// Waits for all clients to disconnect. Returns whether they had done so by `until`.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {
@@ -163,8 +163,8 @@ impl Drop for Paused<'_> {
 }
 
 impl ClientPermit {
-    /// Makes the client one that stays, whoever else comes, and returns whether it does: false if
-    /// it was evicted before, or the set was closed, so that its request may be incomplete.
+    /// Establishes the client, so that it is never evicted. Returns false if it was evicted before
+    /// or the set was closed, so that its request may be incomplete.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

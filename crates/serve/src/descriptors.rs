@@ -6,17 +6,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_dir;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Descriptors that a save, an unmount, a log and a client that is refused need at a time: files,
-/// their directories, a lock, and lists of the system's.
+/// The descriptors that a save, an unmount, a log and a refused client need at a time: files, their
+/// directories, a lock, and files of /proc.
 const FOR_WORK: usize = 24;
 
-/// Descriptors that NBD clients leave free for control, metrics and saves.
+/// The descriptors that NBD clients leave free for control, metrics and saves.
 pub const RESERVE: usize = control::CLIENTS + metrics::CLIENTS + FOR_WORK;
 
-/// Descriptors that the caller of this crate will open later.
+/// The descriptors that the caller of this crate will open later.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps `count` descriptors free of NBD clients: for a mount, and for what else opens later.
+/// Keeps `count` descriptors free of NBD clients, for a mount and other files that are opened
+/// later.
 pub fn keep(count: usize) {
     KEPT.store(count, Relaxed);
 }
@@ -38,6 +39,6 @@ pub fn raise(wanted: usize) {
     let (missing, limit) = (wanted.saturating_sub(left()), getrlimit(Resource::Nofile));
     let Some(current) = limit.current.filter(|_| missing > 0) else { return };
     let raised = current.saturating_add(missing as u64).min(limit.maximum.unwrap_or(u64::MAX));
-    // If it is refused, `left` returns less than is wanted.
+    // If this fails, `left` returns less than `wanted`.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
 }

@@ -1,4 +1,4 @@
-//! The disk that is served: bytes at offsets, as those of a compressed device.
+//! The disk that is served: an array of bytes, such as that of a compressed device.
 
 use rustix::io::Errno;
 use std::ops::{Deref, Range};
@@ -7,18 +7,18 @@ use zram::{Device, SLOT_BYTES};
 /// A range of bytes that are all stored, or all holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Length in bytes: a multiple of 4096, except at the end of the requested range.
+    /// The length in bytes: a multiple of 4096, except at the end of the requested range.
     pub len: u64,
     /// Whether the bytes are stored; a hole reads as zeros.
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any method; where requests overlap, each block has the data of one
-/// of them.
+/// A disk. Any thread may call any method; if requests overlap, each block holds the data of one of
+/// them.
 pub trait Disk: Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
-    /// Returns the bytes of a block; requests for whole blocks cost least.
+    /// Returns the block size in bytes; requests for whole blocks cost least.
     fn block(&self) -> u32;
     /// Returns whether a request for `len` bytes at `offset` may take long because it needs the
     /// backing store. This is a cheap hint.
@@ -37,10 +37,10 @@ pub trait Disk: Send + Sync {
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }
 
-/// Most entries that one call of `extents` looks at: those of a gigabyte.
+/// The maximum number of entries that one call of `extents` examines: those of a gigabyte.
 const LOOKED_AT: usize = 1 << 18;
 
-/// A device, by any pointer to it.
+/// Any pointer to a device is a disk.
 impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
     fn size(&self) -> u64 {
         self.disksize()
@@ -90,7 +90,7 @@ impl<D: Deref<Target = Device> + Send + Sync> Disk for D {
 struct ExtentMap<'e> {
     range: Range<u64>,
     each: &'e mut dyn FnMut(Extent) -> bool,
-    /// Slots of the last extent, which is not reported yet.
+    /// The slots of the last extent, which is not reported yet.
     last: Range<u64>,
     is_stored: bool,
 }
@@ -131,7 +131,7 @@ impl<'e> ExtentMap<'e> {
     }
 }
 
-/// Returns the errno that a block device would return; if memory is used up, that is ENOSPC.
+/// Returns the errno that a block device would return, which is ENOSPC if memory is used up.
 fn errno(error: zram::Error) -> Errno {
     match error {
         zram::Error::OutOfMemory { .. } => Errno::NOSPC,

@@ -1,6 +1,6 @@
 //! The users of a disk that this process has mounted, which may have data that they have not
-//! written yet: loop devices on its file, with their mounts and swap. The search keeps one entry of
-//! a directory at a time, because memory may be full.
+//! written yet: loop devices on its file, with their mounts and swap. The search keeps one
+//! directory entry at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};
 use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
@@ -9,10 +9,10 @@ use std::fs::{read_dir, read_to_string};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most devices that lie one above the other.
+/// The maximum depth of stacked devices.
 const DEPTH: usize = 8;
 
-/// A block device that lies on the mount, directly or not.
+/// A block device that lies on the mount, directly or indirectly.
 struct BlockDevice {
     name: String,
     number: u64,
@@ -46,7 +46,7 @@ fn number_of_file_system(file: &Path) -> Option<u64> {
     Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Adds the device in a directory of sysfs, its partitions, and the devices that are made of them.
+/// Adds the device in a directory of sysfs, its partitions, and the devices built on them.
 fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
     let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };
@@ -57,7 +57,7 @@ fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     }
 }
 
-/// Returns how a block device is used.
+/// Returns the uses of a block device.
 fn uses(device: &BlockDevice, mounts: &[MountEntry], swaps: &str) -> Vec<String> {
     let path = format!("/dev/{}", device.name);
     let is_its =

@@ -1,5 +1,5 @@
-//! The log. The number of its lines is limited, since a client could cause as many as it likes. A
-//! line that was written a moment ago is not written again, so a flood of one kind leaves room for
+//! The log. The number of its lines is limited, because a client could cause any number of them. A
+//! line that was written recently is not written again, so a flood of one kind leaves room for
 //! others.
 
 use rustix_futex_sync::Mutex;
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most lines in a period.
+/// The maximum number of lines in a period.
 const LINES: usize = 20;
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -24,10 +24,10 @@ struct Inner {
 
 struct Period {
     begun: Instant,
-    /// Hashes of the lines written in this period, each different.
+    /// The hashes of the lines written in this period, each different.
     said: [u64; LINES],
     lines: usize,
-    /// Number of lines left out in this period.
+    /// The number of lines left out in this period.
     left_out: u32,
 }
 
@@ -50,8 +50,8 @@ impl Log {
         Log(Arc::new(Inner { write: Box::new(write), period, hashes }))
     }
 
-    /// Writes a line, unless the same line was written already in this period, or too many were; a
-    /// later line tells how many were left out.
+    /// Writes a line, unless it or the maximum number of lines was already written in this period.
+    /// A later line reports the number of lines left out.
     pub fn line(&self, line: impl Display) {
         let line = line.to_string();
         let (left_out, is_told) = self.0.count(&line);
@@ -65,7 +65,7 @@ impl Log {
 }
 
 impl Inner {
-    /// Returns how many lines were left out in the period that ended, and whether this line may be
+    /// Returns the number of lines left out in the period that ended, and whether this line may be
     /// written now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);

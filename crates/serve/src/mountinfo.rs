@@ -29,7 +29,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the mount that an open file is in.
+/// Returns the mount of an open file.
 pub(crate) fn of(file: &OwnedFd) -> io::Result<MountEntry> {
     let told = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());

@@ -1,10 +1,9 @@
-//! Whether a file would lie on a disk that this process serves. A save of the disk to such a file
-//! would wait for itself.
+//! Detects whether a file lies on a disk that this process serves. A save of the disk to such a
+//! file would wait for itself.
 //!
-//! The search goes through partitions, mapped devices, loop devices and their files, and the upper
-//! layer of an overlay. It can't follow network file systems, the other devices of a file system
-//! that has several, or other mount namespaces, and it can't tell which server a network block
-//! device belongs to.
+//! The search follows partitions, mapped devices, loop devices and their files, and the upper layer
+//! of an overlay. It can't follow network file systems, the other devices of a file system that has
+//! several, or other mount namespaces. It also can't detect the server of a network block device.
 
 use crate::mountinfo;
 use rustix::fd::OwnedFd;
@@ -18,10 +17,10 @@ use std::path::{Path, PathBuf};
 /// The numbers of the file systems that this process has mounted.
 static MOUNTS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Most devices that the search follows, one above the other.
+/// The maximum depth of stacked devices that the search follows.
 const DEPTH: usize = 16;
 
-/// A file system that this process has mounted; it leaves the list when this is dropped.
+/// A file system that this process has mounted. Dropping this removes it from the list.
 #[derive(Debug)]
 pub(crate) struct OwnMount(u64);
 
@@ -38,17 +37,17 @@ impl Drop for OwnMount {
     }
 }
 
-/// Whether NBD clients have the disk.
+/// Whether NBD clients are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
-    /// There are none: no network block device is this disk.
+    /// No client is connected, so no network block device is this disk.
     None,
-    /// Any network block device may be this disk.
+    /// Clients are connected, so any network block device may be this disk.
     Some,
 }
 
-/// Returns why a file at `path` lies, or may lie, on a disk that this process serves; `None` if the
-/// search finds no reason.
+/// Returns the reason why a file at `path` lies, or may lie, on a disk that this process serves;
+/// `None` if the search finds no reason.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
@@ -68,7 +67,7 @@ impl DiskSearch {
         self.below_file(&mountinfo::open(path).ok()?, depth)
     }
 
-    /// Returns why a file, or the contents of a block device, lie on the disk.
+    /// Returns the reason why a file, or the contents of a block device, lie on the disk.
     fn below_file(&self, file: &OwnedFd, depth: usize) -> Option<String> {
         let stat = fstat(file).ok()?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
@@ -83,8 +82,7 @@ impl DiskSearch {
         if depth == DEPTH {
             return None;
         }
-        // nbdfuse does not say what it serves: its source is that of any FUSE mount that names
-        // none.
+        // nbdfuse does not report its server: its source is that of any FUSE mount that names none.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Bytes of replies that the kernel buffers for a client, if its limit allows as many.
+/// The bytes of replies that the kernel buffers for a client, if its limit allows that.
 const SEND_BUFFER: usize = 1 << 20;
 
 /// A client's connection.
@@ -21,9 +21,10 @@ impl Socket {
     pub(crate) fn new(fd: OwnedFd, tick: Duration) -> io::Result<Self> {
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(tick))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(tick))?;
-        // Less will do.
+        // A smaller buffer is acceptable.
         let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
-        // Only TCP has them: a reply goes at once, and a client whose machine is gone is found out.
+        // Only TCP has these options: replies are sent at once, and a client whose machine has
+        // failed is detected.
         let _ = sockopt::set_tcp_nodelay(&fd, true);
         let _ = sockopt::set_socket_keepalive(&fd, true);
         Ok(Socket(fd))
@@ -57,7 +58,7 @@ impl Socket {
 
     /// Shuts the connection down, which wakes all threads that wait for it.
     pub(crate) fn hang_up(&self) {
-        // Where the client has gone already there is no one to tell.
+        // If the client has disconnected already, an error has no effect.
         let _ = net::shutdown(&self.0, Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! Threads with a name, and no larger a stack than they need.
+//! Threads with a name and with a small stack.
 
 use crate::log::Log;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Runs `work` on a new thread.
 ///
 /// # Errors
-/// The system refuses a thread.
+/// Fails if the system refuses a thread.
 pub fn spawn(
     name: &str,
     stack: usize,
@@ -18,8 +18,8 @@ pub fn spawn(
     Builder::new().name(name.to_owned()).stack_size(stack).spawn(work)
 }
 
-/// Returns the result of `work`, run on a new thread, if it ends `within` that time: so work that
-/// hangs holds nothing up.
+/// Runs `work` on a new thread, and returns its result if it ends `within` that time. Work that
+/// hangs does not delay the caller further.
 pub fn spawn_within<T: Send + 'static>(
     name: &str,
     stack: usize,
@@ -28,15 +28,15 @@ pub fn spawn_within<T: Send + 'static>(
 ) -> Option<T> {
     let (tell, told) = mpsc::channel();
     let tells = move || {
-        // Nobody may be waiting any more.
+        // The caller may have given up.
         let _ = tell.send(work());
     };
     spawn(name, stack, tells).ok()?;
     told.recv_timeout(within).ok()
 }
 
-/// Runs the work for a client of the server `name` on a new thread, or returns the system's
-/// refusal.
+/// Runs `work` for a client of the server `name` on a new thread, or logs that the client is
+/// refused.
 pub(crate) fn spawn_for_client(
     name: &str,
     stack: usize,

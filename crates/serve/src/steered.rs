@@ -1,4 +1,4 @@
-//! The interface by which the control socket and the mount's files steer a served disk.
+//! The interface by which the control socket and the mount's files control a served disk.
 
 use rustix::io::Errno;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl From<zram::Error> for Refusal {
     }
 }
 
-/// A served device, and what its server does when the device is saved or restored.
+/// A served device, and the conditions of its server for saving and restoring it.
 pub trait Steered: Send + Sync {
     /// Returns the device with its attributes.
     fn zram(&self) -> &Zram;
@@ -54,7 +54,7 @@ pub trait Steered: Send + Sync {
     /// Saves the device to a file.
     ///
     /// # Errors
-    /// The server refuses, or the device can't be saved there.
+    /// Fails if the server refuses, or if the device can't be saved there.
     fn save(&self, path: &Path) -> Result<Saved, Refusal> {
         Ok(self.zram().open()?.save(path)?)
     }
@@ -62,7 +62,7 @@ pub trait Steered: Send + Sync {
     /// Restores the device from a saved file.
     ///
     /// # Errors
-    /// The server refuses, or the file can't be restored.
+    /// Fails if the server refuses, or if the file can't be restored.
     fn restore(&self, path: &Path) -> Result<Restored, Refusal> {
         Ok(self.zram().open()?.restore(path, Damage::Refuse)?)
     }
@@ -85,7 +85,7 @@ fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
 }
 
 /// Sets an attribute, for the control socket and the mount alike. Values that save or restore the
-/// disk go to the server.
+/// disk are passed to the server.
 pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
     match name {
         "save" => {
@@ -97,7 +97,7 @@ pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<()
     }
 }
 
-/// Does a job, and returns its result as text.
+/// Runs a job, and returns its result as words and numbers.
 pub(crate) fn job(
     steered: &dyn Steered,
     kind: JobKind,

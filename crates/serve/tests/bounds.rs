@@ -1,6 +1,5 @@
-//! At every constant that bounds something in the server: one below it, at it, and one above, with
-//! short and long requests queued in front and behind. Each request is answered once, with what
-//! belongs to it.
+//! Requests around every limit of the server: one below it, at it, and one above, with short and
+//! long requests queued before and after. Each request is answered once, with its own data.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,13 +15,13 @@ use support::*;
 use zram::{Config, Device};
 
 const SIZE: u64 = 144 * MIB;
-/// What is read lies below, what is written above.
+/// Reads lie below this offset, writes above it.
 const WRITABLE: u64 = 34 * MIB;
 
 const SHORT: u32 = 512;
 const LONG: u32 = READ_PART as u32 + 1;
 
-/// A request; what is written depends on where it is.
+/// A request; the data that it writes depend on its position.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     kind: u16,
@@ -38,7 +37,7 @@ fn ask(kind: u16, len: u32) -> Ask {
 struct Bench {
     served: Served,
     device: Arc<Device>,
-    /// What lies below `WRITABLE`.
+    /// The contents below `WRITABLE`.
     data: Vec<u8>,
 }
 
@@ -60,12 +59,13 @@ impl Bench {
         client
     }
 
-    /// Sends all at once; each is answered once, and what was written is there.
+    /// Sends all requests at once. Checks that each is answered once, and that the written data are
+    /// stored.
     fn exchange(&self, client: &mut Client, asks: &[Ask]) {
         self.exchange_from(client, asks, WRITABLE);
     }
 
-    /// The same, writing from `writable` on.
+    /// Does the same, with writes from `writable` on.
     fn exchange_from(&self, client: &mut Client, asks: &[Ask], mut writable: u64) {
         let mut bytes = Vec::new();
         let mut pending = HashMap::new();
@@ -81,7 +81,7 @@ impl Bench {
                 bytes.extend(contents(cookie, ask.len as usize));
             }
             if at >= WRITABLE {
-                // Some begin between blocks, and none touches another's bytes.
+                // Some writes begin within blocks, and none overlaps another.
                 writable += u64::from(ask.len) + 4099;
             }
             pending.insert(cookie, (*ask, at));
@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// What may stand in front of a request, or behind it.
+/// Returns the requests that can be queued before or after another one.
 fn neighbours() -> Vec<Vec<Ask>> {
     let short = ask(READ, SHORT);
     vec![
@@ -140,8 +140,7 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Every number, its neighbours, and those of the numbers in which the bytes around data are
-/// counted as well.
+/// Returns every limit, its neighbours, and those of the limits minus the headers around data.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();
@@ -156,7 +155,7 @@ fn lengths() -> Vec<u32> {
     lengths
 }
 
-/// Requests of every length, and what may stand around them by turns: more of it, if `all`.
+/// Sends requests of every length with varying neighbours: with more of them, if `all`.
 fn at_every_length(bench: &Bench, structured: bool, all: bool) {
     let mut client = bench.client(structured);
     let (neighbours, mut turn) = (neighbours(), 0);
@@ -170,7 +169,8 @@ fn at_every_length(bench: &Bench, structured: bool, all: bool) {
         asks.extend([ask(TRIM, len), ask(WRITE_ZEROES, len)]);
         asks.push(Ask { flags: NO_HOLE, ..ask(WRITE_ZEROES, len) });
         for middle in asks {
-            // In front nothing and behind it eight: what is here is one batch, if it may be.
+            // With no request before it and eight short ones after, they form one batch if
+            // possible.
             let mut around = vec![(1, 0)];
             let count = if all { neighbours.len() } else { 1 };
             around.extend((0..count).map(|_| {
@@ -201,7 +201,7 @@ fn requests_of_every_length_are_answered_beside_others() {
     }
 }
 
-/// Nine at once, the first a read of the length at which a batch is another.
+/// Nine requests at once, the first a read of the length at which the kind of batch changes.
 #[test]
 fn short_requests_behind_a_long_read_are_answered() {
     for (workers, structured) in [(1, false), (1, true), (2, false), (4, true)] {
@@ -219,7 +219,8 @@ fn short_requests_behind_a_long_read_are_answered() {
     }
 }
 
-/// As many as are taken together, and one more and less, with a long one at every place.
+/// The maximum number of requests in a batch, one less and one more, with a long one at every
+/// place.
 #[test]
 fn so_many_requests_are_answered() {
     for workers in [1, 2, 8] {
@@ -239,7 +240,7 @@ fn so_many_requests_are_answered() {
     }
 }
 
-/// Payloads and answers that fill a worker's buffer to a byte, and one more and less.
+/// Payloads and answers that fill a worker's buffer exactly, and one byte more or less.
 #[test]
 fn a_buffer_may_be_full() {
     for workers in [1, 2] {
@@ -269,7 +270,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
         for (len, error) in [(PAYLOAD_MAX - 1, 0), (PAYLOAD_MAX, 0), (PAYLOAD_MAX + 1, EINVAL)] {
             let short = ask(READ, SHORT);
             let mut asks = vec![short, Ask { error, ..ask(READ, len) }, short];
-            // A longer write is none: it ends the connection.
+            // A longer write is invalid, and ends the connection.
             if error == 0 {
                 asks.extend([ask(WRITE, len), short, ask(WRITE, LONG), short]);
             }
@@ -278,7 +279,7 @@ fn the_longest_payloads_are_answered_with_others_around() {
     }
 }
 
-/// Long writes of two connections that have room beside each other, and that have not.
+/// Long writes of two connections that fit in the memory together, and that do not.
 #[test]
 fn memory_for_long_writes_is_shared_and_waited_for() {
     let bench = Bench::new(2);
@@ -314,7 +315,7 @@ fn extents_up_to_the_most_are_told_and_the_rest_later() {
         let one = client.request(BLOCK_STATUS, REQ_ONE, WRITABLE, count as u32 * 4096);
         assert_eq!(one.extents, [(4096, 0)]);
     }
-    // The longest answers there are, as many as may be asked for at once.
+    // The longest answers, with the maximum number of requests in a batch.
     for count in [2, 3, REQUESTS] {
         let statuses = vec![ask(BLOCK_STATUS, 32 * MIB as u32); count];
         bench.exchange(&mut client, &statuses);
@@ -349,7 +350,7 @@ fn names_and_options_of_every_length() {
     client.choose(&longest, false);
     assert_eq!(client.read(0, 9), [0; 9]);
 
-    // Several at once, so that they begin anywhere in what is received.
+    // Several options at once, so that they begin anywhere in the received bytes.
     for len in [OPTION_DATA_MAX - 1, OPTION_DATA_MAX, INPUT_BUFFER / 2 - 17, INPUT_BUFFER / 3] {
         let mut client = served.greeted();
         let mut sender = client.stream.try_clone().unwrap();

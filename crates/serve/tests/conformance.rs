@@ -1,4 +1,4 @@
-//! The protocol, case by case, as its document has it.
+//! The protocol, case by case, according to its document.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -36,8 +36,8 @@ fn an_export_is_listed_told_of_and_chosen() {
         (ACK, vec![]),
     ];
     assert_eq!(told, expected);
-    // With structured replies a read may be asked for in one piece, and a fixed export is not
-    // written.
+    // With structured replies a read may be requested in one piece. A read-only export refuses
+    // writes.
     assert_eq!(client.option_kind(STRUCTURED_REPLY, &[]), ACK);
     let told = client.option(INFO, &info("fixed", &[]));
     assert_eq!(told[0].1[10..], (1_u16 | 2 | 4 | 8 | 128 | 256 | 1024).to_be_bytes());
@@ -125,10 +125,10 @@ fn contexts_are_listed_and_set() {
     }
     let set = client.option(SET_META_CONTEXT, &contexts("", &["x:y", BASE_ALLOCATION]));
     assert_eq!(set, [named(1), ack.clone()]);
-    // It was set for another name.
+    // The context was set for another name.
     client.option(GO, &info("disk", &[]));
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 4096), EINVAL);
-    // It is forgotten when it is set again, and when that fails.
+    // An earlier choice is forgotten when the context is set again, even if that fails.
     for data in [contexts("disk", &[]), contexts("no", &[BASE_ALLOCATION])] {
         let mut client = served.greeted();
         client.option(STRUCTURED_REPLY, &[]);
@@ -153,7 +153,7 @@ fn data_come_back() {
         let served = Served::new(exports());
         let mut client = served.greeted();
         client.choose("disk", structured);
-        // Short, unaligned, across parts, the longest.
+        // Short, unaligned, across parts, and the longest.
         for (nth, (offset, len)) in [
             (0, 1),
             (4095, 2),
@@ -201,7 +201,7 @@ fn zeros_and_trims_free_blocks() {
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (8192, 0), (8192, hole), (40960, 0)]);
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE | FAST_ZERO, 16384, 8192), 0);
     assert_eq!(status(&mut client), [(4096, 0), (4096, hole), (57344, 0)]);
-    // Exactly the ranges are zeros, also where they cover a block in part.
+    // Exactly these ranges are zeros, even if they cover only a part of a block.
     assert_eq!(client.error_of(TRIM, 0, 24600, 1), 0);
     assert_eq!(client.read(0, 1 << 20), {
         let mut expected = contents(1, 1 << 20);
@@ -210,7 +210,7 @@ fn zeros_and_trims_free_blocks() {
         }
         expected
     });
-    // More than one reply could carry.
+    // A range with more bytes than a reply could carry.
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE, 0, 64 << 20), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 64 << 20), 0);
     assert_eq!(client.request(BLOCK_STATUS, 0, 0, 64 << 20).extents, [(64 << 20, hole)]);
@@ -236,7 +236,7 @@ fn block_status_is_exact() {
     );
     assert_eq!(client.error_of(BLOCK_STATUS, 0, 0, 0), EINVAL);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
-    // Every other block: a reply has a bound, and at least one extent.
+    // Every other block is stored: the number of extents in a reply is limited, and at least one.
     for block in 0..2000 {
         assert_eq!(client.write(0, block * 8192, &[7; 4096]), 0);
     }
@@ -265,7 +265,7 @@ fn requests_that_can_t_be_get_their_error_and_change_nothing() {
     }
     assert_eq!(client.read(size - 1, 1), [0]);
     assert_eq!(client.error_of(READ, 0, 0, (32 << 20) + 1), EINVAL);
-    // Flags that are not known, or not the command's.
+    // Flags that are unknown, or that the command does not have.
     for flags in [1 << 5, 1 << 15, NO_HOLE, REQ_ONE, FAST_ZERO] {
         assert_eq!(client.error_of(READ, flags, 0, 512), EINVAL);
         assert_eq!(client.write(flags | DF, 0, &[1; 512]), EINVAL);
@@ -275,7 +275,7 @@ fn requests_that_can_t_be_get_their_error_and_change_nothing() {
     for kind in [8, 99, u16::MAX] {
         assert_eq!(client.error_of(kind, 0, 0, 512), EINVAL);
     }
-    // Of no length.
+    // Requests of length 0.
     for kind in [READ, TRIM, CACHE, WRITE_ZEROES] {
         assert_eq!(client.error_of(kind, 0, 5, 0), 0);
     }

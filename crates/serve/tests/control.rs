@@ -1,4 +1,5 @@
-//! The control socket while a job takes long: others are answered, and its client may leave.
+//! The control socket while a job takes long: others are answered, and the job's client may
+//! disconnect.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -29,7 +30,7 @@ struct Steering {
 }
 
 impl Steering {
-    /// A device with something that can be written back to a store that is stuck.
+    /// Makes a device with data to write back, and a store that can get stuck.
     fn new() -> Self {
         let (store, zram) = (Arc::new(Faulty::new(1 << 20)), Arc::new(Zram::new()));
         let backing = store.clone();
@@ -61,7 +62,7 @@ impl Steering {
     }
 }
 
-/// Ends what waits for a store where a test fails.
+/// Releases the store if a test fails, so that nothing waits for it.
 struct Unstuck<'s>(&'s Faulty);
 
 impl Drop for Unstuck<'_> {
@@ -70,7 +71,7 @@ impl Drop for Unstuck<'_> {
     }
 }
 
-/// Has a job stuck while `work` is done, and then go on to its end.
+/// Starts a job that is stuck during `work`, and then lets it continue to its end.
 fn beside_a_stuck_job(steering: &Steering, work: impl FnOnce()) {
     steering.zram.store("idle", "all").unwrap();
     thread::scope(|scope| {
@@ -132,7 +133,7 @@ fn a_job_goes_on_when_its_client_leaves_and_is_logged() {
     }
 }
 
-/// Some have sent a part of a request, which is never done.
+/// Connects clients without complete requests; some have sent a part, which is never carried out.
 fn silent(steering: &Steering) -> Vec<UnixStream> {
     let connect = |nth| {
         let mut client = UnixStream::connect(&steering.path).unwrap();
@@ -179,7 +180,8 @@ fn who_has_asked_makes_room_for_no_one() {
     });
 }
 
-/// Its client may have died amid it: of what it meant to send that is another request.
+/// The client may have died while it sent the request. The part that arrived could mean something
+/// else.
 #[test]
 fn a_request_that_is_cut_off_is_not_done() {
     let steering = Steering::new();
@@ -227,7 +229,7 @@ fn at_the_end_it_tells_and_saves_and_changes_nothing() {
     assert!(told.starts_with("pages 20\n"), "{told}");
 }
 
-/// Listens at a path, with room for one connection that nobody accepts.
+/// Listens at a path, with room for one connection that is never accepted.
 fn stuck(path: &Path) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let socket = socket.unwrap();
@@ -248,8 +250,8 @@ fn a_server_that_never_answers_is_not_waited_for() {
             scope.spawn(move || {
                 let _listens = stuck(&path);
                 let begun = Instant::now();
-                // The first connection has a place and no answer. Others have no place, as the
-                // one that asks whether the server runs.
+                // The first connection has a place in the backlog and gets no answer. The others
+                // have no place, including the one that checks whether the server runs.
                 for _ in 0..2 {
                     let answer = request.ask(&path, &mut Vec::new());
                     assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");
@@ -263,6 +265,6 @@ fn a_server_that_never_answers_is_not_waited_for() {
 #[test]
 fn a_job_may_take_as_long_as_it_likes() {
     let steering = Steering::new();
-    // Its client asks twice during this time whether the server runs.
+    // During this time the client checks twice whether the server runs.
     beside_a_stuck_job(&steering, || thread::sleep(ANSWERS_WITHIN * 5 / 2));
 }

@@ -1,5 +1,5 @@
-//! Disks that fail, are slow or full: the client gets an error for that request, and everything
-//! else goes on.
+//! Disks that fail, are slow or full: the client gets an error for that request, and all other
+//! requests succeed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use support::*;
 use zram::{Config, Device};
 
-/// Fails beyond its first half, panics in its last block, and takes its time in the one before.
+/// A disk that fails in its second half, is slow in the block before the last, and panics in the
+/// last one.
 struct Faulty(Arc<Device>);
 
-/// Whether what takes its time has taken it.
+/// Whether the slow request may end.
 static MAY_END: AtomicBool = AtomicBool::new(false);
 
 const BAD: u64 = 32 * MIB;
@@ -87,7 +88,7 @@ fn an_error_is_of_one_request_only() {
     assert_eq!(client.write(0, BAD, &[1; 4096]), EIO);
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE, BAD - 4096, 1 << 20), EIO);
     assert_eq!(client.error_of(FLUSH, 0, 0, 0), 108);
-    // A long read fails in its midst: parts that were read before it are there, and then the error.
+    // A long read fails in the middle: the parts before the failure are sent, and then the error.
     let reply = client.request(READ, 0, BAD - (1 << 20), 2 << 20);
     assert_eq!((reply.error, reply.parts.len()), (EIO, 4));
     assert_eq!(client.read(0, 512), [0; 512]);
@@ -122,7 +123,7 @@ fn a_panic_ends_one_connection() {
 fn a_slow_request_holds_up_no_others() {
     let served = Served::new(faulty());
     let mut client = served.chosen();
-    // Heavy enough that another worker receives meanwhile.
+    // The request is heavy enough that another worker receives during it.
     let slow = client.send_header(WRITE, 0, LAST - 40_960, 40_960);
     client.send(&[1; 40_960]);
     let quick = client.send_header(READ, 0, 0, 512);
@@ -153,7 +154,7 @@ fn a_full_disk_has_no_space_left_and_keeps_what_it_has() {
     for nth in 0..stored {
         assert!(client.read(nth * (64 << 10), 64 << 10) == noise(nth));
     }
-    // What is there may be written over, and freed; then there is room.
+    // Stored data may be overwritten and freed; then there is room again.
     assert_eq!(client.write(0, 0, &noise(777)), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 1 << 20), 0);
     assert_eq!(client.write(0, 50 * MIB, &noise(999)), 0);

@@ -1,5 +1,5 @@
-//! Clients that send what they must not, stop in the midst of it, or take nothing: the server goes
-//! on for the others.
+//! Clients that send invalid data, stop in the middle of a request, or take no replies: the server
+//! continues to serve others.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use testkit::wait::{until_with, within};
 
-/// A client that is served while others misbehave: before those are sent away that stop in the
-/// midst of a request.
+/// Checks that a client is served while others misbehave, before the server disconnects clients
+/// that stop in the middle of a request.
 fn is_served(served: &Served) {
     within(ENDS_WITHIN, || {
         let mut client = served.chosen();
@@ -66,7 +66,7 @@ fn bytes_that_are_no_protocol_end_the_connection() {
 fn options_without_end_end_the_connection() {
     let served = Served::new(exports());
     let mut client = served.greeted();
-    // What is taken of a long one is skipped.
+    // The data of a long option are skipped.
     assert_eq!(client.option_kind(99, &vec![1; 64 << 10]), ERR_UNSUP);
     for _ in 1..64 {
         assert_eq!(client.option_kind(99, &[]), ERR_UNSUP);
@@ -94,14 +94,16 @@ fn a_half_sent_request_changes_nothing() {
 
 #[test]
 fn clients_that_leave_at_any_point_leave_the_others_alone() {
-    // More than ever come: however late the server finds that one left, there is room.
+    // More connections than will be needed, so there is room however late the server notices that a
+    // client has disconnected.
     let served = Served::with(exports(), Options { workers: 3, connections: 1000 });
     for round in 0..200 {
-        // As qemu-nbd dies of: the old way to choose, and gone before the answer.
+        // A case that crashed qemu-nbd: the client chooses by EXPORT_NAME, and disconnects before
+        // the answer.
         let mut client = served.greeted();
         client.send_option(EXPORT_NAME, b"disk");
         drop(client);
-        // As nbdkit dies of: reset with reads under way.
+        // A case that crashed nbdkit: the client resets the connection with reads in flight.
         let mut client = served.chosen();
         for _ in 0..16 {
             client.send_header(READ, 0, 0, 256 << 10);
@@ -146,7 +148,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     }
     is_served(&served);
     let mut client = served.chosen();
-    // For as long as each of them may take where nobody waits, it would wait three times.
+    // If each of the others could use the whole time that it has when no client waits, this one
+    // would wait three times as long.
     let sent = || client.write(0, 0, &contents(1, 32 << 20));
     assert_eq!(within(Duration::from_secs(150), sent), 0);
     served.logged("timeout while receiving a request");
@@ -160,7 +163,7 @@ fn silent_clients_are_sent_away() {
     let served = Served::new(exports());
     let begun = Instant::now();
     let mut silent = [served.connect(), served.greeted()];
-    // It sends now and then, but never comes to the point.
+    // The client sends a byte now and then, but never chooses an export.
     let mut slow = served.greeted();
     let trickle = thread::spawn(move || {
         until_with(Duration::from_millis(500), "it is sent away", || {
@@ -180,7 +183,7 @@ fn silent_clients_are_sent_away() {
 fn so_many_are_served_and_more_refused() {
     let served = Served::with(exports(), Options { workers: 1, connections: 5 });
     let clients: Vec<_> = (0..5).map(|_| served.chosen()).collect();
-    // The last one may not be counted when it is told that it has its export.
+    // The last client may not be counted yet when it receives its reply.
     served.settled(5);
     assert!(served.connect().is_closed());
     served.logged("all --connections are in use");
@@ -207,21 +210,21 @@ fn a_thousand_connections_are_withstood() {
     assert_eq!(established.read(0, 9), [132; 9]);
 }
 
-/// Slow ones say something now and then. The newest is let in, and the oldest goes if there are as
-/// many as may be.
+/// Slow clients send a byte now and then. The newest is admitted, and the oldest is disconnected if
+/// the maximum is reached.
 #[test]
 fn slow_handshakes_keep_nobody_out() {
     for count in [HALF_OPEN_MAX - 1, HALF_OPEN_MAX, HALF_OPEN_MAX + 1] {
         let served = Served::new(exports());
         let mut slow: Vec<_> = (0..count).map(|_| served.greeted()).collect();
         for client in &mut slow {
-            // The first may have gone already.
+            // The first client may be disconnected already.
             let _ = client.stream.write_all(&IHAVEOPT.to_be_bytes()[..1]);
         }
         is_served(&served);
         let gone = (count + 1).saturating_sub(HALF_OPEN_MAX);
         assert!(slow[..gone].iter_mut().all(Client::is_closed), "{count}");
-        // Those that were left go on where they were.
+        // The remaining clients continue their handshakes.
         for client in &mut slow[gone..] {
             client.send(&IHAVEOPT.to_be_bytes()[1..]);
             client.send(&[STRUCTURED_REPLY, 0].map(u32::to_be_bytes).concat());
@@ -248,7 +251,7 @@ fn the_server_ends_in_time_whatever_clients_do() {
     assert!(!served.path.exists());
 }
 
-/// Whoever floods a server with connections does not hide what others do wrong.
+/// A client that floods a server with connections does not hide the faults of others from the log.
 #[test]
 fn clients_that_make_room_take_one_line_of_the_log() {
     let served = Served::new(exports());
@@ -261,7 +264,7 @@ fn clients_that_make_room_take_one_line_of_the_log() {
     drop(silent);
     let lines = served.lines();
     let displaced = lines.iter().filter(|line| line.contains("to let another one in")).count();
-    // A slow machine may take more than one period for it.
+    // A slow machine may need more than one period for this.
     assert!(
         displaced <= 1 + lines.iter().filter(|line| line.contains("left out")).count(),
         "{lines:?}"

@@ -1,5 +1,5 @@
-//! Memory and descriptors that bad clients take. Each test has the process to itself, since it
-//! measures the process.
+//! The memory and descriptors that misbehaving clients take. The tests run one at a time, because
+//! each measures the process.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,7 @@ use support::*;
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// What bad clients may take together.
+/// The most memory that misbehaving clients may take together.
 const BOUND: u64 = 96 << 20;
 
 fn descriptors() -> usize {
@@ -33,7 +33,7 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Fills what a client can: a long write half sent, replies not taken, requests that are none.
+/// Misbehaves in one of four ways: a long write sent in part, replies not taken, invalid requests.
 fn misbehave(nth: usize, client: &mut Client) {
     client.stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
     match nth % 4 {
@@ -70,12 +70,12 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
         drop(clients);
         served.settled(0);
     }
-    // A socket goes a moment after its connection ended.
+    // A socket is closed a moment after its connection ends.
     until("descriptors are closed", || descriptors() <= opened);
     assert_eq!(served.chosen().read(0, 512).len(), 512);
 }
 
-/// Each of them could fill 64 workers with replies.
+/// Each of these clients could fill 64 workers with replies.
 #[test]
 fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     const CLIENTS: usize = 60;
@@ -103,6 +103,6 @@ fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     drop(clients);
     served.settled(1);
-    // Workers end once they have nothing to do; the client's first one stays.
+    // Idle workers end; the client's first one stays.
     until("workers end", || status("Threads:") <= threads + 1);
 }

@@ -1,4 +1,4 @@
-//! Metrics over HTTP beside clients that misbehave: each scrape is answered, in whole.
+//! Metrics over HTTP beside clients that misbehave: each scrape is answered completely.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,11 +16,11 @@ use testkit::wait::{patience, until};
 
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Bytes of the text that most tests serve: about as many as a disk's metrics have.
+/// The bytes of the text that most tests serve: about the size of a disk's metrics.
 const TEXT: usize = 8 << 10;
 
 struct Served {
-    /// An option so that `drop` can take it.
+    /// An `Option`, so that `drop` can take it.
     metrics: Option<Metrics>,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -35,14 +35,15 @@ impl Served {
         Served { metrics: Some(metrics), log }
     }
 
-    /// Serves at a port that the system chooses; returns that as `HOST:PORT` too.
+    /// Serves at a port that the system chooses. Returns the server, and its address as
+    /// `HOST:PORT`.
     fn tcp() -> (Self, String) {
         let served = Served::new(&Address::Tcp { host: "127.0.0.1".to_owned(), port: 0 }, TEXT);
         let address = served.metrics.as_ref().unwrap().address().to_string();
         (served, address.strip_prefix("tcp:").unwrap().to_owned())
     }
 
-    /// Waits for a line of the log: the client may have its answer first.
+    /// Waits for a line of the log, because the client may receive its answer first.
     fn await_line(&self, part: &str) {
         until(part, || self.log.lock().unwrap().iter().any(|line| line.contains(part)));
     }
@@ -54,7 +55,7 @@ impl Drop for Served {
     }
 }
 
-/// Scrapes once. Returns an error if the answer is incomplete, or no 200.
+/// Scrapes once. Returns an error if the answer is incomplete, or not a 200.
 fn scrape(mut stream: impl Read + Write, text: usize) -> Result<(), String> {
     let mut answer = Vec::new();
     stream.write_all(REQUEST).map_err(|error| format!("sending: {error}"))?;
@@ -73,7 +74,7 @@ fn scrape_at(host: &str) -> Result<(), String> {
     scrape(stream, TEXT)
 }
 
-/// Calls `work` in each of `count` threads, again and again, until `run` has returned.
+/// Calls `work` in each of `count` threads repeatedly, until `run` has returned.
 fn beside(count: usize, work: impl Fn(&AtomicBool) + Sync, run: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -158,7 +159,7 @@ fn clients_of_a_byte_a_second_keep_no_one_out_and_are_told() {
         println!("50 scrapes took {:?}", begun.elapsed());
     });
     served.await_line("to let another one in");
-    // Those who make room are answered too.
+    // Evicted clients are answered too.
     let silent: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(&host).unwrap()).collect();
     thread::sleep(Duration::from_millis(500));
     scrape_at(&host).unwrap();
@@ -182,7 +183,7 @@ fn a_request_has_to_come_in_time() {
     served.await_line("did not send its request in time");
 }
 
-/// Clients of a Unix socket, which holds less than the answer.
+/// Clients of a Unix socket, whose buffer is smaller than the answer.
 #[test]
 fn answers_that_nobody_takes_keep_no_one_out() {
     const LONG: usize = 4 << 20;
@@ -197,7 +198,7 @@ fn answers_that_nobody_takes_keep_no_one_out() {
     let mut stuck: Vec<_> = (0..CLIENTS).map(|_| connect(&path)).collect();
     stuck.iter_mut().for_each(|stream| stream.write_all(REQUEST).unwrap());
     (0..5).for_each(|_| scrape(connect(&path), LONG).unwrap());
-    // A client that ends its side has its answer all the same.
+    // A client that shuts down its sending side still receives its answer.
     let mut done = connect(&path);
     done.write_all(REQUEST).unwrap();
     done.shutdown(Shutdown::Write).unwrap();

@@ -1,4 +1,4 @@
-//! Clients of any kind, one after the other, beside the protocol's document.
+//! Random clients, one after the other, checked against the protocol's document.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,5 @@
-//! Requests of chance, many at a time, against an array that holds what must be there. An answer
-//! that does not come is noticed.
+//! Random requests, many at a time, checked against an array with the expected contents. A missing
+//! answer is detected.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,25 +18,26 @@ use std::time::{Duration, Instant};
 use support::*;
 use zram::{Config, Device};
 
-/// Bytes of each client's part of the disk. Parts begin between blocks, so that clients share some.
+/// The bytes of each client's part of the disk. Parts begin within blocks, so that clients share
+/// some blocks.
 const REGION: usize = (4 << 20) + 1234;
 const CLIENTS: u64 = 8;
 const SIZE: u64 = 64 * MIB;
 
-/// Most requests of a client under way.
+/// The maximum number of requests in flight per client.
 const DEPTH: usize = 64;
 
 struct Shadow {
     client: Client,
-    /// Bytes go out on another thread, so that answers can be taken meanwhile.
+    /// Bytes are sent on another thread, so that answers can be received at the same time.
     out: Sender<Vec<u8>>,
     random: Rng,
     base: u64,
     bytes: Vec<u8>,
-    /// Where requests are under way, by cookie; no two of them touch the same byte.
+    /// The requests in flight, by cookie; no two of them touch the same byte.
     pending: HashMap<u64, Pending>,
     next: u64,
-    /// Reads and writes so long that the server goes another way.
+    /// The number of reads and writes that the server handles as long ones.
     long: u64,
 }
 
@@ -51,7 +52,7 @@ struct Pending {
 }
 
 impl Shadow {
-    /// Mostly short; around what bounds something in the server; and now and then long.
+    /// Chooses a length: mostly short, often around a limit of the server, and occasionally long.
     fn len(&mut self) -> usize {
         match self.random.u32(..20) {
             0..8 => self.random.usize(1..5000),
@@ -76,8 +77,8 @@ impl Shadow {
         }
     }
 
-    /// A request that is answered with an error and changes nothing; its payload comes all the
-    /// same.
+    /// Returns a request that is answered with an error and changes nothing. Its payload is sent
+    /// nevertheless.
     fn bad(&mut self) -> (u16, u16, u64, usize, u32) {
         let len = self.len();
         let structured = self.client.structured;
@@ -118,7 +119,7 @@ impl Shadow {
         Some((kind, flags | fua, at, len))
     }
 
-    /// Adds a request to what is to be sent.
+    /// Adds a request to the bytes to send.
     fn add(&mut self, burst: &mut Vec<u8>) {
         self.next += 1;
         let since = Instant::now();
@@ -160,7 +161,7 @@ impl Shadow {
             };
         let reply = client.reply_by(len);
         let asked = pending.remove(&reply.cookie).expect("nothing is answered twice");
-        // Others' answers may have come in time.
+        // Answers to other requests may have arrived in time.
         let oldest = pending.values().map(|asked| asked.since).min();
         assert!(oldest.is_none_or(|since| since.elapsed() < patience()), "an answer is lost");
         assert_eq!(reply.error, asked.error, "{} of {}", asked.kind, asked.len);
@@ -188,7 +189,7 @@ impl Shadow {
         );
     }
 
-    /// What is a hole reads as zeros.
+    /// Checks that holes read as zeros.
     fn compare_extents(&self, at: usize, len: usize, flags: u16, reply: &Reply) {
         let told = &reply.extents;
         assert!(!told.is_empty() && told.len() <= EXTENTS_MAX);
@@ -202,12 +203,12 @@ impl Shadow {
         assert!(from <= at + len);
     }
 
-    /// How many requests there were, and how many of them were long.
+    /// Returns the number of requests, and the number of long ones.
     fn run(mut self, until: Instant) -> [u64; 2] {
         while Instant::now() < until {
             let mut burst = Vec::new();
             let goal = self.random.usize(1..=DEPTH);
-            // Fewer where there is no free place.
+            // There are fewer requests if no free place is found.
             for _ in 0..2 * DEPTH {
                 if self.pending.len() < goal {
                     self.add(&mut burst);
@@ -231,8 +232,8 @@ fn seconds() -> u64 {
     testkit::scaled(5, 180) as u64
 }
 
-/// Sends until no more is given to it. What it could not send, as its connection has ended, is
-/// missed by who receives.
+/// Sends until the channel closes. If the connection has ended, the receiving side notices the
+/// missing answers.
 fn send(mut stream: impl Write, bursts: Receiver<Vec<u8>>) {
     let _ = bursts.into_iter().try_for_each(|burst| stream.write_all(&burst));
 }
@@ -288,7 +289,7 @@ fn all_bytes_are_as_an_array_has_them() {
     device.check();
 }
 
-/// Compacts, marks and looks around meanwhile.
+/// Compacts, marks slots idle and reads their states during the test.
 fn meddle(device: &Device, is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         device.compact();

@@ -1,4 +1,4 @@
-//! A backing store that is slow or stuck: who wants what lies there waits, and nobody else does.
+//! A backing store that is slow or stuck: only requests for data in the store wait.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,10 +12,10 @@ use testkit::faulty::Faulty;
 use zram::{Config, Device, Selection};
 
 const PAGE: u64 = 4096;
-/// Pages that are written back.
+/// The number of pages that are written back.
 const AWAY: u64 = 16;
 
-/// A disk of which the first pages are in a store that can get stuck.
+/// Makes a disk whose first pages are in a store that can get stuck.
 fn away() -> (Arc<Faulty>, Arc<Device>, Served) {
     let store = Arc::new(Faulty::new(1 << 20));
     let config = Config { backing: Some(store.clone()), ..Config::new(64 * MIB).unwrap() };
@@ -36,7 +36,7 @@ fn who_waits_for_the_store_holds_up_no_other_request() {
         let (store, device, served) = away();
         let mut client = served.chosen();
         store.stick(true);
-        // All come at once, and the one that waits is neither the first nor the last of them.
+        // All requests arrive at once, and the one that waits is neither the first nor the last.
         let mut burst = Vec::new();
         for cookie in 0..16 {
             match cookie {
@@ -52,7 +52,7 @@ fn who_waits_for_the_store_holds_up_no_other_request() {
             let reply = client.reply();
             assert_eq!(reply.parts[0].1, contents(AWAY + reply.cookie, 4096));
         }
-        // Nor does what comes later, of other kinds.
+        // Later requests of other kinds do not wait either.
         assert_eq!(client.error_of(TRIM, 0, 2 * PAGE, 4096), 0);
         assert_eq!(client.write(0, 2 * AWAY * PAGE, &[3; 512]), 0);
         store.stick(false);
@@ -74,7 +74,7 @@ fn a_stuck_store_does_not_keep_the_server_from_its_end() {
         }
     }
     store.wait_until_stuck(1);
-    // It is stuck until this has returned.
+    // The store is stuck until this has returned.
     assert!(!served.server.stop(Duration::from_secs(1)), "nobody waits for the store");
     assert!(clients.iter_mut().all(Client::is_closed));
     store.stick(false);

@@ -1,7 +1,7 @@
-//! An LRU cache of JSON documents that keeps twice as many in the same memory, and more.
+//! An LRU cache of JSON documents that holds at least twice as many documents in the same memory.
 //!
-//! Documents are too small to compress well one by one, so a dictionary is trained with the first
-//! of them. Compressed they lie in a pool, whose limit says when the oldest has to go.
+//! Single documents are too small to compress well, so a dictionary is trained with the first of
+//! them. The compressed documents lie in a pool; at its limit, the oldest ones are dropped.
 //!
 //! `cargo run --release -p uzram --example documents`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, HashMap};
 use uzram::zcomp::{Stream, train};
 use uzram::{Dictionary, Error, Handle, PageConfig, Params, Pool, PoolConfig, page_size};
 
-/// Most bytes of a document.
+/// The maximum size of a document in bytes.
 const DOCUMENT_MAX: usize = 4096;
-/// Documents that a dictionary is trained with.
+/// The number of documents with which the dictionary is trained.
 const SAMPLES: u64 = 2000;
 
-/// What a user has: an order as a shop's service would cache it.
+/// Returns a user's order, as the service of a shop would cache it.
 fn document(id: u64) -> String {
     let mix = |n: u64| (id ^ n << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     let pick = |n: u64, from: &[&'static str]| from[mix(n) as usize % from.len()];
@@ -51,16 +51,16 @@ fn document(id: u64) -> String {
     order.to_string()
 }
 
-/// Where a document lies.
+/// The place of a document in the pool.
 struct Place {
     handle: Handle,
-    /// Its length before compression.
+    /// The length before compression.
     len: usize,
-    /// When it was used last.
+    /// The time of the last use.
     tick: u64,
 }
 
-/// Documents by number, the least recently used of which goes when memory is short.
+/// Documents by number. The least recently used one is dropped if memory is short.
 struct Documents {
     pool: Pool,
     stream: Box<dyn Stream>,
@@ -70,7 +70,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns a cache whose compressed documents take `bytes` bytes at most.
+    /// Returns a cache whose compressed documents take at most `bytes` bytes.
     fn new(bytes: usize, dictionary: Dictionary) -> Result<Self, Error> {
         let pages = PageConfig { limit: Some(bytes / page_size()), ..PageConfig::default() };
         let pool = Pool::new(PoolConfig { pages, ..PoolConfig::default() })?;
@@ -80,7 +80,7 @@ impl Documents {
         Ok(Documents { pool, stream, places, by_age, tick: 0 })
     }
 
-    /// Keeps a document, and drops the oldest ones where there is no room for it.
+    /// Stores a document, and drops the oldest ones if there is no room.
     fn insert(&mut self, id: u64, text: &str) -> Result<(), Error> {
         let mut compressed = [0; 2 * DOCUMENT_MAX];
         let len = self.stream.compress(text.as_bytes(), &mut compressed)?.unwrap();
@@ -97,7 +97,7 @@ impl Documents {
         Ok(())
     }
 
-    /// Returns a document, which is the youngest now.
+    /// Returns a document, and makes it the most recently used one.
     fn get(&mut self, id: u64) -> Result<Option<String>, Error> {
         let Some(place) = self.places.get_mut(&id) else { return Ok(None) };
         let mut text = vec![0; place.len];
@@ -121,7 +121,7 @@ impl Documents {
     }
 }
 
-/// Documents as they are, in the same kind of cache.
+/// Uncompressed documents, in the same kind of cache.
 #[derive(Default)]
 struct Plain {
     documents: HashMap<u64, (String, u64)>,
@@ -136,7 +136,7 @@ impl Plain {
 }
 
 fn trained() -> Result<Dictionary, Error> {
-    // Samples are of one length each: what is shorter is filled up, what is longer is cut.
+    // All samples have the same length: shorter documents are padded, longer ones are cut.
     const SAMPLE: usize = 1024;
     let mut samples = Vec::new();
     for id in 0..SAMPLES {

@@ -1,12 +1,13 @@
-//! A compressed scratch disk for a virtual machine monitor: requests name guest memory, which the
-//! device reads and writes where it lies.
+//! A compressed scratch disk for a virtual machine monitor. A request names guest memory, which the
+//! device reads and writes in place.
 //!
 //! `cargo run --release -p uzram --example scratch_disk`
 //!
 //! # Safety
-//! A slice of guest memory lives as long as the request that names it, while the guest has promised
-//! not to touch it, as for a disk's own transfers. This guest has no processor, and so keeps it; a
-//! monitor whose guest may break it copies the bytes first.
+//! A slice of guest memory exists only during the request that names it. During that time the guest
+//! has promised not to access the memory, as for the transfers of any disk. This guest has no
+//! processor, so it keeps the promise; a monitor for a guest that may break it must copy the bytes
+//! first.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
 
 mod measured;
@@ -17,12 +18,11 @@ use uzram::{Config, Device, Error};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 const SECTOR: u64 = 512;
-/// Bytes of a request, as a guest with large reads ahead makes them.
+/// The size of a request in bytes, typical of a guest with a large readahead.
 const REQUEST: usize = 64 << 10;
-/// The guest's address is none of its memory.
+/// The errno if the address of a request is not guest memory.
 const EFAULT: i32 = 14;
 
-/// What a request does.
 #[derive(Clone, Copy)]
 enum Kind {
     Read,
@@ -30,7 +30,7 @@ enum Kind {
     Discard,
 }
 
-/// A request as virtio-blk has it: the sector, and guest memory.
+/// A request as in virtio-blk: the sector, and guest memory.
 struct Request {
     kind: Kind,
     sector: u64,
@@ -38,14 +38,14 @@ struct Request {
     len: usize,
 }
 
-/// A disk that is lost with its machine.
+/// A disk whose contents are lost when the machine ends.
 struct ScratchDisk {
     device: Device,
 }
 
 impl ScratchDisk {
-    /// Returns an empty disk of `bytes` bytes, blocks of 16 KiB, whose data take `limit` bytes at
-    /// most.
+    /// Returns an empty disk of `bytes` bytes with blocks of 16 KiB, whose compressed data take at
+    /// most `limit` bytes.
     fn new(bytes: u64, limit: u64) -> Result<Self, Error> {
         let mut config = Config::new(bytes)?;
         config.algorithm = uzram::by_name("zstd")?;
@@ -54,7 +54,7 @@ impl ScratchDisk {
         Ok(ScratchDisk { device: Device::new(config)? })
     }
 
-    /// Does what a request asks for, and returns its errno, or 0.
+    /// Serves a request, and returns its errno, or 0.
     fn serve(&self, memory: &GuestMemoryMmap, request: &Request) -> i32 {
         let Request { kind, sector, address, len } = *request;
         let offset = sector * SECTOR;
@@ -64,8 +64,8 @@ impl ScratchDisk {
                 let Ok(guest) = memory.get_slice(address, len) else { return EFAULT };
                 let start = guest.ptr_guard_mut();
                 if let Kind::Write = kind {
-                    // SAFETY: `get_slice` found `len` bytes mapped there, which the guard keeps
-                    // so; the guest leaves them alone (head of this file).
+                    // SAFETY: `get_slice` checked that `len` bytes are mapped there, and the guard
+                    // keeps them mapped; the guest does not access them (head of this file).
                     let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
                     self.device.write(offset, bytes)
                 } else {
@@ -79,7 +79,8 @@ impl ScratchDisk {
     }
 }
 
-/// What a guest puts on a scratch disk: parts of this program's own file, each altered a little.
+/// Returns typical contents of a scratch disk: parts of this program's own file, each changed a
+/// little.
 fn contents(program: &[u8], nth: u64) -> Vec<u8> {
     let parts = (program.len() / REQUEST).max(1) as u64;
     let first = (nth % parts) as usize * REQUEST;

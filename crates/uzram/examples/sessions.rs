@@ -1,5 +1,5 @@
-//! A pool of sessions behind handles: a client's token is the handle's number, and a token of a
-//! session that ended is found out.
+//! A pool of sessions behind handles. A client's token is the raw value of a handle, and the token
+//! of a session that has ended is detected.
 //!
 //! `cargo run --release -p uzram --example sessions`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -10,7 +10,7 @@ use measured::{Amount, measured, mib};
 use std::collections::HashMap;
 use uzram::{Error, Handle, Pool, PoolConfig};
 
-/// Sessions, each of which is some hundred bytes.
+/// Sessions of some hundred bytes each.
 struct Sessions {
     pool: Pool,
 }
@@ -25,7 +25,7 @@ impl Sessions {
         Ok(self.pool.store(state)?.into_raw())
     }
 
-    /// Returns the state of the session, unless it ended.
+    /// Returns the state of the session, or an error if it has ended.
     fn look_up(&self, token: u64) -> Result<Vec<u8>, Error> {
         Ok(self.pool.read(&Handle::from_raw(token)?)?.to_vec())
     }
@@ -35,14 +35,14 @@ impl Sessions {
     }
 }
 
-/// What a session is: 100 to 900 bytes.
+/// Returns the state of a user's session: 100 to 900 bytes.
 fn state(user: u64) -> Vec<u8> {
     let len = 100 + (user.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % 800;
     let words = (0..len.div_ceil(8) as u64).flat_map(|word| (user << 8 ^ word).to_le_bytes());
     words.take(len).collect()
 }
 
-/// Whether a session of the first ones is still there at the end: one in sixteen.
+/// Returns true for the users whose sessions remain until the end: one in sixteen.
 fn stays(user: u64) -> bool {
     user.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 60 == 0
 }
@@ -67,7 +67,7 @@ fn run(amount: Amount) -> Result<(), Error> {
         assert_eq!(sessions.look_up(*token)?, plain[&user]);
     }
 
-    // Most end, in no order. Their memory is there for anything else in the machine.
+    // Most sessions end, in random order. Their memory is returned to the system.
     let ((), back) = freed(|| {
         let ended = (0..users).zip(&tokens).filter(|(user, _)| !stays(*user));
         ended.for_each(|(_, token)| sessions.end(*token).unwrap());
@@ -97,7 +97,7 @@ fn run(amount: Amount) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the bytes that `work` gives back to the system.
+/// Returns the result of `work`, and the number of bytes that it returned to the system.
 fn freed<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = measured::anonymous_bytes();
     let done = work();

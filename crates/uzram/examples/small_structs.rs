@@ -1,4 +1,4 @@
-//! Millions of small structs in a cache of their own, where nothing lies between them.
+//! Millions of small structs in a cache of their own, without space between them.
 //!
 //! `cargo run --release -p uzram --example small_structs`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]
@@ -9,7 +9,7 @@ use measured::{Amount, measured, mib};
 use std::time::{Duration, Instant};
 use uzram::{Arena, Cache, Error, PageConfig};
 
-/// An order in a book: 32 bytes, for which malloc takes 48.
+/// An order in an order book: 32 bytes, for which malloc takes 48.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Order {
     id: u64,
@@ -26,7 +26,7 @@ impl Order {
     }
 }
 
-/// Returns what `work` makes, the bytes it took, and the time.
+/// Returns the result of `work`, the bytes of memory that it took, and its duration.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, u64, Duration) {
     let ((made, time), taken) = measured(|| {
         let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! The errors of all layers as one, and the errno of each.
+//! One error type for all layers, and the errno of each error.
 
 use rustix::io::Errno;
 
-/// Why a call failed: the error of the layer that it came from.
+/// The reason why a call failed: the error of a layer.
 ///
 /// ```
 /// fn first_bytes(device: &uzram::Device) -> Result<uzram::Handle, uzram::Error> {
@@ -17,31 +17,31 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A device's.
+    /// An error of a device.
     #[error(transparent)]
     Device(#[from] zram::Error),
-    /// A pool's.
+    /// An error of a pool.
     #[error(transparent)]
     Pool(#[from] zsmalloc::Error),
-    /// A codec's.
+    /// An error of a codec.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// That of pages, and of tables that manage them.
+    /// An error of pages, or of the tables that manage them.
     #[error(transparent)]
     Pages(#[from] page::Error),
-    /// An object cache's.
+    /// An error of an object cache.
     #[cfg(feature = "slab")]
     #[error(transparent)]
     Cache(#[from] slab::Error),
-    /// A region's.
+    /// An error of a region.
     #[cfg(feature = "zmem")]
     #[error(transparent)]
     Region(#[from] zmem::Error),
 }
 
 impl Error {
-    /// Returns the errno that a C function would answer with: ENOSPC where a limit is reached,
-    /// ENOMEM where the system has no more memory, EINVAL for what can't be asked for.
+    /// Returns the errno that a C function would return: ENOSPC if a limit is reached, ENOMEM if
+    /// the system has no more memory, EINVAL for invalid arguments.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Device(error) => of_device(error),
@@ -58,7 +58,8 @@ impl Error {
     }
 }
 
-/// A block device would say ENOMEM of a limit, too, and EINVAL of most that a codec can't do.
+/// Returns the errno of a device's error. A block device returns ENOMEM for a limit, too, and
+/// EINVAL for most errors of codecs.
 fn of_device(error: &zram::Error) -> i32 {
     match error {
         zram::Error::OutOfMemory { total_limit: Some(_), .. } => Errno::NOSPC.raw_os_error(),
@@ -66,7 +67,7 @@ fn of_device(error: &zram::Error) -> i32 {
             of_pool(source).raw_os_error()
         }
         zram::Error::Codec(source) => of_codec(source).raw_os_error(),
-        // Memory there is: no such limit can be.
+        // The limit is too low for any device, but memory is not short.
         zram::Error::TotalLimit { .. } => Errno::INVAL.raw_os_error(),
         error => error.errno(),
     }
@@ -78,7 +79,7 @@ fn of_pool(error: &zsmalloc::Error) -> Errno {
         Pages(pages) | Meta(zsmalloc::meta::Error::Pages(pages)) => of_pages(pages),
         Meta(_) => Errno::NOMEM,
         LeftBehind => Errno::NODEV,
-        // What was stored under it is gone.
+        // The object of the handle was freed.
         Handle { .. } => Errno::STALE,
         _ => Errno::INVAL,
     }

@@ -1,6 +1,6 @@
-//! uzram: zram and zsmalloc in user space, under one roof.
+//! uzram: zram and zsmalloc in user space, in one crate.
 //!
-//! Compressed memory for programs: no root, no kernel module, nothing to be installed.
+//! Compressed memory for programs, without root, kernel modules or installation.
 //!
 //! ```
 //! let device = uzram::Device::new(uzram::Config::new(1 << 30)?)?; // 1 GiB of addresses
@@ -11,19 +11,19 @@
 //! # Ok::<(), uzram::Error>(())
 //! ```
 //!
-//! # Which type for which need
-//! | you have | take | what it does |
+//! # Which type to use
+//! | you have | use | description |
 //! |---|---|---|
-//! | pages, images, anything with offsets | [`Device`] | reads and writes any range; compresses |
-//! | the same, steered as the kernel's zram | [`Zram`] | attributes by name: `disksize` and more |
+//! | pages, images, other data with offsets | [`Device`] | reads and writes any range; compresses |
+//! | the same, controlled as in the kernel | [`Zram`] | attributes by name: `disksize` and more |
 //! | blobs of all sizes behind a number | [`Pool`] | packs them densely; does not compress |
 //! | millions of values of one type | [`Cache`] | as fast as an allocator, with less memory |
-//! | memory that must stay a slice | [`Region`] | compresses it when cold; a touch fetches it |
+//! | memory that must stay a slice | [`Region`] | compresses it when cold; an access restores it |
 //! | a block of bytes to compress | [`Codec`] | lz4, lz4hc, zstd by name; [`Dictionary`] |
 //! | a device that others should mount | `serve` | NBD and FUSE; feature `serve` |
 //!
-//! A pool does not compress by itself, since small objects compress badly one by one; compress
-//! with a codec and a dictionary before you store, as `examples/documents.rs` does.
+//! A pool does not compress by itself, because single small objects compress badly. Compress them
+//! with a codec and a dictionary before you store them, as `examples/documents.rs` does.
 //!
 //! ```
 //! let pool = uzram::Pool::new(uzram::PoolConfig::default())?;
@@ -34,15 +34,15 @@
 //! ```
 //!
 //! # Sizing
-//! Memory comes with the data and goes with them; an empty gibibyte of a device takes a few hundred
-//! kilobytes, most of it streams (a context of the codec per processor; [`Config::streams`]).
-//! A device takes 8 bytes of table for each 4 KiB slot that holds something, and 4 more each for
-//! [`Config::checksums`] and [`Config::track_access`]. Of a pool, pages without an object are given
-//! back at once, but for a few that are kept for the next ones. [`Device::mem_total`],
+//! Memory is allocated as data are stored, and released as they are freed. An empty device of 1 GiB
+//! takes a few hundred kilobytes, most of them for streams (a context of the codec per processor;
+//! [`Config::streams`]). A device takes 8 bytes of table for each 4 KiB slot that holds data, and 4
+//! more each for [`Config::checksums`] and [`Config::track_access`]. A pool releases pages without
+//! objects at once, except a few that it keeps for the next objects. [`Device::mem_total`],
 //! [`Pool::bytes`] and [`Arena::bytes`] count everything.
 //!
-//! Larger blocks ([`Config::block`], 8 to 64 KiB) compress better and cost more for a small read.
-//! zstd takes less memory and more time than lz4.
+//! Larger blocks ([`Config::block`], 8 to 64 KiB) compress better, but small reads cost more.
+//! Compared with lz4, zstd takes less memory and more time.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;
@@ -56,11 +56,12 @@
 //! ```
 //!
 //! # Limits
-//! Without a limit there is none but the machine's, and a process that passes that one is killed.
-//! Past a limit a call fails, and nothing that was stored is lost: [`Config::mem_limit`] counts
-//! the pages of compressed data, in bytes, [`Config::total_limit`] all memory of a device, in
-//! bytes; the limits of pools and caches count pages ([`PageConfig::limit`], in pages).
-//! [`Error::errno`] is then ENOSPC, and ENOMEM where it is the system that refuses.
+//! If no limit is set, only the machine limits memory, and the kernel kills a process that exceeds
+//! it. If a limit is set, a call that would exceed it fails, and stored data are not lost.
+//! [`Config::mem_limit`] limits the pages of compressed data, and [`Config::total_limit`] all
+//! memory of a device, both in bytes. The limits of pools and caches are in pages
+//! ([`PageConfig::limit`]). [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system
+//! refuses memory.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;
@@ -74,49 +75,49 @@
 //! ```
 //!
 //! # Threads
-//! Every type is `Send` and `Sync`, and every call may come from any thread at any time. Readers
-//! share; a reader never waits for memory that is being moved. A call that writes may wait for
-//! another one that writes or reads the same slot or object, for no longer than these take. A
-//! thread that holds a [`ReadGuard`] must not write, or free, the same object: it would wait for
-//! itself. Nor may it read it once more where another thread may write it: that one waits for the
-//! guard, and holds off all that come after.
+//! Every type is `Send` and `Sync`, and any thread may make any call at any time. Readers share
+//! locks, and never wait for memory that is being moved. A call that writes may wait for another
+//! call that writes or reads the same slot or object, until that call ends. A thread that holds a
+//! [`ReadGuard`] must not write or free the same object, because it would wait for itself. It must
+//! not read the object again, either, if another thread may write it: a waiting writer blocks all
+//! later readers, and itself waits for the guard.
 //!
 //! # Fork
-//! After a fork, parent and child have a copy each, in any moment that the fork comes, with
-//! threads at work. [`Config::fork`] and [`PageConfig::in_children`] leave the data with the parent
-//! instead, which spares the child its page tables; then its calls fail with ENODEV. Background
-//! threads begin anew in the child when they are needed.
+//! After a fork, the parent and the child each have a copy, even if other threads are at work
+//! during the fork. [`Config::fork`] and [`PageConfig::in_children`] can leave the data with the
+//! parent instead, so that the child needs no page tables for them; calls in the child then fail
+//! with ENODEV. Background threads are started again in the child when they are needed.
 //!
-//! # What is promised
-//! - Bytes that are read are the bytes that were written, or the call fails.
-//! - A call that fails has changed nothing, except as its documentation says: a write of several
+//! # Guarantees
+//! - A read returns the bytes that were written, or fails.
+//! - A call that fails has changed nothing, except as its documentation states: a write of several
 //!   slots has written those before the one that its error names.
 //! - Limits hold at any moment, not on average.
-//! - Misuse of handles is found: a stale handle is refused, as is one of another pool.
-//! - Not that data survive the process: [`Device::save`] and [`Device::restore`] are for that.
+//! - Misuse of handles is detected: a stale handle is refused, as is one of another pool.
+//! - Data do not survive the process; use [`Device::save`] and [`Device::restore`] for that.
 //!
 //! # Errors
-//! Each layer has an error of its own, and all become [`Error`] by `?`.
+//! Each layer has its own error type, and `?` converts all of them to [`Error`].
 //!
 //! # Features
-//! `slab` and `zmem` are on by default. `serve` is not. None of them brings a command line.
+//! `slab` and `zmem` are enabled by default, `serve` is not. None of them includes a command line.
 //!
 //! # Programs in C
-//! libuzram has all of this for C and C++ (`make libuzram`; `uzram.h` documents it). It is the
-//! package `uzram-capi`, which depends on this one, and so can't be a feature here. A library in
-//! Rust that is to export the same functions beside its own depends on that package too, and says
+//! libuzram offers all of this to C and C++ (`make libuzram`; `uzram.h` documents it). It is the
+//! package `uzram-capi`, which depends on this one, and so can't be a feature here. A Rust library
+//! that exports the same functions beside its own depends on that package, too, and contains
 //! `use uzram_capi as _;`.
 //!
 //! # Layers
-//! The crates below are here in whole, under their names: [`page`], [`zsmalloc`], [`zcomp`],
-//! [`zram`], `slab`, `zmem`, `serve`. The names of this page are theirs.
+//! The underlying crates are re-exported in whole under their names: [`page`], [`zsmalloc`],
+//! [`zcomp`], [`zram`], `slab`, `zmem`, `serve`. The types of this page belong to them.
 #![forbid(unsafe_code)]
 
 mod error;
 
 pub use error::Error;
 
-// The layers, so that whatever their signatures name can be named.
+// Re-exports the layers, so that all types in their signatures can be named.
 pub use {page, zcomp, zram, zsmalloc};
 
 pub use page::{Config as PageConfig, page_size};
@@ -136,7 +137,7 @@ pub use slab::{self, Arena, Cache, CacheBox, ConstructedCache, Options as CacheO
 #[cfg(feature = "zmem")]
 pub use zmem::{self, Advice, Locked, Options as RegionOptions, Region};
 
-// The examples of README are compiled, and run.
+// The examples of README are compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! What the roof promises: each kind of error of each layer keeps its words and has a known errno,
-//! and nobody needs another crate of ours to use this one.
+//! The guarantees of this crate: each error of each layer keeps its text and has a known errno, and
+//! its users need no other crate of this workspace.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use uzram::{Error, page, zcomp, zram, zsmalloc};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// An error of a layer, and the errno that it has under the roof.
+/// An error of a layer, and its errno as a `uzram::Error`.
 type Row<E> = (E, Errno);
 
 fn pages() -> Vec<Row<page::Error>> {
@@ -75,7 +75,7 @@ fn codec() -> Vec<Row<zcomp::Error>> {
     ]
 }
 
-/// Errors of a device that come from no layer below it.
+/// The errors of a device that are not those of a lower layer.
 fn own_of_device() -> Vec<Row<zram::Error>> {
     use zram::Error::*;
     use zram::{Access as Kind, BadValue};
@@ -181,7 +181,7 @@ fn region() -> Vec<Row<uzram::zmem::Error>> {
     own.into_iter().chain(devices).collect()
 }
 
-/// The kinds of error that a layer's source defines.
+/// Returns the names of the errors that a layer's source defines.
 fn defined(source: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(Path::new(HERE).join(source)).unwrap();
     let body = text.split_once("pub enum Error {\n").unwrap().1.split_once("\n}\n").unwrap().0;
@@ -190,13 +190,14 @@ fn defined(source: &str) -> BTreeSet<String> {
     starts.map(|line| name(&line)).collect()
 }
 
-/// The name that a text, or what is told of a value, begins with.
+/// Returns the name at the beginning of a text.
 fn name(told: &dyn ToString) -> String {
     let told = told.to_string();
     told.split(|letter: char| !letter.is_alphanumeric()).next().unwrap().to_owned()
 }
 
-/// Every kind that `source` defines has a row, and its error under the roof says what it said.
+/// Asserts that every error that `source` defines has a row, and that the `uzram::Error` of it has
+/// the same text.
 fn check<E>(source: &str, rows: Vec<Row<E>>)
 where
     E: std::error::Error + Debug + Clone,
@@ -227,14 +228,14 @@ fn every_error_has_its_words_and_an_errno() {
     assert_eq!(defined("src/error.rs"), layers.map(str::to_owned).into());
 }
 
-/// Sources below a folder.
+/// Returns the source files below a directory.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| if path.is_dir() { sources(&path) } else { vec![path] };
     entries.flat_map(below).collect()
 }
 
-/// Our crates, by the names that sources and manifests have for them.
+/// Returns the names of this workspace's crates, as sources and manifests use them.
 fn ours() -> BTreeSet<String> {
     let manifest = fs::read_to_string(Path::new(HERE).join("../../Cargo.toml")).unwrap();
     let lines = manifest.lines().filter(|line| line.contains("path = "));
@@ -243,7 +244,7 @@ fn ours() -> BTreeSet<String> {
     ours
 }
 
-/// Returns the first line that names one of our crates otherwise than through `uzram`.
+/// Returns the first line that names one of these crates other than through `uzram`.
 fn names_another(code: &str) -> Option<&str> {
     let ours = ours();
     let is_named = |line: &&str| {
@@ -258,7 +259,7 @@ fn names_another(code: &str) -> Option<&str> {
     code.lines().find(is_named)
 }
 
-/// What documentation comments show as code.
+/// Returns the code of the examples in documentation comments.
 fn shown(source: &str) -> String {
     let (mut text, mut is_code) = (String::new(), false);
     for line in source.lines().map(str::trim_start) {

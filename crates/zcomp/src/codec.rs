@@ -1,47 +1,47 @@
-//! What a codec is, what is prepared of it for all streams, and a stream.
+//! The traits of a codec, of a codec that is prepared with parameters, and of a stream.
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
 use crate::{Dictionary, Error, Memory};
 
-/// The largest block a stream is made for: every length fits in the codecs' C integers.
+/// The largest block of a stream. Every length up to it fits the C integers of the codecs.
 pub const BLOCK_BYTES_MAX: usize = 1 << 30;
 
-/// How a codec is to work.
+/// The parameters of a codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    /// The codec's own measure of effort, see [`Codec::levels`]; `None` is its default.
+    /// The level, see [`Codec::levels`]; `None` is the codec's default.
     pub level: Option<i32>,
-    /// What blocks may refer to. Only the same one decompresses them.
+    /// The dictionary that blocks may refer to. Only the same dictionary decompresses them.
     pub dictionary: Option<Dictionary>,
 }
 
 impl Params {
-    /// Returns the level these mean to a codec with this default.
+    /// Returns the level, or `default` if none is set.
     pub(crate) fn level_of(&self, default: i32) -> i32 {
         self.level.unwrap_or(default)
     }
 }
 
-/// A way to compress blocks. There is one constant of each, see [`codecs`](crate::codecs).
+/// A compression algorithm. Each codec is one constant, see [`codecs`](crate::codecs).
 pub trait Codec: Send + Sync + Debug {
-    /// Returns the kernel's name for it.
+    /// Returns the codec's name in the kernel.
     fn name(&self) -> &'static str;
 
-    /// Returns the levels there are. For lz4 that is the acceleration (more is faster), for lz4hc
-    /// and zstd the compression level (more is denser; of zstd's, below zero is faster, 0 is the
-    /// default).
+    /// Returns the range of levels. For lz4 the level is the acceleration (higher is faster), for
+    /// lz4hc and zstd the compression level (higher is denser). For zstd, negative levels are
+    /// faster, and 0 is the default.
     fn levels(&self) -> RangeInclusive<i32>;
 
-    /// Returns the level taken when none is given.
+    /// Returns the level that is used if none is set.
     fn default_level(&self) -> i32;
 
-    /// Whether the level is one of [`levels`](Codec::levels). That the codec can use the
-    /// dictionary, only [`prepare`](Codec::prepare) tells.
+    /// Checks that the level is one of [`levels`](Codec::levels). Whether the codec can use the
+    /// dictionary is checked by [`prepare`](Codec::prepare) only.
     ///
     /// # Errors
-    /// [`Error::Level`]: it is not.
+    /// [`Error::Level`]: the level is out of range.
     fn check(&self, params: &Params) -> Result<(), Error> {
         let (level, range) = (params.level_of(self.default_level()), self.levels());
         if range.contains(&level) {
@@ -50,34 +50,34 @@ pub trait Codec: Send + Sync + Debug {
         Err(Error::Level { codec: self.name(), level, range })
     }
 
-    /// Checks all that streams for blocks of `block` bytes need, and makes what they share: the
-    /// digest of the dictionary.
+    /// Checks everything that streams for blocks of `block` bytes need, and makes the digest of the
+    /// dictionary, which the streams share.
     ///
     /// # Errors
     /// As [`check`](Codec::check); [`Error::Block`] for a block of 0 bytes or above
-    /// [`BLOCK_BYTES_MAX`]; [`Error::Dictionary`] for one that the codec can't use;
+    /// [`BLOCK_BYTES_MAX`]; [`Error::Dictionary`] if the codec can't use the dictionary;
     /// [`Error::NoMemory`].
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
 }
 
-/// A codec with its parameters, from which streams are made. They share its digest, which stays
-/// until the last of them is gone.
+/// A codec with its parameters, from which streams are made. The streams share the digest of the
+/// dictionary, which is freed with the last of them.
 pub trait Prepared: Send + Sync + Debug {
-    /// Returns the bytes of memory a stream needs: all its contexts. Always whole words of 8 bytes.
+    /// Returns the bytes of memory that a stream needs for all its contexts, a multiple of 8.
     fn stream_bytes(&self) -> usize;
 
     /// Returns the bytes that all streams share: the dictionary and its digest.
     fn bytes(&self) -> usize;
 
-    /// Returns a stream whose contexts lie in `memory`; nothing allocates after this call, but
-    /// lz4hc from level 10 on: the library then takes 64 KiB from the heap for each call, and where
-    /// there is none, what was to be compressed does not fit.
+    /// Returns a stream whose contexts lie in `memory`. The stream allocates nothing later, except
+    /// for lz4hc from level 10 on: the library then takes 64 KiB from the heap in each call. If
+    /// that allocation fails, the result of the compression is "does not fit".
     ///
     /// # Errors
-    /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes) says.
+    /// [`Error::Memory`] if `memory` is smaller than [`stream_bytes`](Prepared::stream_bytes).
     fn stream<'m>(&self, memory: Memory<'m>) -> Result<Box<dyn Stream + 'm>, Error>;
 
-    /// Returns a stream with memory of its own.
+    /// Returns a stream that owns its memory.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -86,28 +86,30 @@ pub trait Prepared: Send + Sync + Debug {
     }
 }
 
-/// A codec at work, for one thread at a time. Calls that fail leave it as good as new.
+/// The contexts of a codec, for one thread at a time. A call that fails does not affect later
+/// calls.
 pub trait Stream: Send {
-    /// Compresses `src`, at most the block, into `dst` and returns the length; `Ok(None)`: it does
-    /// not fit in `dst`.
+    /// Compresses `src`, which must not be longer than the block, into `dst` and returns the
+    /// length. Returns `Ok(None)` if the result does not fit in `dst`.
     ///
-    /// What a block compresses to depends on nothing but the block, the parameters and the room:
-    /// lz4 and lz4hc fit exactly where they fit, zstd wants about ten bytes beyond what it writes,
-    /// and with less it may give up or come out longer than it need.
+    /// The result depends only on the source, the parameters and the room in `dst`. With lz4 and
+    /// lz4hc it fits exactly if there is room for it. Zstd needs about ten bytes more; with less it
+    /// may give up, or produce a longer result than necessary.
     ///
     /// # Errors
-    /// [`Error::TooLong`]: `src` is longer than the block the stream was made for.
+    /// [`Error::TooLong`]: `src` is longer than the block that the stream was made for.
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error>;
 
-    /// Decompresses all of `src` into exactly `dst.len()` bytes. With another dictionary than `src`
-    /// was made with, that may be other bytes than went in.
+    /// Decompresses all of `src` into exactly `dst.len()` bytes. With another dictionary than at
+    /// the compression, the result may be other bytes than the original ones.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: anything else came of it. `dst` then holds what came that far.
+    /// [`Error::Corrupt`]: the data are invalid, or have another length. `dst` may then be written
+    /// in part.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 
-/// What every codec checks before it prepares anything: the level, then the block.
+/// Checks the level and the block size, as every codec does before it prepares anything.
 pub(crate) fn check_stream(codec: &dyn Codec, params: &Params, block: usize) -> Result<(), Error> {
     codec.check(params)?;
     if (1..=BLOCK_BYTES_MAX).contains(&block) {

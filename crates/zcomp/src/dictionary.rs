@@ -1,5 +1,4 @@
-//! What blocks are expected to be like: bytes that streams may refer to as if they came before each
-//! block.
+//! Dictionaries: bytes that streams may refer to as if they preceded each block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +8,21 @@ use crate::error::DICTIONARY_BYTES_MAX;
 
 /// A dictionary; clones share its bytes.
 ///
-/// zstd takes one that [`train`](crate::train) or `zstd --train` made with its tables, and anything
-/// else as content alone. lz4 and lz4hc take the last 64 KiB of any as content.
+/// Zstd uses the tables of a dictionary that [`train`](crate::train) or `zstd --train` made, and
+/// takes any other dictionary as content. The last 64 KiB of any dictionary are content for lz4 and
+/// lz4hc.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);
 
 impl Dictionary {
-    /// The largest: 16 MiB, many times what blocks of 64 KiB make use of.
+    /// The maximum size: 16 MiB, much more than blocks of 64 KiB can use.
     pub const BYTES_MAX: usize = DICTIONARY_BYTES_MAX;
 
     /// Returns a dictionary of these bytes.
     ///
     /// # Errors
-    /// [`Error::EmptyDictionary`]: there are none. [`Error::LargeDictionary`]: there are more than
-    /// [`BYTES_MAX`](Self::BYTES_MAX).
+    /// [`Error::EmptyDictionary`] if `bytes` is empty, [`Error::LargeDictionary`] if it is longer
+    /// than [`BYTES_MAX`](Self::BYTES_MAX).
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Result<Self, Error> {
         let bytes = bytes.into();
         match bytes.len() {

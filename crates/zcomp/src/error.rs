@@ -1,50 +1,50 @@
-//! What can go wrong with codecs.
+//! The errors of codecs.
 
 use std::ops::RangeInclusive;
 
 use crate::names::ALL;
 
-/// The most bytes of a dictionary, for [`Error::LargeDictionary`] too.
+/// The maximum size of a dictionary, which the text of [`Error::LargeDictionary`] needs too.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 
-/// Why a codec could not be had, or did not do its work.
+/// The reason why a codec is not available, or why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No algorithm has this name.
     #[error("unknown algorithm '{}'; available are: {}", shown(name), ALL.join(", "))]
     UnknownAlgorithm {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// The kernel has an algorithm of this name, this library does not.
+    /// The kernel has an algorithm of this name, but this library does not.
     #[error("algorithm '{name}' is not supported; available are: {}", ALL.join(", "))]
     Unsupported {
-        /// The name asked for.
+        /// The requested name.
         name: &'static str,
     },
-    /// The level is none of the codec's.
+    /// The level is not in the codec's range.
     #[error("level {level} is out of range for {codec}: {} to {}", range.start(), range.end())]
     Level {
         /// The codec's name.
         codec: &'static str,
-        /// The level asked for.
+        /// The requested level.
         level: i32,
-        /// The levels there are.
+        /// The codec's range of levels.
         range: RangeInclusive<i32>,
     },
-    /// No stream works on blocks of this size.
+    /// Streams can't have blocks of this size.
     #[error("a block of {block} bytes can't be compressed; 1 to {max} bytes are possible")]
     Block {
-        /// Bytes asked for.
+        /// The requested size in bytes.
         block: usize,
-        /// The largest block there is.
+        /// The maximum size in bytes.
         max: usize,
     },
-    /// A dictionary without content.
+    /// The dictionary is empty.
     #[error("an empty dictionary can't be used; give one with content, or none")]
     EmptyDictionary,
-    /// A dictionary has more bytes than there may be.
+    /// The dictionary is too large.
     #[error("a dictionary has {DICTIONARY_BYTES_MAX} bytes at most; train a smaller one")]
     LargeDictionary,
     /// The codec can't use the dictionary.
@@ -55,34 +55,34 @@ pub enum Error {
     Dictionary {
         /// The codec's name.
         codec: &'static str,
-        /// Bytes of the dictionary.
+        /// The size of the dictionary in bytes.
         bytes: usize,
     },
-    /// No dictionary of this size can be trained.
+    /// A dictionary of this size can't be trained.
     #[error("a dictionary of {bytes} bytes is too small; train one of {min} bytes or more")]
     DictionarySize {
-        /// Bytes asked for.
+        /// The requested size in bytes.
         bytes: usize,
-        /// Bytes it has at least.
+        /// The minimum size in bytes.
         min: usize,
     },
-    /// There is too little to train a dictionary with.
+    /// There are too few samples to train a dictionary.
     #[error(
         "too few blocks to train a dictionary of this size: {given}, and it takes {needed}; \
          give more, or train a smaller one"
     )]
     TooFewSamples {
-        /// Blocks there were.
+        /// The number of given samples.
         given: usize,
-        /// Blocks it takes.
+        /// The number of needed samples.
         needed: usize,
     },
-    /// The trainer made nothing of the samples.
+    /// The trainer failed to make a dictionary of the samples.
     #[error(
         "no dictionary could be trained from these samples: {reason}; give others, or more of them"
     )]
     Training {
-        /// What the library says.
+        /// The reason that the library gives.
         reason: &'static str,
     },
     /// The memory given for a stream is too small.
@@ -90,9 +90,9 @@ pub enum Error {
     Memory {
         /// The codec's name.
         codec: &'static str,
-        /// Bytes it takes.
+        /// The needed bytes.
         needed: usize,
-        /// Bytes there were.
+        /// The given bytes.
         given: usize,
     },
     /// The system has no memory for a stream.
@@ -100,40 +100,41 @@ pub enum Error {
         "no memory for a stream of {bytes} bytes; free some, or take a lower level or fewer streams"
     )]
     NoMemory {
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
     },
-    /// More was to be compressed at once than the stream was made for.
+    /// The source is longer than the block that the stream was made for.
     #[error("{bytes} bytes are too many for this stream, which was made for blocks of {block}")]
     TooLong {
-        /// Bytes given.
+        /// The length of the source.
         bytes: usize,
-        /// Bytes possible.
+        /// The block size in bytes.
         block: usize,
     },
-    /// The compressed data does not decompress to what it should.
+    /// The compressed data do not decompress to the expected length.
     #[error(
         "{compressed} bytes of {codec} data do not decompress to {expected} bytes: they are damaged"
     )]
     Corrupt {
         /// The codec's name.
         codec: &'static str,
-        /// Bytes of compressed data.
+        /// The length of the compressed data.
         compressed: usize,
-        /// Bytes that should come of them.
+        /// The expected length after decompression.
         expected: usize,
     },
-    /// The codec's library refused for a reason of its own; a bug here or there.
+    /// The library failed for another reason, which is a bug in this crate or in the library.
     #[error("{codec} failed with its error {code}; please report this as a bug")]
     Library {
         /// The codec's name.
         codec: &'static str,
-        /// The library's number for the reason.
+        /// The library's error code.
         code: usize,
     },
 }
 
-/// Returns a name on one line, and no more of it than makes it known: no algorithm's is longer.
+/// Returns a name for a message: escaped to one line, and shortened, because no algorithm has a
+/// longer name.
 fn shown(name: &str) -> String {
     const LONGEST: usize = 40;
     let shown = name.chars().take(LONGEST).flat_map(char::escape_debug).collect::<String>();

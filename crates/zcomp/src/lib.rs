@@ -4,11 +4,12 @@
 //!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream(Memory) -> Stream
 //! ```
 //!
-//! A [`Codec`] is a constant and says what it can do. [`Prepared`] has its parameters checked, and
-//! what streams share: the digest of a [`Dictionary`]. A [`Stream`] does the work: one per thread,
-//! with all its contexts in one [`Memory`] whose size is known beforehand, so nothing allocates
-//! once it is made (but see [`Prepared::stream`] of lz4hc). Compressed blocks carry no length and
-//! no checksum: whoever stores them knows both ends.
+//! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] has checked parameters and
+//! the digest of a [`Dictionary`], which its streams share. A [`Stream`] compresses and
+//! decompresses for one thread at a time. All its contexts lie in one [`Memory`] whose size is
+//! known beforehand, so it allocates nothing later (except lz4hc, see [`Prepared::stream`]).
+//! Compressed blocks include neither lengths nor checksums: the caller must know the lengths before
+//! and after compression.
 //!
 //! ```
 //! let codec = zcomp::by_name("lz4")?;

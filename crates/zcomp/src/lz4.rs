@@ -1,5 +1,5 @@
-//! lz4 and lz4hc: the fastest there is to decompress. Blocks are raw, without a frame, and the same
-//! to both when they are decompressed; lz4hc takes longer to find more.
+//! lz4 and lz4hc, the fastest codecs to decompress. Blocks are raw, without a frame. Both codecs
+//! have the same format and the same decoder; lz4hc compresses better and slower.
 //!
 //! # Safety
 //! Whatever the compressed data are, the C library reads and writes only the ranges that it gets
@@ -25,23 +25,23 @@ use crate::names;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 use tail::Tail;
 
-/// LZ4_ACCELERATION_MAX of the library, which silently takes this for anything above.
+/// LZ4_ACCELERATION_MAX of the library, which silently reduces larger values to it.
 const ACCELERATION_MAX: i32 = 65_537;
 
-/// LZ4HC_MAX_CLEVEL of the kernel. The library's is 12, and it takes that for anything above.
+/// LZ4HC_MAX_CLEVEL of the kernel. The library's is 12, and it reduces larger values to that.
 const HIGH_LEVEL_MAX: i32 = 16;
 
-/// How far back a match may lie, and so all that can be used of a dictionary.
+/// The maximum distance of a match, and so the part of a dictionary that can be used.
 const WINDOW_BYTES: usize = 64 << 10;
 
-// In lz4-sys' static library, but not in its bindings.
+// These functions are in lz4-sys' static library, but not in its bindings.
 unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
 
-    // Clears the state first. The variant that does not (`_fastReset`) gains nothing here, as it
-    // clears the state too once a block has 4 KiB, and makes what a shorter one compresses to
-    // depend on the blocks before it.
+    // Clears the state first. The variant that does not (`_fastReset`) gains nothing here: it also
+    // clears the state for blocks of 4 KiB or more, and the result for a shorter block would depend
+    // on the blocks before it.
     fn LZ4_compress_fast_extState(
         state: *mut c_void,
         src: *const c_char,
@@ -62,8 +62,9 @@ unsafe extern "C" {
         acceleration: c_int,
     ) -> c_int;
 
-    // Forgets the blocks before by numbering places from beyond their reach, clears the state after
-    // a failure or a GiB, and so gives the same bytes as a new state, of 256 KiB, in less time.
+    // Numbers positions from beyond the reach of the blocks before, instead of clearing the state
+    // of 256 KiB. It clears the state only after a failure or after 1 GiB. So the result is the
+    // same as with a new state, in less time.
     fn LZ4_compress_HC_extStateHC_fastReset(
         state: *mut c_void,
         src: *const c_char,
@@ -103,26 +104,25 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// How much of a block is decompressed.
+/// The part of a block that is decompressed.
 #[derive(Clone, Copy, PartialEq)]
 enum Extent {
     Whole,
-    /// The bytes that fill the output.
+    /// As many bytes as fill the output.
     Beginning,
 }
 
-/// The codecs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lz4 {
-    /// lz4: takes the first match it finds. Its level is the acceleration.
+    /// lz4: takes the first match that it finds. Its level is the acceleration.
     Fast,
-    /// lz4hc: looks for longer ones. From level 10 on each call takes 64 KiB from malloc for as
-    /// long as it lasts: how the library is built leaves no other choice.
+    /// lz4hc: searches for longer matches. From level 10 on, each call takes 64 KiB from malloc and
+    /// frees them at its end, which the library's build options leave no way to avoid.
     High,
 }
 
 impl Lz4 {
-    /// Returns the bytes of the tables that compression looks for matches in.
+    /// Returns the size of the match tables in bytes.
     fn state_bytes(self) -> usize {
         // SAFETY: both return constants.
         let bytes = unsafe {
@@ -134,11 +134,12 @@ impl Lz4 {
         bytes.unsigned_abs() as usize
     }
 
-    /// Returns a state that knows of no block yet, in the next bytes of the region.
+    /// Initializes a new state in the next bytes of the region.
     fn state(self, region: &mut Region<'_>) -> NonNull<c_void> {
         let bytes = self.state_bytes();
         let state = region.take(bytes).cast();
-        // SAFETY: `take` gives `bytes` bytes, on a line, to this state alone; that is its size.
+        // SAFETY: `take` returns `bytes` bytes, the size of a state, aligned to a cache line and
+        // used by this state alone.
         unsafe {
             match self {
                 Lz4::Fast => LZ4_initStream(state.as_ptr(), bytes),
@@ -181,17 +182,17 @@ impl Codec for Lz4 {
     }
 }
 
-/// A dictionary, and the tables of where it has what.
+/// A dictionary and the match tables for it.
 #[derive(Debug)]
 struct Lz4Dictionary {
     content: Dictionary,
-    /// `state_bytes` bytes in the region, that refer to `content`.
+    /// A state of `state_bytes` bytes in the region, which refers to `content`.
     state: NonNull<c_void>,
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to the state once `new` is done: streams attach it, for which the library
-// takes it as const. Content and region may be sent, and `region` is only asked for its size.
+// SAFETY: nothing writes to the state after `new` returns: streams attach it, for which the library
+// takes it as const. The content and the region are `Send`, and of `region` only the size is read.
 unsafe impl Send for Lz4Dictionary {}
 // SAFETY: as above.
 unsafe impl Sync for Lz4Dictionary {}
@@ -202,14 +203,14 @@ impl Lz4Dictionary {
         let state = codec.state(&mut region);
         let digested = Lz4Dictionary { content: content.clone(), state, region };
         let (content, bytes) = digested.window();
-        // SAFETY: `state` was made for this codec by `Lz4::state`, two lines above; `window` gives
-        // the start of a slice and its length; the slice stays where it is as long as `digested`,
-        // which has a clone of its dictionary.
+        // SAFETY: `Lz4::state` made `state` for this codec above. `window` returns the start and
+        // the length of a slice, which stays where it is while `digested` exists, because that has
+        // a clone of the dictionary.
         unsafe {
             match codec {
                 Lz4::Fast => LZ4_loadDictSlow(state.as_ptr(), content, bytes),
                 Lz4::High => {
-                    // The tables are those of the level's way to search.
+                    // The tables depend on the level's search method.
                     LZ4_resetStreamHC_fast(state.as_ptr(), level);
                     LZ4_loadDictHC(state.as_ptr(), content, bytes)
                 }
@@ -218,11 +219,12 @@ impl Lz4Dictionary {
         Ok(digested)
     }
 
-    /// Returns the end of the dictionary, which alone can be used, as the library wants it.
+    /// Returns the start and length of the dictionary's end, which is the only part that can be
+    /// used.
     fn window(&self) -> (*const c_char, c_int) {
         let bytes = self.content.bytes();
         let window = &bytes[bytes.len().saturating_sub(WINDOW_BYTES)..];
-        // WINDOW_BYTES at most.
+        // The length is at most WINDOW_BYTES.
         (window.as_ptr().cast(), window.len() as c_int)
     }
 
@@ -231,7 +233,6 @@ impl Lz4Dictionary {
     }
 }
 
-/// A codec with its parameters.
 #[derive(Debug)]
 struct PreparedLz4 {
     codec: Lz4,
@@ -261,7 +262,8 @@ impl PreparedLz4 {
         let PreparedLz4 { codec, level, block, .. } = *self;
         let mut region = Region::new(memory, codec.name(), self.stream_bytes)?;
         let state = match codec {
-            // Each way to compress makes it; so a stream that only decompresses takes no pages.
+            // Each compression initializes the state. So a stream that only decompresses touches
+            // none of its pages.
             Lz4::Fast => region.take(codec.state_bytes()).cast(),
             Lz4::High => codec.state(&mut region),
         };
@@ -270,23 +272,24 @@ impl PreparedLz4 {
     }
 }
 
-/// A stream; decompression needs no state.
+/// A stream. Decompression needs no state.
 struct Lz4Stream<'m> {
     codec: Lz4,
     level: c_int,
     /// At most BLOCK_BYTES_MAX.
     block: usize,
-    /// `state_bytes` bytes in the region, on a line; that of lz4hc was made by `Lz4::state`.
+    /// A state of `state_bytes` bytes in the region, on a cache line. For lz4hc, `Lz4::state` has
+    /// initialized it.
     state: NonNull<c_void>,
     dictionary: Option<Arc<Lz4Dictionary>>,
     _region: Region<'m>,
 }
 
-// SAFETY: the state lies in the region, which may be sent, as may the dictionary; the library keeps
-// nothing per thread.
+// SAFETY: the state lies in the region, which is `Send`, as is the dictionary. The library keeps no
+// data per thread.
 unsafe impl Send for Lz4Stream<'_> {}
 
-/// BLOCK_BYTES_MAX is a C integer, and so is every length up to it.
+/// BLOCK_BYTES_MAX fits a C integer, and so does every length up to it.
 const _: () = assert!(BLOCK_BYTES_MAX <= c_int::MAX as usize);
 
 impl Stream for Lz4Stream<'_> {
@@ -295,7 +298,8 @@ impl Stream for Lz4Stream<'_> {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         if src.is_empty() {
-            // A token that says so. The library would look below the slice's address, which is 1.
+            // A token for no literals. The library would read below the slice's address, which is
+            // 1.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
         let length = self.encode(src, dst);
@@ -310,7 +314,8 @@ impl Stream for Lz4Stream<'_> {
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let is_done =
             Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, src, dst));
-        // Less than zero: damaged. Less than `dst`: it belongs to a shorter block.
+        // A negative result means damage; a result below `dst.len()` means that the block is
+        // shorter.
         if is_done || self.decode(src, dst, Extent::Whole) == Some(dst.len()) {
             return Ok(());
         }
@@ -320,17 +325,17 @@ impl Stream for Lz4Stream<'_> {
 }
 
 impl Lz4Stream<'_> {
-    /// Compresses a block that is neither empty nor too long by the library. Returns the length, or
-    /// `None` if there is not enough room.
+    /// Compresses a block by the library. The block is neither empty nor too long. Returns the
+    /// length, or `None` if there is not enough room.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
         let (to, room) = (dst.as_mut_ptr().cast(), dst.len().min(c_int::MAX as usize) as c_int);
-        // SAFETY: `src` is a slice and not above BLOCK_BYTES_MAX, so its length is whole; `dst` is
-        // a slice, told with at most its length. The state has this codec's size, and is nobody
-        // else's (`&mut self`); lz4's ways begin by making one of it; lz4hc's, which have one of
-        // Lz4::state, by making that forget what came before. The dictionary was digested for the
-        // same codec, and stays while the stream has its Arc.
+        // SAFETY: `src` is a slice of at most BLOCK_BYTES_MAX bytes, so its length is passed whole;
+        // `dst` is a slice, and at most its length is passed. The state has this codec's size, and
+        // is used by this call alone (`&mut self`). lz4's functions initialize it first. lz4hc's
+        // get a state that `Lz4::state` initialized, and first reset it. The dictionary was
+        // digested for the same codec, and lives while the stream has its Arc.
         let written = unsafe {
             match (self.codec, &self.dictionary) {
                 (Lz4::Fast, None) => {
@@ -351,8 +356,8 @@ impl Lz4Stream<'_> {
                 }
             }
         };
-        // Never negative, and 0 only for what does not fit; from lz4hc's level 10 on, also if there
-        // are no 64 KiB to be had from malloc.
+        // The result is never negative. It is 0 only if the output does not fit or, from lz4hc's
+        // level 10 on, if malloc fails to allocate 64 KiB.
         (written > 0).then_some(written as usize)
     }
 
@@ -364,7 +369,7 @@ impl Lz4Stream<'_> {
         let window = self.dictionary.as_deref().map(Lz4Dictionary::window);
         let (window, size) = window.unwrap_or((std::ptr::null(), 0));
         // SAFETY: each pointer is the start of a slice whose length is passed with it, or null with
-        // the length 0, which the library takes for no dictionary.
+        // the length 0, which the library treats as no dictionary.
         let written = unsafe {
             match extent {
                 Extent::Whole => LZ4_decompress_safe_usingDict(from, to, bytes, room, window, size),

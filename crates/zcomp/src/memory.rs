@@ -1,4 +1,4 @@
-//! The memory of a stream: owned or given, and the one owner of it while C contexts point into it.
+//! The memory of a stream, owned or borrowed, and its single owner while C contexts point into it.
 //!
 //! ```text
 //!   Memory    | up to 56 bytes skipped | room, from a cache line on                  |
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! # Safety
-//! A [`Region`] holds its memory as a raw pointer made once, and makes no reference to it again:
-//! the C contexts inside keep pointers of their own, which a second `&mut` or a moved `Box` would
-//! invalidate. It has the memory to itself: a `Box` is taken apart at the start and put together
-//! again in `drop`, a slice given stays borrowed for `'m`. [`Memory::owned`] makes a `Box` of
-//! memory that the heap gives out as zeros.
+//! A [`Region`] holds its memory as a raw pointer that is made once, and never makes a reference to
+//! it again: the C contexts inside keep their own pointers, which a second `&mut` or a moved `Box`
+//! would invalidate. It is the only user of the memory: a `Box` is turned into a pointer at the
+//! start and back into a `Box` in `drop`, and a borrowed slice stays borrowed for `'m`.
+//! [`Memory::owned`] makes a `Box` of zeroed memory from the heap.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -21,28 +21,28 @@ use crate::Error;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Contexts start on cache lines; zstd asks for words, its tables run faster on lines.
+/// Contexts begin on cache lines: zstd requires words only, but its tables are faster on lines.
 const LINE_BYTES: usize = 64;
 
-/// What is lost at most from a word to the next line.
+/// The maximum distance from a word to the next line.
 const SKIP_BYTES: usize = LINE_BYTES - WORD_BYTES;
 
-/// Memory for a stream, in words; [`Prepared::stream_bytes`](crate::Prepared::stream_bytes) says
-/// how much.
+/// The memory of a stream, in words. [`Prepared::stream_bytes`](crate::Prepared::stream_bytes)
+/// returns the needed size.
 #[derive(Debug)]
 pub enum Memory<'m> {
-    /// The stream's own, freed with it.
+    /// Memory of the stream, freed with it.
     Owned(Box<[u64]>),
-    /// The caller's, who has it back when the stream is gone.
+    /// Memory of the caller, borrowed while the stream exists.
     Given(&'m mut [u64]),
 }
 
 impl Memory<'static> {
-    /// Allocates at least `bytes` bytes from the heap, all zero. Pages that the stream does not
-    /// come to stay untouched.
+    /// Allocates at least `bytes` bytes from the heap, all zero. Pages that the stream does not use
+    /// stay untouched.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]: the heap has not as much.
+    /// [`Error::NoMemory`]: the allocation failed.
     pub fn owned(bytes: usize) -> Result<Self, Error> {
         let refused = Error::NoMemory { bytes };
         let count = bytes.div_ceil(WORD_BYTES);
@@ -50,17 +50,17 @@ impl Memory<'static> {
             return Ok(Memory::Owned(Box::default()));
         }
         let layout = Layout::array::<u64>(count).map_err(|_| refused.clone())?;
-        // SAFETY: of one word or more, its size is not 0.
+        // SAFETY: the layout has one word or more, so its size is not 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
         let words = NonNull::slice_from_raw_parts(start.cast(), count);
-        // SAFETY: it was just allocated with the layout of `count` words, which a `Box` of them
-        // has; zeros are words.
+        // SAFETY: the memory was just allocated with the layout of `count` words, which is the
+        // layout of a `Box` of them; zeros are valid words.
         Ok(Memory::Owned(unsafe { Box::from_raw(words.as_ptr()) }))
     }
 }
 
 impl Memory<'_> {
-    /// Returns its length in bytes.
+    /// Returns the length of the memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.words())
     }
@@ -73,43 +73,43 @@ impl Memory<'_> {
     }
 }
 
-/// Returns the bytes of memory for contexts of these sizes: each takes whole lines, and the first
-/// line is to be reached.
+/// Returns the bytes of memory for contexts of these sizes. Each context takes whole lines, and the
+/// memory may begin before the first line.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
 }
 
-/// `bytes` rounded up to whole lines.
+/// Returns `bytes` rounded up to whole lines.
 fn lines(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(LINE_BYTES)
 }
 
-/// Memory that contexts lie in, from which they are taken one after the other.
+/// Memory from which contexts are allocated one after another.
 #[derive(Debug)]
 pub(crate) struct Region<'m> {
-    /// Where the next context goes, on a line.
+    /// The address of the next context, on a line.
     next: NonNull<u8>,
-    /// Bytes left from there on.
+    /// The number of bytes from there to the end.
     left: usize,
-    /// What `drop` frees.
+    /// The memory that `drop` frees.
     owned: Option<NonNull<[u64]>>,
     bytes: usize,
     borrowed: PhantomData<&'m mut [u64]>,
 }
 
-// SAFETY: a region is the only one to have its memory (see the head of this file), as a `Box` or a
-// `&mut` is, and both of those may be sent.
+// SAFETY: a region is the only user of its memory (see the head of this file), as a `Box` or a
+// `&mut` is, and both of those are `Send`.
 unsafe impl Send for Region<'_> {}
 
 impl<'m> Region<'m> {
-    /// Returns a region of its own for contexts of these sizes, all zero.
+    /// Returns a region that owns its memory, for contexts of these sizes, all zero.
     pub(crate) fn owned(codec: &'static str, contexts: &[usize]) -> Result<Self, Error> {
         let needed = bytes_for(contexts)?;
         Region::new(Memory::owned(needed)?, codec, needed)
     }
 
-    /// Takes `memory` over, which has to have `needed` bytes as from [`bytes_for`].
+    /// Takes `memory` over, which must have `needed` bytes as [`bytes_for`] returns them.
     pub(crate) fn new(
         memory: Memory<'m>,
         codec: &'static str,
@@ -124,7 +124,7 @@ impl<'m> Region<'m> {
             Memory::Given(words) => (NonNull::from(words), false),
         };
         Ok(Region {
-            // SAFETY: the memory has `given` bytes, of which `skip` were subtracted above.
+            // SAFETY: the memory has `given` bytes, from which `skip` was subtracted above.
             next: unsafe { words.cast::<u8>().add(skip) },
             left,
             owned: is_owned.then_some(words),
@@ -133,21 +133,20 @@ impl<'m> Region<'m> {
         })
     }
 
-    /// Returns the bytes of the memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the next `bytes` bytes: on a line, nobody else's, and valid as long as the region
-    /// is.
+    /// Returns the next `bytes` bytes. They begin on a line, belong to the caller alone, and are
+    /// valid as long as the region exists.
     ///
     /// # Panics
-    /// If more is taken than `new` was told.
+    /// If more is taken than the region has.
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let taken = self.next;
         let step = lines(bytes).unwrap_or(usize::MAX);
         assert!(step <= self.left, "contexts take more memory than `prepare` counted");
-        // SAFETY: `step <= left`, the bytes from `next` to the memory's end.
+        // SAFETY: `step <= left`, the number of bytes from `next` to the memory's end.
         self.next = unsafe { taken.add(step) };
         self.left -= step;
         taken
@@ -157,8 +156,8 @@ impl<'m> Region<'m> {
 impl Drop for Region<'_> {
     fn drop(&mut self) {
         if let Some(words) = self.owned {
-            // SAFETY: the pointer came from a leaked `Box` in `new` and goes back into one only
-            // here.
+            // SAFETY: the pointer came from a leaked `Box` in `new`, and is turned back into a
+            // `Box` only here.
             drop(unsafe { Box::from_raw(words.as_ptr()) });
         }
     }

@@ -1,11 +1,11 @@
-//! The codecs there are, by name.
+//! All codecs, by name.
 
 use crate::lz4::Lz4;
 use crate::names::{ALL, RESERVED};
 use crate::zstd::Zstd;
 use crate::{Codec, Error};
 
-/// As the names are: in the kernel's order; the first is the default of most.
+/// The codecs in the order of `ALL`. The first one is the default in most places.
 static CODECS: [&dyn Codec; ALL.len()] = [&Lz4::Fast, &Lz4::High, &Zstd];
 
 /// Returns all codecs, in the kernel's order.
@@ -13,11 +13,11 @@ pub fn codecs() -> &'static [&'static dyn Codec] {
     &CODECS
 }
 
-/// Finds a codec by the kernel's name for it.
+/// Finds a codec by its name in the kernel.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for an algorithm that only the kernel has, [`Error::UnknownAlgorithm`]
-/// for any other name; both list those there are.
+/// for any other name. Both list the available codecs.
 pub fn by_name(name: &str) -> Result<&'static dyn Codec, Error> {
     if let Some(codec) = CODECS.iter().find(|codec| codec.name() == name) {
         return Ok(*codec);

@@ -1,42 +1,44 @@
-//! Making dictionaries, by zstd's trainer.
+//! Training of dictionaries, by zstd's trainer.
 
 use crate::{Dictionary, Error};
 
 /// ZDICT_DICTSIZE_MIN of the library.
 pub const DICTIONARY_BYTES_MIN: usize = 256;
 
-/// With fewer the trainer has too little to learn from and to try on.
+/// The minimum number of samples that the trainer can learn from and test with.
 const SAMPLES_MIN: usize = 8;
 
-/// Returns how many blocks of `block` bytes a dictionary of `bytes` bytes takes: as many as it has
-/// content. It gets better with more, up to a hundred times as many.
+/// Returns the minimum number of blocks of `block` bytes for a dictionary of `bytes` bytes:
+/// together they are as long as the dictionary. It improves with more, up to a hundred times as
+/// many.
 pub fn samples_needed(block: usize, bytes: usize) -> usize {
     bytes.div_ceil(block.max(1)).max(SAMPLES_MIN)
 }
 
-/// Returns a dictionary of at most `bytes` bytes for blocks like these: `samples` one after the
-/// other, each of `block` bytes. The same samples give the same dictionary.
+/// Returns a dictionary of at most `bytes` bytes for blocks like `samples`, which are consecutive,
+/// each of `block` bytes. The same samples give the same dictionary.
 ///
-/// It has what zstd's tables would be after such blocks, and behind them, in some hundred bytes,
-/// the pieces that recur most, the most common last. To lz4 and lz4hc all of it is content.
+/// The dictionary has zstd's tables for such blocks, which take some hundred bytes, and then the
+/// pieces that recur most, the most common last. For lz4 and lz4hc all of it is content.
 ///
 /// # Errors
 /// [`Error::DictionarySize`] below [`DICTIONARY_BYTES_MIN`]; [`Error::TooFewSamples`], see
-/// [`samples_needed`]; [`Error::Training`]: the samples have nothing in common that could be told.
+/// [`samples_needed`]; [`Error::Training`]: the trainer found nothing that the samples have in
+/// common.
 pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, Error> {
     let lengths: Vec<usize> = samples.chunks(block.max(1)).map(<[u8]>::len).collect();
     check(lengths.len(), samples_needed(block, bytes), bytes)?;
     trained(samples, &lengths, bytes)
 }
 
-/// Returns a dictionary of at most `bytes` bytes, as [`train`] does, for samples of these lengths,
-/// one after the other.
+/// Returns a dictionary of at most `bytes` bytes, as [`train`] does, for consecutive samples of
+/// these `lengths`.
 ///
 /// # Errors
-/// As [`train`]; [`Error::TooFewSamples`] if they have fewer bytes than the dictionary.
+/// As [`train`]; [`Error::TooFewSamples`] if the samples have fewer bytes than the dictionary.
 ///
 /// # Panics
-/// The lengths are not those of all samples.
+/// If the sum of the lengths is not that of all samples.
 pub fn train_lengths(samples: &[u8], lengths: &[usize], bytes: usize) -> Result<Dictionary, Error> {
     assert_eq!(lengths.iter().sum::<usize>(), samples.len(), "the lengths are others");
     let mean = samples.len() / lengths.len().max(1);

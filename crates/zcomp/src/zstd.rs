@@ -1,11 +1,11 @@
-//! zstd: the densest that is fast. Blocks are frames without magic number, content size, checksum
-//! or dictionary id: two bytes of header, then zstd's own blocks.
+//! zstd, the densest of the fast codecs. Blocks are frames without magic number, content size,
+//! checksum and dictionary id: two bytes of header, then zstd's own blocks.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`Region`] that the stream, or the
-//! [`ZstdDictionary`], owns; the library allocates nothing for them and refuses what does not fit
-//! there. Calls on slices read and write only the ranges they are told of, whatever the compressed
-//! data says, and what a digested dictionary refers to.
+//! All contexts are static: they lie in a [`Region`] that the stream, or the [`ZstdDictionary`],
+//! owns. The library allocates nothing for them and refuses contexts that do not fit there. Calls
+//! with slices access only the ranges that are passed, whatever the compressed data are, and the
+//! ranges that a digested dictionary refers to.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -23,10 +23,10 @@ use crate::memory::{Region, bytes_for};
 use crate::names::ZSTD as NAME;
 use crate::{Codec, Dictionary, Error, Memory, Params, Prepared, Stream};
 
-/// The library's default, and the kernel's.
+/// The default level of the library and of the kernel.
 const LEVEL_DEFAULT: i32 = 3;
 
-/// The codec; its level is the library's.
+/// The codec. Its levels are the library's.
 #[derive(Debug)]
 pub(crate) struct Zstd;
 
@@ -49,8 +49,8 @@ impl Codec for Zstd {
         let level = params.level_of(self.default_level());
         let dictionary_bytes =
             params.dictionary.as_ref().map_or(0, |content| content.bytes().len());
-        // SAFETY: these compute from their arguments; the estimate gets parameters that the library
-        // made.
+        // SAFETY: these functions compute from their arguments; the estimate gets parameters that
+        // the library made.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             let of_encoder = match dictionary_bytes {
@@ -79,11 +79,11 @@ impl Codec for Zstd {
     }
 }
 
-/// Blocks from this size on may be compressed without the digest, as the library decides.
+/// For blocks of this size or more, the library may decide to compress without the digest's tables.
 const DIGEST_BYTES_MAX: usize = 128 << 10;
 
-/// Returns the largest block, in bytes, that is compressed with the tables of the digest as they
-/// are. For a larger one the library copies them to the context's own.
+/// Returns the size in bytes of the largest block for which the library uses the digest's tables in
+/// place. For a larger block it copies them to the context's own tables.
 fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     match strategy {
         ZSTD_strategy::ZSTD_dfast => 16 << 10,
@@ -96,10 +96,10 @@ fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     }
 }
 
-/// Returns parameters by which the size of an encoder is estimated that has a digest of `cparams`.
-/// The window holds a block alone, and so do its tables, unless the digest's tables are copied. A
-/// table for matches of three bytes is as large as the whole window asks for. If the library needed
-/// more, it would refuse the first block.
+/// Returns the parameters for the estimate of the size of an encoder with a digest of `cparams`.
+/// The window and the tables only cover a block, unless the library copies the digest's tables. A
+/// table for matches of three bytes depends on the size of the whole window. If the library needed
+/// more than the estimate, it would refuse the first block.
 fn beside_dictionary(
     cparams: ZSTD_compressionParameters,
     block: usize,
@@ -107,7 +107,7 @@ fn beside_dictionary(
     if block >= DIGEST_BYTES_MAX {
         return cparams;
     }
-    // SAFETY: computes from its arguments, whatever they are.
+    // SAFETY: it computes from its arguments, which may have any value.
     let of_block = unsafe { sys::ZSTD_adjustCParams(cparams, block as u64, 0) };
     let tables = match block <= attached_bytes_max(cparams.strategy) {
         true => of_block,
@@ -117,18 +117,18 @@ fn beside_dictionary(
     ZSTD_compressionParameters { windowLog: window, ..tables }
 }
 
-/// A dictionary as both contexts take it.
+/// A dictionary, digested for both contexts.
 #[derive(Debug)]
 struct ZstdDictionary {
-    /// Both in the region, and refer to `content`.
+    /// Both lie in the region, and refer to `content`.
     encoding: NonNull<ZSTD_CDict>,
     decoding: NonNull<ZSTD_DDict>,
     content: Dictionary,
     region: Region<'static>,
 }
 
-// SAFETY: nothing writes to either once `new` is done: the library takes them as const, for any
-// number of threads. Content and region may be sent, and `region` is only asked for its size.
+// SAFETY: nothing writes to either after `new` returns: the library takes them as const, for any
+// number of threads. The content and the region are `Send`, and of `region` only the size is read.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: as above.
 unsafe impl Sync for ZstdDictionary {}
@@ -136,11 +136,12 @@ unsafe impl Sync for ZstdDictionary {}
 impl ZstdDictionary {
     fn new(content: &Dictionary, cparams: ZSTD_compressionParameters) -> Result<Self, Error> {
         const BY_REF: ZSTD_dictLoadMethod_e = ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef;
-        // With zstd's own tables, if it begins as such a dictionary does; else content alone.
+        // If the dictionary begins as zstd's own do, its tables are used; else it is content alone.
         const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
         let content = content.clone();
         let (start, bytes) = (content.bytes().as_ptr().cast(), content.bytes().len());
-        // SAFETY: these compute from their arguments, parameters that the library made among them.
+        // SAFETY: these functions compute from their arguments, including parameters that the
+        // library made.
         let (encoding_bytes, decoding_bytes) = unsafe {
             (
                 sys::ZSTD_estimateCDictSize_advanced(bytes, cparams, BY_REF),
@@ -151,8 +152,9 @@ impl ZstdDictionary {
         let mut region = Region::owned(NAME, &[encoding_bytes, decoding_bytes])?;
         let encoding_room = region.take(encoding_bytes).as_ptr().cast();
         let decoding_room = region.take(decoding_bytes).as_ptr().cast();
-        // SAFETY: `take` gives each its bytes alone; the content is a slice, told with its length,
-        // and stays where it is as long as the clone of it that lies beside what refers to it.
+        // SAFETY: `take` returns separate bytes for each; the content is a slice, passed with its
+        // length, and stays where it is while its clone exists, which is stored beside the digests
+        // that refer to it.
         let (encoding, decoding) = unsafe {
             (
                 sys::ZSTD_initStaticCDict(
@@ -174,7 +176,7 @@ impl ZstdDictionary {
                 ),
             )
         };
-        // There was room, so it is the dictionary that is at fault.
+        // There was enough room, so the failure is due to the dictionary.
         match (NonNull::new(encoding.cast_mut()), NonNull::new(decoding.cast_mut())) {
             (Some(encoding), Some(decoding)) => {
                 Ok(ZstdDictionary { encoding, decoding, content, region })
@@ -188,16 +190,16 @@ impl ZstdDictionary {
     }
 }
 
-/// What a stream's contexts are to be like.
+/// The parameters of a stream's contexts.
 #[derive(Debug)]
 struct PreparedZstd {
     level: i32,
     block: usize,
-    /// For blocks of this size; a shorter one only ever takes less.
+    /// The parameters for blocks of this size; a shorter block never needs more memory.
     cparams: ZSTD_compressionParameters,
     encoder_bytes: usize,
     decoder_bytes: usize,
-    /// For both contexts.
+    /// The size of both contexts in bytes.
     stream_bytes: usize,
     dictionary: Option<Arc<ZstdDictionary>>,
 }
@@ -227,10 +229,10 @@ impl Prepared for PreparedZstd {
 }
 
 impl PreparedZstd {
-    /// Returns a context to decompress with.
+    /// Returns a context for decompression.
     fn decoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_DCtx>, Error> {
         let room = region.take(self.decoder_bytes);
-        // SAFETY: `take` gives `decoder_bytes` bytes to this context alone.
+        // SAFETY: `take` returns `decoder_bytes` bytes for this context alone.
         let decoder = unsafe { sys::ZSTD_initStaticDCtx(room.as_ptr().cast(), self.decoder_bytes) };
         let decoder = NonNull::new(decoder).ok_or(TOO_SMALL)?;
         // SAFETY: the context was made on the line above.
@@ -242,7 +244,7 @@ impl PreparedZstd {
             )
         })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
-            // SAFETY: the context was made above; the stream that gets it keeps the dictionary,
+            // SAFETY: the context was made above. The stream that gets it keeps the dictionary,
             // too.
             check_code(unsafe {
                 sys::ZSTD_DCtx_refDDict(decoder.as_ptr(), dictionary.decoding.as_ptr())
@@ -251,10 +253,10 @@ impl PreparedZstd {
         Ok(decoder)
     }
 
-    /// Returns a context to compress with.
+    /// Returns a context for compression.
     fn encoder(&self, region: &mut Region<'_>) -> Result<NonNull<ZSTD_CCtx>, Error> {
         let room = region.take(self.encoder_bytes);
-        // SAFETY: `take` gives `encoder_bytes` bytes to this context alone.
+        // SAFETY: `take` returns `encoder_bytes` bytes for this context alone.
         let encoder = unsafe { sys::ZSTD_initStaticCCtx(room.as_ptr().cast(), self.encoder_bytes) };
         let encoder = NonNull::new(encoder).ok_or(TOO_SMALL)?;
         for (parameter, value) in [
@@ -267,21 +269,22 @@ impl PreparedZstd {
             (ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0),
             (ZSTD_cParameter::ZSTD_c_checksumFlag, 0),
             (ZSTD_cParameter::ZSTD_c_dictIDFlag, 0),
-            // Its tables are not in the estimate; by itself it turns on from windows of 128 MiB.
+            // The estimate does not include its tables. The library enables it by default for
+            // windows of 128 MiB or more.
             (
                 ZSTD_cParameter::ZSTD_c_enableLongDistanceMatching,
                 ZSTD_ParamSwitch_e::ZSTD_ps_disable as i32,
             ),
         ] {
-            // SAFETY: the context was made above; the library checks parameter and value.
+            // SAFETY: the context was made above; the library checks the parameter and the value.
             check_code(unsafe { sys::ZSTD_CCtx_setParameter(encoder.as_ptr(), parameter, value) })?;
         }
-        // Else the library would choose anew for the length of each block, and other tables for a
-        // shorter one than the estimate was made for.
+        // Otherwise the library would choose parameters for the length of each block, and a shorter
+        // block might need other tables than those of the estimate.
         // SAFETY: as in the loop.
         check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
-            // SAFETY: the context was made above; the stream that gets it keeps the dictionary,
+            // SAFETY: the context was made above. The stream that gets it keeps the dictionary,
             // too.
             check_code(unsafe {
                 sys::ZSTD_CCtx_refCDict(encoder.as_ptr(), dictionary.encoding.as_ptr())
@@ -291,32 +294,31 @@ impl PreparedZstd {
     }
 }
 
-/// A static context did not fit in what its own estimate asked for.
+/// The error if a static context does not fit the size of its own estimate.
 const TOO_SMALL: Error =
     Error::Library { codec: NAME, code: ZSTD_ErrorCode::ZSTD_error_memory_allocation as usize };
 
-/// Splits the library's results: sizes, and the negated numbers of errors.
+/// Returns a size that the library returned, or the error if the result is a negated error code.
 fn check_code(result: usize) -> Result<usize, Error> {
-    // SAFETY: computes from its argument.
+    // SAFETY: it computes from its argument.
     if unsafe { sys::ZSTD_isError(result) } == 0 {
         return Ok(result);
     }
     Err(Error::Library { codec: NAME, code: result.wrapping_neg() })
 }
 
-/// A stream: both contexts, ready.
 struct ZstdStream<'m> {
     encoder: NonNull<ZSTD_CCtx>,
     decoder: NonNull<ZSTD_DCtx>,
     block: usize,
-    /// What both refer to.
+    /// The dictionary that both contexts refer to.
     _dictionary: Option<Arc<ZstdDictionary>>,
-    /// What both lie in. They need no farewell: static contexts own nothing.
+    /// The memory of both contexts. Static contexts own nothing, so they need not be freed.
     _region: Region<'m>,
 }
 
-// SAFETY: the contexts lie in the region, which may be sent, as may the dictionary; the library
-// keeps nothing per thread.
+// SAFETY: the contexts lie in the region, which is `Send`, as is the dictionary. The library keeps
+// no data per thread.
 unsafe impl Send for ZstdStream<'_> {}
 
 impl Stream for ZstdStream<'_> {
@@ -325,9 +327,9 @@ impl Stream for ZstdStream<'_> {
         if src.len() > self.block {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
-        // SAFETY: both are slices, told with their lengths; the context was made in
-        // PreparedZstd::encoder, lives in the region, and is nobody else's (`&mut self`). The call
-        // starts a new session, whatever became of the last.
+        // SAFETY: both are slices, passed with their lengths. The context was made in
+        // `PreparedZstd::encoder`, lives in the region, and is this call's alone (`&mut self`). The
+        // call starts a new session, whatever the result of the last one was.
         match check_code(unsafe {
             sys::ZSTD_compress2(
                 self.encoder.as_ptr(),
@@ -345,9 +347,9 @@ impl Stream for ZstdStream<'_> {
 
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let (compressed, expected) = (src.len(), dst.len());
-        // SAFETY: both are slices, told with their lengths; the context was made in
-        // PreparedZstd::decoder, lives in the region, and is nobody else's (`&mut self`). The call
-        // starts each frame anew.
+        // SAFETY: both are slices, passed with their lengths. The context was made in
+        // `PreparedZstd::decoder`, lives in the region, and is this call's alone (`&mut self`). The
+        // call restarts the context for each frame.
         let written = unsafe {
             sys::ZSTD_decompressDCtx(
                 self.decoder.as_ptr(),
@@ -357,7 +359,8 @@ impl Stream for ZstdStream<'_> {
                 compressed,
             )
         };
-        // An error is a number far above any length. No input at all would pass for no output.
+        // An error code is larger than any length. An empty input would otherwise be valid for an
+        // empty output.
         if written == expected && compressed > 0 {
             return Ok(());
         }

@@ -1,12 +1,12 @@
-//! Nothing allocates once a stream is made, the C libraries neither: every malloc of this process
-//! is counted.
+//! A stream allocates nothing after it is made, and neither do the C libraries: every malloc of
+//! this process is counted.
 //!
 //! # Safety
-//! The functions below stand in for the C library's and pass everything on to it as it came.
+//! The functions below replace those of the C library, and pass all arguments on unchanged.
 #![allow(unsafe_code)]
-// Helpers outside the test functions unwrap too.
+// Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
-// A sanitizer's own malloc stands in there already.
+// A sanitizer replaces malloc with its own.
 #![cfg(all(target_env = "gnu", not(asan)))]
 
 use std::ffi::c_void;
@@ -27,34 +27,34 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 extern "C" fn malloc(bytes: usize) -> *mut c_void {
     CALLS.fetch_add(1, Relaxed);
-    // SAFETY: as it came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { __libc_malloc(bytes) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     CALLS.fetch_add(1, Relaxed);
-    // SAFETY: as it came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { __libc_calloc(count, bytes) }
 }
 
 /// # Safety
-/// As the C library's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(old: *mut c_void, bytes: usize) -> *mut c_void {
     CALLS.fetch_add(1, Relaxed);
-    // SAFETY: as it came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { __libc_realloc(old, bytes) }
 }
 
-/// How often anything is allocated meanwhile.
+/// Returns the number of allocations during `work`.
 fn allocations(work: impl FnOnce()) -> usize {
     let before = CALLS.load(Relaxed);
     work();
     CALLS.load(Relaxed) - before
 }
 
-/// The only test here: others would be counted too.
+/// The only test of this file, because allocations of other tests would be counted.
 #[test]
 fn nothing_allocates_once_a_stream_is_made() {
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "they are counted");
@@ -72,7 +72,7 @@ fn nothing_allocates_once_a_stream_is_made() {
                     let _ = stream.decompress(&compressed[..length / 2], &mut back);
                 }
             });
-            // Its optimal parser does, see `Prepared::stream`.
+            // lz4hc's optimal parser allocates, see `Prepared::stream`.
             let is_known = setting.codec.name() == "lz4hc" && level >= 10;
             assert_eq!(calls > 0, is_known, "{} level {level}: {calls}", setting.name);
         }

@@ -1,7 +1,7 @@
-//! One suite for every codec: what goes in comes out, what does not fit is told, what is damaged is
-//! refused, and nothing is ever touched beside the slices given.
+//! One suite for every codec: data come back unchanged, output that does not fit is reported,
+//! damaged input is refused, and nothing beside the given slices is touched.
 
-// Helpers outside the test functions unwrap too.
+// Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -13,15 +13,15 @@ use zcomp::{BLOCK_BYTES_MAX, Dictionary, Error, Memory, Params, Stream, by_name,
 
 const BLOCKS: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 
-/// What a codec may want beyond what it writes, see `Stream::compress`.
+/// The room that a codec may need beyond its output, see `Stream::compress`.
 const HEADROOM: usize = 16;
 
-/// More than anything of this length compresses to.
+/// Returns a bound on the compressed length of `length` bytes.
 fn bound(length: usize) -> usize {
     length + length / 64 + 512
 }
 
-/// What `src` compresses to, with both slices fenced.
+/// Returns the compressed bytes of `src`, with fences around both slices.
 fn compressed(stream: &mut dyn Stream, src: &[u8]) -> Vec<u8> {
     let mut dst = Fence::new(bound(src.len()), 0);
     let length = stream.compress(&Fence::of(src), &mut dst).unwrap().expect("within the bound");
@@ -71,7 +71,7 @@ fn all_lengths_near_edges_come_back() {
     }
 }
 
-/// Whose slice is at address 1, as Rust has it.
+/// An empty slice of Rust is at address 1.
 #[test]
 fn a_block_of_nothing_comes_back() {
     for setting in settings() {
@@ -101,7 +101,7 @@ fn real_pages_come_back() {
     }
 }
 
-/// Among what came before are blocks that did not fit.
+/// The blocks before include some that did not fit.
 #[test]
 fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     let seed = seed(3);
@@ -121,7 +121,8 @@ fn same_block_compresses_to_the_same_bytes_whatever_came_before() {
     }
 }
 
-/// lz4hc numbers places over blocks and begins anew after a GiB of numbers, 16,000 blocks.
+/// lz4hc numbers positions across blocks, and begins again after 1 GiB of them, about 16,000
+/// blocks.
 #[test]
 fn what_a_block_compresses_to_does_not_change_in_long_use() {
     let seed = seed(3);
@@ -222,7 +223,7 @@ fn truncated_input_is_refused_at_every_length() {
                 let result = decompressed(&mut *stream, &small[..length], src.len());
                 assert!(result.is_err(), "{} at {length} of {}", setting.name, small.len());
             }
-            // Neither may anything follow.
+            // Additional bytes are refused, too.
             let longer = [&small[..], &[0]].concat();
             assert!(decompressed(&mut *stream, &longer, src.len()).is_err(), "{}", setting.name);
             assert_eq!(decompressed(&mut *stream, &small, src.len()).as_deref(), Ok(&src[..]));
@@ -231,7 +232,8 @@ fn truncated_input_is_refused_at_every_length() {
     }
 }
 
-/// Whatever damaged data gives, it gives the same whatever the output held, and stays within it.
+/// The result for damaged data does not depend on the previous contents of the output, and stays
+/// within it.
 #[test]
 fn flipped_bits_never_stray() {
     let seed = seed(8);
@@ -282,8 +284,8 @@ fn noise_is_no_block() {
     }
 }
 
-/// Blocks far shorter than the stream's, for long: the library must not come to think that its
-/// memory is wasted and want another.
+/// A long sequence of blocks far shorter than the stream's. The library must not conclude that its
+/// memory is too large, and ask for a smaller one.
 #[test]
 fn long_use_on_short_blocks_stays_in_its_memory() {
     let seed = seed(11);
@@ -366,7 +368,7 @@ fn larger_memory_serves_and_smaller_is_refused() {
 fn streams_work_on_other_threads_and_independently() {
     let first = seed(0);
     for setting in settings() {
-        // One digest for all of them.
+        // All streams share one digest.
         let prepared = setting.prepared(None, 4096);
         let name = &setting.name;
         std::thread::scope(|scope| {
@@ -460,7 +462,7 @@ fn a_dictionary_is_used() {
     for setting in settings().filter(|setting| setting.name.contains("content")) {
         let plain = Setting { dictionary: None, ..setting.clone() };
         for (level, block) in [(None, 4096), (Some(1), 4096), (Some(9), 65_536)] {
-            // Noise of the dictionary: nothing is left but to say where it lies.
+            // The source is noise from the dictionary, so only a reference to it is left.
             let src = &setting.dictionary.as_ref().unwrap().bytes()[60_000..64_000];
             let with = compressed(&mut *setting.stream(level, block), src).len();
             let without = compressed(&mut *plain.stream(level, block), src).len();
@@ -469,8 +471,8 @@ fn a_dictionary_is_used() {
     }
 }
 
-/// What a stream compresses, any other of the same parameters decompresses; and with other
-/// dictionaries, or none, it is an error or other bytes, never a stray access.
+/// Each stream can decompress the output of another one with the same parameters. With another
+/// dictionary, or none, the result is an error or other bytes, never an invalid access.
 #[test]
 fn only_the_same_dictionary_decompresses() {
     let seed = seed(21);
@@ -508,7 +510,7 @@ fn dictionaries_of_all_sizes_work() {
     }
 }
 
-/// A context of zstd that was estimated too small would refuse its first block.
+/// If the estimate for a zstd context is too small, the library refuses the first block.
 #[test]
 fn a_stream_beside_a_dictionary_has_room_for_every_block() {
     let (codec, seed) = (by_name("zstd").unwrap(), seed(24));
@@ -529,7 +531,7 @@ fn a_stream_beside_a_dictionary_has_room_for_every_block() {
     }
 }
 
-/// Tables that are the digest's are not the stream's too, as long as none are copied.
+/// A stream has no tables in addition to those of the digest, unless the library copies these.
 #[test]
 fn a_stream_beside_a_dictionary_takes_little_more() {
     let codec = by_name("zstd").unwrap();
@@ -572,7 +574,7 @@ fn dictionaries_that_can_not_be_used_are_refused() {
     let largest = vec![7; Dictionary::BYTES_MAX];
     assert!(Dictionary::new(&largest[..]).is_ok());
     assert_eq!(Dictionary::new([largest, vec![7]].concat()).err(), Some(Error::LargeDictionary));
-    // Begins as zstd's do, and ends there.
+    // The beginning of a zstd dictionary, which then ends.
     let bytes = dictionaries()[0].1.bytes()[..40].to_vec();
     let params = Params { level: None, dictionary: Some(Dictionary::new(bytes).unwrap()) };
     let expected = Error::Dictionary { codec: "zstd", bytes: 40 };

@@ -1,8 +1,9 @@
-//! Bytes of chance, and what codecs made with a few changes, to every codec with every dictionary,
-//! of every length: an error or bytes that the input alone decides, nothing touched beside the
-//! slices, and a stream as good as new. The fuzz target `codec` does the same for longer.
+//! Random bytes, and compressed data with a few changes, are decompressed by every codec with every
+//! dictionary, to every length. The result must be an error, or bytes that depend on the input
+//! alone; nothing beside the slices is touched, and later calls work. The fuzz target `codec` does
+//! the same for longer.
 
-// Helpers outside the test functions unwrap too.
+// Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -12,10 +13,10 @@ use testkit::samples::{kinds, random};
 use testkit::settings::settings;
 use testkit::{run_any, scaled, seed};
 
-/// For each codec with each dictionary: a tenth of a second or so.
+/// The rounds for each codec with each dictionary, which take about a tenth of a second.
 const ROUNDS: usize = 3000;
 
-/// Changes a few bytes, or cuts some off, or repeats some.
+/// Changes a few bytes, removes some, or repeats some.
 fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
     for _ in 0..=rng.usize(..3) {
         let at = rng.usize(..bytes.len());
@@ -32,7 +33,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
 #[test]
 fn whatever_is_decompressed_stays_within_its_slices() {
     const BLOCK: usize = 4096;
-    /// Nothing, what lz4 ends each block with and a byte beside, and whether the block is one.
+    /// Lengths near 0, near the literals that end each block of lz4, and near the block size.
     const EDGES: [usize; 9] = [0, 1, 4, 5, 6, 12, 13, BLOCK - 1, BLOCK + 1];
     let seed = seed(31);
     for setting in settings() {
@@ -51,7 +52,7 @@ fn whatever_is_decompressed_stays_within_its_slices() {
         for round in 0..rounds {
             let nth = rng.usize(..compressed.len());
             let length = match rng.usize(..4) {
-                // All lengths there are, and some above.
+                // All lengths up to the block size, and some above.
                 0 => round * 7 % (BLOCK + 64),
                 1 => EDGES[rng.usize(..EDGES.len())],
                 _ => BLOCK,

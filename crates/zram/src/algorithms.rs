@@ -1,18 +1,18 @@
-//! The algorithms of a device: its own, and those that cold data are compressed with again. Their
-//! number is the priority that objects are marked with.
+//! The algorithms of a device: its own, and those that recompress cold data. The number of an
+//! algorithm is the priority in the flags of the objects that it made.
 
 use crate::Error;
 use zcomp::{Codec, Params, Prepared, Stream};
 
-/// How many algorithms cold data can be compressed with again.
+/// The maximum number of algorithms for recompression.
 pub const SECONDARY_MAX: usize = 3;
 
-/// A codec and how it is to work.
+/// A codec with its parameters.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
     /// The codec.
     pub codec: &'static dyn Codec,
-    /// Its parameters.
+    /// The codec's parameters.
     pub params: Params,
 }
 
@@ -23,10 +23,11 @@ impl Algorithm {
     }
 }
 
-/// All of a device, by priority.
+/// All algorithms of a device, indexed by priority.
 pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
 
-/// What streams are made of: each algorithm with its digests, for blocks of one size.
+/// The algorithms and their digested dictionaries, prepared for blocks of one size, from which
+/// streams are made.
 pub(crate) struct PreparedSet {
     own: Box<dyn Prepared>,
     others: Vec<Option<Box<dyn Prepared>>>,
@@ -52,7 +53,8 @@ impl PreparedSet {
         Ok(Codecs { own: self.own.stream_owned()?, others })
     }
 
-    /// Returns the bytes of so many streams of each, and of what they share.
+    /// Returns the bytes of memory of `streams` streams of each algorithm, and of the digests that
+    /// they share.
     pub(crate) fn bytes(&self, streams: usize) -> usize {
         let all = std::iter::once(&self.own).chain(self.others.iter().flatten());
         all.map(|prepared| streams * prepared.stream_bytes() + prepared.bytes()).sum()
@@ -66,12 +68,13 @@ pub(crate) struct Codecs {
 }
 
 impl Codecs {
-    /// Returns the device's own, which requests compress with.
+    /// Returns the context of the device's own algorithm, which compresses the data of requests.
     pub(crate) fn own(&mut self) -> &mut dyn Stream {
         &mut *self.own
     }
 
-    /// That of a priority. Objects have only the flags of those there are (zr-X3).
+    /// Returns the context of the algorithm with `priority`. Objects only have the priorities of
+    /// algorithms that exist (zr-X3).
     pub(crate) fn of(&mut self, priority: u8) -> &mut dyn Stream {
         let other = usize::from(priority).checked_sub(1).and_then(|nth| self.others.get_mut(nth));
         match other {

@@ -1,4 +1,5 @@
-//! A file that is written whole or not at all (zr-X8): beside its place first, then renamed there.
+//! A file that is written whole or not at all (zr-X8): it is written beside its place, then
+//! renamed.
 
 use crate::locked_file::{OpenLocked, PRIVATE, open_locked};
 use crate::open_file;
@@ -15,36 +16,37 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Most symbolic links that are followed in a row.
+/// The maximum number of symbolic links that are followed in a row.
 const LINKS: usize = 40;
 
-/// A file on its way to its place. Dropped before it is there, it leaves nothing.
+/// A file that is being written. If it is dropped before [`put_in_place`](Self::put_in_place), it
+/// is removed.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
     path: PathBuf,
     place: PathBuf,
-    /// Those that it has in its place.
+    /// The permissions that the file will have in its place.
     permissions: Permissions,
-    /// Whether it takes the place of another.
+    /// True if the file replaces an existing one.
     replaces: bool,
     is_placed: bool,
-    /// Bytes that were written, and up to where the system was told to bring them to disk.
+    /// The number of bytes written, and the number of those whose writing to disk was started.
     written: u64,
     flushed: u64,
 }
 
 impl AtomicFile {
-    /// Begins a file that only this thread has: `.NAME.saving`, beside `given`. It takes over one
-    /// that a killed process of this user left there. A file that is in the place keeps its
-    /// permissions and the links that lead to it; a new one has `mode`. Symbolic links at `given`
-    /// are followed, whether their target exists or not.
+    /// Creates the file `.NAME.saving` beside `given` and locks it, or reuses one that a killed
+    /// process of this user left. A file that it replaces keeps its permissions and the links to
+    /// it; a new file has `mode`. Symbolic links at `given` are followed, whether or not their
+    /// target exists.
     ///
     /// # Errors
-    /// The directory is missing or can't be written (ENOENT, EACCES ..). The path leads to
-    /// something other than a file (EISDIR, EINVAL), to a mount point (EXDEV), to a file that may
-    /// not be replaced (EACCES), or in a circle (ELOOP). Another process writes the file (EBUSY),
-    /// or another user put something beside it (EPERM).
+    /// The directory is missing or can't be written (ENOENT, EACCES and others). The path leads to
+    /// something other than a file (EISDIR, EINVAL), to a mount point (EXDEV), or to a file that
+    /// may not be replaced (EACCES); or its links form a loop (ELOOP). Another process is writing
+    /// the file (EBUSY), or another user created `.NAME.saving` (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -60,11 +62,11 @@ impl AtomicFile {
         Ok(AtomicFile { file, path, place, permissions, replaces, is_placed, written, flushed })
     }
 
-    /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed. Changes
-    /// nothing.
+    /// Checks that [`new`](Self::new) and [`put_in_place`](Self::put_in_place) can succeed, without
+    /// changing anything.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), except EBUSY and EPERM, whose reason may pass.
+    /// Those of [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
     pub fn check(given: &Path) -> io::Result<()> {
         let (place, _) = resolve(given)?;
         let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
@@ -74,7 +76,7 @@ impl AtomicFile {
         let mut options = OpenOptions::new();
         let options = options.write(true).mode(PRIVATE).custom_flags(OFlags::TMPFILE.bits() as i32);
         match options.open(directory_of(&place)) {
-            // Some file systems have no files without names.
+            // Some file systems do not support O_TMPFILE.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
                 Ok(access(directory_of(&place), Access::WRITE_OK | Access::EXEC_OK)?)
             }
@@ -82,31 +84,32 @@ impl AtomicFile {
         }
     }
 
-    /// Returns the file, for a caller that writes it in another order.
+    /// Returns the file, for a caller that does not write it in sequence.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Makes it durable, with the permissions that it has in its place.
+    /// Makes the file durable, with the permissions that it will have in its place.
     ///
     /// # Errors
-    /// It is not durable.
+    /// The file is not durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.set_permissions(self.permissions.clone())?;
         self.file.sync_all()
     }
 
-    /// Puts it in its place.
+    /// Renames the file to its place.
     ///
     /// # Errors
-    /// It is not there; or it is, and its name is not durable.
+    /// The rename failed; or it succeeded, but the new name is not durable.
     pub fn put_in_place(mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.place)?;
         self.is_placed = true;
         File::open(directory_of(&self.place))?.sync_all()
     }
 
-    /// Gives the file that it takes the place of another name too, if that `is_wanted`; which.
+    /// Keeps an existing file under the name `NAME.before`, if `is_wanted` returns true for it.
+    /// Returns that path if so.
     pub(crate) fn keep_old(
         &self,
         is_wanted: impl FnOnce(&File) -> io::Result<bool>,
@@ -121,7 +124,8 @@ impl AtomicFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Some file systems have no links; then there is a moment without a file of that name.
+        // Without hard links, the old file is renamed, and NAME does not exist until the new file
+        // is renamed to it.
         fs::hard_link(&self.place, &before).or_else(|_| fs::rename(&self.place, &before))?;
         Ok(Some(before))
     }
@@ -146,17 +150,17 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_placed {
-            // What stays there is taken over by the next.
+            // If the removal fails, the next save reuses the file.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Follows the symbolic link that a path ends in, and further ones that this leads to. The last
-/// target need not exist.
+/// Follows the symbolic link at `given`, and further links that it leads to. The last target need
+/// not exist.
 ///
 /// # Errors
-/// The links lead in a circle, or are more than 40 (ELOOP). A link lies in a directory such as
+/// The links form a loop, or there are more than 40 (ELOOP). A link lies in a directory such as
 /// `/tmp`, and belongs neither to this user nor to the owner of the directory (EACCES).
 pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
@@ -166,15 +170,15 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(link);
             }
-            // No link, nothing, or an error that the use of the path will report.
+            // The path is not a link, does not exist, or causes an error that its use will report.
             Err(_) => return Ok(path),
         }
     }
     Err(Errno::LOOP.into())
 }
 
-/// Checks that another user did not plant a link in a sticky directory that all may write to: the
-/// rule of the kernel's `protected_symlinks`.
+/// Checks that a link in a sticky, world-writable directory was not planted by another user. This
+/// is the rule of the kernel's `protected_symlinks`.
 fn check_link(path: &Path) -> io::Result<()> {
     let (link, dir) = (fs::symlink_metadata(path)?, fs::metadata(directory_of(path))?);
     let shared = (Mode::SVTX | Mode::WOTH).bits();
@@ -185,8 +189,8 @@ fn check_link(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the place of the new file, and the permissions of the file that is there. Links stay,
-/// and lead to the new file.
+/// Returns the path of the new file, and the permissions of the file that it replaces, if there is
+/// one. Symbolic links are kept, and will lead to the new file.
 fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     if given.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
@@ -204,8 +208,9 @@ fn resolve(given: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     }
 }
 
-/// Checks that a rename can replace the file at `place`: that it is no mount point (EXDEV), is
-/// neither immutable nor append-only, and lies in no sticky directory of other users (EACCES).
+/// Checks that a rename can replace the file at `place`: the file is no mount point (EXDEV), is
+/// neither immutable nor append-only, and does not lie in a sticky directory of another user
+/// (EACCES).
 fn check_replaceable(place: &Path) -> io::Result<()> {
     let of = statx(CWD, place, AtFlags::empty(), StatxFlags::BASIC_STATS)?;
     if of.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
@@ -222,7 +227,7 @@ fn check_replaceable(place: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns where it is written first.
+/// Returns the path at which the file is written before the rename.
 fn beside(place: &Path) -> io::Result<PathBuf> {
     let mut name = OsString::from(".");
     name.push(place.file_name().ok_or(Errno::INVAL)?);
@@ -234,8 +239,8 @@ fn directory_of(place: &Path) -> &Path {
     place.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Has the system write what is dirty there, without waiting for it, and drop from its cache what
-/// is not: both is what that advice does. Nothing depends on it.
+/// Starts the writing of dirty pages in this range without waiting for it, and drops clean pages
+/// from the page cache (POSIX_FADV_DONTNEED does both). Correctness does not depend on it.
 fn start_writing(file: &File, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }

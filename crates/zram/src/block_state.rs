@@ -1,5 +1,4 @@
-//! What is known of each slot beside its data: how it is stored, its flags and when it was
-//! accessed.
+//! The state of each slot: how it is stored, its flags, and the time of its last access.
 
 #[cfg(test)]
 mod tests;
@@ -15,30 +14,29 @@ use std::fmt;
 use std::vec;
 use zsmalloc::{Old, Row};
 
-/// A slot that holds something.
+/// The state of a slot that holds data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotState {
-    /// Number of the slot.
+    /// The number of the slot.
     pub index: u64,
-    /// When it was accessed last, in seconds since the machine was started; `None` where that is
-    /// not tracked.
+    /// The time of the last access, in seconds since boot; `None` if access times are not tracked.
     pub accessed_seconds: Option<u32>,
-    /// Whether it is one pattern over and over.
+    /// True if the slot is same-filled: one pattern repeated.
     pub is_same: bool,
-    /// Whether it was written back, and is not in memory.
+    /// True if the slot was written back, and is not in memory.
     pub is_written_back: bool,
-    /// Whether it is stored raw.
+    /// True if the slot is stored raw.
     pub is_huge: bool,
-    /// Whether it was not accessed since it was marked idle.
+    /// True if the slot was not accessed since it was marked idle.
     pub is_idle: bool,
-    /// Which of the algorithms it was recompressed with, 0 for the first one.
+    /// The priority of the algorithm that compressed the slot: 0 for the device's own.
     pub priority: u8,
-    /// Whether no algorithm makes it smaller.
+    /// True if no algorithm makes the slot smaller.
     pub is_incompressible: bool,
 }
 
 impl SlotState {
-    /// Of a slot with an entry of its own, which is of that kind.
+    /// Returns the state of a slot with an entry of its own.
     fn of_slot(index: u32, kind: SlotKind, flags: Flags, accessed_seconds: Option<u32>) -> Self {
         SlotState {
             index: index as u64,
@@ -52,7 +50,7 @@ impl SlotState {
         }
     }
 
-    /// Of a slot that is in its block, whose entry is of that kind.
+    /// Returns the state of a slot that is a live member of its block's object.
     fn of_member(index: u32, kind: BlockKind, flags: Flags, accessed: Option<u32>) -> Self {
         SlotState {
             is_written_back: matches!(kind, BlockKind::Backed(_)),
@@ -63,8 +61,8 @@ impl SlotState {
 }
 
 impl fmt::Display for SlotState {
-    /// A line of the kernel's `block_state`: index, time of access, and a letter or a dot each for
-    /// same, written back, huge, idle, recompressed, incompressible.
+    /// Writes a line of the kernel's `block_state`: index, access time, and a letter or a dot for
+    /// each of same-filled, written back, huge, idle, recompressed and incompressible.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = |is_so: bool, letter: char| if is_so { letter } else { '.' };
         write!(
@@ -82,14 +80,14 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// The slots that hold something, in their order:
+/// An iterator over the states of the slots that hold data, in order:
 /// [`Device::block_state`](crate::Device::block_state).
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d Table,
-    /// Those looked at together.
+    /// The states that were read together and not yet returned.
     some: vec::IntoIter<SlotState>,
-    /// From where to go on.
+    /// The slot at which the next reading continues.
     next: Option<u64>,
 }
 
@@ -114,8 +112,8 @@ impl Iterator for BlockState<'_> {
     }
 }
 
-/// The states of some slots from `from` on, those of some blocks; from where to go on, if there
-/// may be more.
+/// Appends to `some` the states of the slots of some blocks, from slot `from` on. Returns the slot
+/// to continue from, if there may be more.
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));
@@ -128,13 +126,13 @@ fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u6
     blocks.next().map(|block| layout.first_slot(block).into())
 }
 
-/// The states of a block's slots from `from` on; false if it was made meanwhile, so that what
-/// was looked at is not it.
+/// Appends the states of a block's slots from `from` on. Returns false if the states are not valid,
+/// because the block was stored during the look-up.
 fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotState>) -> bool {
     let (layout, is_here) = (table.layout, table.check_not_left_behind().is_ok());
     let entry = layout.has_blocks().then(|| layout.block_entry(block));
     let pin = entry.filter(|_| is_here).map(|entry| table.pool.read(entry));
-    // What there is to say of a slot in a block is its block's.
+    // A live member of the block has the state of the block's entry.
     let of_block = match &pin {
         Some(pin) => {
             let (content, row) = (pin.content(), pin.row());
@@ -165,19 +163,20 @@ fn block_slot_states(table: &Table, block: u32, from: u64, some: &mut Vec<SlotSt
     true
 }
 
-/// What a block's entry says of it in a child that has not got its object.
+/// Returns the content of a block's entry in a child process that does not have the pool's pages.
 fn block_left_behind(table: &Table, entry: u32) -> Option<(BlockKind, Flags, Option<u32>)> {
     let look = |held, row: Row<'_>| (held, row.access_time());
     let (held, accessed) = table.pool.look_at(entry, look)?;
     Some((BlockKind::of_old(held, table.layout.slots()), Flags::of(held), accessed))
 }
 
-/// Marks slots idle, and blocks, those of at least that age or all.
+/// Marks slots and blocks idle: all, or those that were not accessed for more than `age` seconds.
+/// Removes the mark from the others.
 pub(crate) fn mark_idle(table: &Table, age: Option<u64>) -> Result<(), Error> {
     if age.is_some() && !table.columns.access_time {
         return Err(Error::Untracked);
     }
-    // Nothing is older than the machine's start.
+    // If `age` exceeds the time since boot, no slot is old enough.
     let before = age.map(|age| u64::from(boot_seconds()).saturating_sub(age));
     let is_idle = |row: Row<'_>| match (before, row.access_time()) {
         (Some(before), Some(accessed)) => u64::from(accessed) < before,

@@ -1,5 +1,5 @@
-//! A device's table and what belongs to it, made as its `Config` asks; the memory that it counts,
-//! and how it goes through a fork.
+//! Builds a device's table from its `Config`, counts the device's memory, and locks the device for
+//! a fork.
 
 use crate::backing::Store;
 use crate::block::BlockVersions;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use zsmalloc::{Columns, EntryPool};
 
-/// Returns the device's table of slots, with what it notes of each.
+/// Returns the device's table, made as `config` requires.
 pub(crate) fn build_table(config: Config) -> Result<Arc<Table>, Error> {
     let layout = config.layout()?;
     let streams = Streams::new(&config, layout)?;
@@ -69,7 +69,7 @@ impl Counted for Table {
     }
 }
 
-/// While no thread has a stream, no request is under way.
+/// If no thread holds a stream, no request is under way.
 impl AtFork for Table {
     fn prepare(&self) {
         self.jobs.at_fork(Step::Lock);

@@ -1,4 +1,4 @@
-//! How a device is made.
+//! The configuration of a device.
 
 use crate::Error;
 use crate::algorithms::{Algorithm, AlgorithmList, SECONDARY_MAX};
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use zcomp::{Codec, Params};
 use zsmalloc::Geometry;
 
-/// When objects are moved together so that pages become free.
+/// When objects are moved together to free pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compaction {
-    /// In the background, when enough could be freed, and on demand.
+    /// In the background, when enough pages can be freed, and on request.
     #[default]
     Auto,
-    /// On demand: [`Device::compact`](crate::Device::compact).
+    /// Only on request: [`Device::compact`](crate::Device::compact).
     Manual,
-    /// Never; on demand nothing is freed.
+    /// Never; a request frees nothing.
     Off,
 }
 
-/// What a child has of the device after a fork.
+/// Whether the child of a fork has the device's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// A copy of its own, as of all memory of the process.
+    /// The child has its own copy of the device.
     #[default]
     Copy,
-    /// Nothing: pages of the pool stay with the parent, which spares the child their page tables
-    /// and the parent the copies it would make as it goes on. A child's requests are refused.
+    /// The pool's pages stay with the parent: the child needs no page tables for them, and the
+    /// parent's writes need no copies of pages. Requests in the child fail.
     Leave,
 }
 
-/// What a device is made of. [`Config::new`] has the defaults; change what should differ.
+/// The configuration of a device. [`Config::new`] sets the defaults.
 ///
 /// ```
 /// let mut config = zram::Config::new(1 << 30)?;
@@ -43,52 +43,54 @@ pub enum Fork {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of the device; rounded up to whole slots. 0 is none yet.
+    /// The size of the device in bytes, rounded up to whole slots. 0 means that it is not set yet.
     pub disksize: u64,
-    /// Bytes that are compressed as one where they are written as one: 4096 (a slot), 8192, 16384,
-    /// 32768 or 65536.
+    /// The size of a block, the unit of compression for data that are written together: 4096 (a
+    /// slot), 8192, 16384, 32768 or 65536 bytes.
     pub block: usize,
     /// The codec; lz4 by default.
     pub algorithm: &'static dyn Codec,
-    /// Its parameters.
+    /// The codec's parameters.
     pub params: Params,
-    /// What cold data may be compressed with again: priorities 1 to 3 of
+    /// The algorithms for recompression of cold data: priorities 1 to 3 of
     /// [`recompress`](crate::Device::recompress). Each takes a context per stream.
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
-    /// What cold data may be written back to. It is this device's alone.
+    /// The store for cold data that are written back. It must not be shared with another device.
     pub backing: Option<Arc<dyn Backing>>,
-    /// How much may be written back; shared with the owner, which may change it.
+    /// The limit of write-back. The owner of the device may change it at any time.
     pub writeback: Arc<WritebackLimit>,
-    /// Most bytes of pool pages, rounded up to pages (the kernel's `mem_limit`); `None` is no
-    /// limit.
+    /// The maximum size of the pool's pages in bytes, rounded up to pages (the kernel's
+    /// `mem_limit`). `None` is no limit.
     pub mem_limit: Option<u64>,
-    /// Most bytes of all that [`Device::mem_total`](crate::Device::mem_total) counts; `None` is no
-    /// limit. The last 64 KiB below it are kept for what comes without being asked for, such as
+    /// The maximum of [`Device::mem_total`](crate::Device::mem_total) in bytes; `None` is no limit.
+    /// The last 64 KiB are reserved for memory that is taken without a check of the limit, such as
     /// page maps.
     pub total_limit: Option<u64>,
-    /// Whether tables and all else are limited with the pool's pages: where there is a `mem_limit`
-    /// and no `total_limit`, that is what the empty device takes and 5/4 of the `mem_limit`, and
-    /// follows it.
+    /// True if tables and other memory are limited together with the pool's pages. If `mem_limit`
+    /// is set and `total_limit` is not, the total limit is then the size of the empty device plus
+    /// 5/4 of `mem_limit`, and follows later changes of it.
     pub limit_tables: bool,
-    /// Whether slots keep when they were accessed last, to the second: 4 bytes a slot.
+    /// True if the time of each slot's last access is tracked, in seconds: 4 bytes a slot.
     pub track_access: bool,
-    /// Whether objects have checksums, which are checked whenever they are read: 4 bytes a slot.
+    /// True if objects have checksums, which are verified at every read: 4 bytes a slot.
     pub checksums: bool,
-    /// Streams, which is how many threads compress at a time; `None` is one per processor.
+    /// The number of streams, which is the number of threads that can compress at a time; `None` is
+    /// one per processor.
     pub streams: Option<usize>,
-    /// Size classes and zspages; the native ones by default. Of the order of the blocks, whatever
-    /// it says itself.
+    /// The size classes and zspages; the native ones by default. The order of the device's blocks
+    /// overrides that of the geometry.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,
-    /// What children have of it.
+    /// Whether the child of a fork has the device's data.
     pub fork: Fork,
-    /// When a fork locks it: after others, if they may be given memory that is stored here.
+    /// The device's turn when a fork locks all devices. A device that stores the memory of other
+    /// devices' request buffers is locked after them.
     pub fork_turn: page::fork::Turn,
-    /// Whether the pool's pages are part of core dumps. They are not by default: compressed, they
-    /// tell little, and they may hold anything.
+    /// True if core dumps include the pool's pages. By default they do not: compressed pages are of
+    /// little use in a dump, and may hold private data.
     pub dump: bool,
-    /// May refuse pages before the system does; `None` grants all.
+    /// A supply that may refuse pages before the system does; `None` allows all.
     pub supply: Option<Arc<dyn Supply>>,
 }
 
@@ -119,13 +121,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the configuration of a device of `disksize` bytes: lz4, no limit, a stream per
-    /// processor.
+    /// Returns the configuration of a device of `disksize` bytes with lz4, no limits, and one
+    /// stream per processor.
     pub fn new(disksize: u64) -> Result<Self, Error> {
         Ok(Config { disksize, ..Config::default() })
     }
 
-    /// Checks whether there can be a device of this size in bytes and these blocks.
+    /// Checks that a device can have this size and this block size.
     ///
     /// # Errors
     /// [`Error::Disksize`], [`Error::Block`].
@@ -133,33 +135,32 @@ impl Config {
         self.layout().map(drop)
     }
 
-    /// Returns whether it has jobs that need a stream.
+    /// Returns true if the device has jobs that need a stream.
     pub(crate) fn needs_job_stream(&self) -> bool {
         self.recompression.iter().any(Option::is_some) || self.backing.is_some()
     }
 
-    /// Returns the device's entries.
+    /// Returns the layout of the device's entries.
     pub(crate) fn layout(&self) -> Result<Layout, Error> {
         let layout = Layout::new(self.block, self.disksize.div_ceil(SLOT_BYTES as u64))?;
-        // Slots and blocks are numbered in 32 bits.
+        // The numbers of slots and blocks have 32 bits.
         if layout.all_slots() == 0 || layout.entries() > u32::MAX as u64 {
             return Err(Error::Disksize { bytes: self.disksize, block: self.block });
         }
         Ok(layout)
     }
 
-    /// Returns the length from which on a block of `order` is stored raw.
+    /// Returns the compressed length from which on a block of `order` is stored raw.
     pub(crate) fn huge_size(&self, layout: Layout, order: u32) -> Result<usize, Error> {
         let geometry = self.geometry.with_order(layout.order());
         Ok(geometry.huge_size(order).map_err(zsmalloc::Error::from)?)
     }
 
-    /// Returns all algorithms, by priority.
     pub(crate) fn algorithms(&self) -> AlgorithmList {
         std::array::from_fn(|priority| self.algorithm_of(priority))
     }
 
-    /// Returns the algorithm of a priority.
+    /// Returns the algorithm of `priority`.
     pub(crate) fn algorithm_of(&self, priority: usize) -> Option<Algorithm> {
         match priority.checked_sub(1) {
             None => Some(Algorithm { codec: self.algorithm, params: self.params.clone() }),

@@ -1,32 +1,33 @@
-//! Counters, kept apart per stream and summed when read.
+//! Counters, kept per stream and summed when they are read.
 
 use crate::stats::{IoStat, MmStat, OrderStat};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// What changes counts as so many bytes at least.
+/// The minimum number of bytes that a change counts as.
 const CHANGED_MIN: i64 = 1024;
 
-/// What an entry adds to the counters by what it holds.
+/// The contribution of one entry to the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
-    /// 1 of a slot that has data of its own; those in a block are counted apart.
+    /// 1 if the entry is a slot with data of its own. Live members of blocks are counted
+    /// separately.
     pub(crate) slots: i64,
-    /// Bytes in memory after compression.
+    /// The bytes in memory after compression.
     pub(crate) bytes: i64,
-    /// 1 of a slot that is one pattern.
+    /// 1 if the entry is a same-filled slot.
     pub(crate) same: i64,
-    /// Slots stored raw.
+    /// The number of slots stored raw.
     pub(crate) raw: i64,
-    /// Slots of a block's object, live or dead.
+    /// The number of members of a block's object, live or dead.
     pub(crate) in_objects: i64,
 }
 
-/// A number that one thread at a time adds to, and any may look at.
+/// A counter that one thread at a time adds to, and any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicI64);
 
 impl Counter {
-    /// Adds, without a locked instruction.
+    /// Adds `more` without an atomic read-modify-write.
     pub(crate) fn add(&self, more: i64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
@@ -36,8 +37,8 @@ impl Counter {
     }
 }
 
-/// The counters of one stream, to which the request that has the stream adds. Only the sums over
-/// all shards mean anything.
+/// The counters of one stream. The request that holds the stream adds to them. Only the sums over
+/// all shards are meaningful.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard {
@@ -47,7 +48,7 @@ pub(crate) struct Shard {
     same: Counter,
     raw: Counter,
     raw_ever: Counter,
-    /// Slots of blocks' objects, and those of them that are the device's data.
+    /// The number of members of blocks' objects, and of the live ones among them.
     in_objects: Counter,
     in_blocks: Counter,
     pub(crate) slot_io: OrderCounters,
@@ -57,7 +58,7 @@ pub(crate) struct Shard {
     pub(crate) notify_free: Counter,
 }
 
-/// What was done with blocks of one order: see [`OrderStat`].
+/// The operations on blocks of one order: see [`OrderStat`].
 #[derive(Debug, Default)]
 pub(crate) struct OrderCounters {
     pub(crate) written: Counter,
@@ -79,7 +80,7 @@ impl OrderCounters {
 }
 
 impl Shard {
-    /// Counts an entry that went from `old` to `new`.
+    /// Counts the change of an entry from `old` to `new`.
     #[inline]
     pub(crate) fn changed(&self, old: Weight, new: Weight) {
         self.slots.add(new.slots - old.slots);
@@ -91,12 +92,12 @@ impl Shard {
         self.in_objects.add(new.in_objects - old.in_objects);
     }
 
-    /// Returns how many slots were stored raw so far by requests with this stream.
+    /// Returns the number of slots that requests with this stream have stored raw so far.
     pub(crate) fn raw_ever(&self) -> u64 {
         self.raw_ever.get() as u64
     }
 
-    /// Counts the slots that are in a block's object, before and afterwards.
+    /// Counts a change of the number of a block's live members.
     pub(crate) fn changed_live(&self, [before, after]: [u32; 2]) {
         let more = i64::from(after) - i64::from(before);
         self.slots.add(more);
@@ -104,7 +105,6 @@ impl Shard {
     }
 }
 
-/// The shares of all streams.
 #[derive(Debug)]
 pub(crate) struct Counters(Box<[Shard]>);
 
@@ -121,13 +121,13 @@ impl Counters {
         size_of_val(&*self.0)
     }
 
-    /// Slots of blocks' objects: all, and those that are no more the device's data.
+    /// Returns the number of members of blocks' objects, and of the dead ones among them.
     pub(crate) fn in_objects(&self) -> (u64, u64) {
         let all = self.sum(|shard| &shard.in_objects);
         (all, all.saturating_sub(self.sum(|shard| &shard.in_blocks)))
     }
 
-    /// Returns what was done with blocks of `block` bytes.
+    /// Returns the statistics of blocks of `block` bytes.
     pub(crate) fn order_stat(&self, block: usize, of: fn(&Shard) -> &OrderCounters) -> OrderStat {
         let sum = |counter: fn(&OrderCounters) -> &Counter| {
             self.0.iter().map(|shard| counter(of(shard)).get()).sum::<i64>().max(0) as u64
@@ -144,12 +144,12 @@ impl Counters {
         }
     }
 
-    /// Returns a sum over all shards. It can be off while they change, but is never below 0.
+    /// Returns a sum over all shards. It may be inexact while they change, but is never negative.
     fn sum(&self, of: fn(&Shard) -> &Counter) -> u64 {
         self.0.iter().map(|shard| of(shard).get()).sum::<i64>().max(0) as u64
     }
 
-    /// Returns the columns of `mm_stat` that are the device's own.
+    /// Returns the columns of `mm_stat` that the device itself counts.
     pub(crate) fn mm_stat(&self) -> MmStat {
         MmStat {
             orig_data_size: self.sum(|shard| &shard.slots) * crate::SLOT_BYTES as u64,
@@ -161,7 +161,8 @@ impl Counters {
         }
     }
 
-    /// See [`Device::changed_bytes`](crate::Device::changed_bytes), where so much was moved.
+    /// Returns [`Device::changed_bytes`](crate::Device::changed_bytes), given the statistics of
+    /// compaction.
     pub(crate) fn changed(&self, of: &zsmalloc::CompactionStat) -> u64 {
         self.sum(|shard| &shard.freed) + of.moved_bytes.max(of.moved_objects * CHANGED_MIN as u64)
     }

@@ -1,4 +1,4 @@
-//! The device as its users see it. What requests do to slots is in [`request`](crate::request).
+//! The public interface of a device. [`request`](crate::request) implements the requests.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat, EntryPool};
 
-/// Bytes that are read ahead of a saved file.
+/// The size of the read buffer for a saved file.
 const BUFFER: usize = 16 << 10;
 /// A compressed device in memory. All functions take `&self` and may be called from any thread.
 ///
-/// Requests have any offset and length within the device; one of no bytes may be at its end, too,
-/// and does nothing. What goes past the end is refused whole ([`Error::Range`]). A write that fails
-/// has written the slots before the one that its error names, and no others.
+/// A request may have any offset and length within the device. A request of no bytes may also be at
+/// its end, and does nothing. A request that ends past the end of the device fails as a whole
+/// ([`Error::Range`]). A failed write has written the slots before the one that its error names,
+/// and no others.
 ///
 /// ```
 /// let device = zram::Device::new(zram::Config::new(1 << 30)?)?;
@@ -41,7 +42,7 @@ const BUFFER: usize = 16 << 10;
 pub struct Device {
     table: Arc<Table>,
     compaction: Compaction,
-    /// For a save that must not fail for want of memory.
+    /// Buffers for a save, allocated in advance so that a lack of memory can't make it fail.
     save_buffers: SpareBuffers,
 }
 
@@ -49,7 +50,7 @@ impl Device {
     /// Returns an empty device, which reads as zeros and holds no pages.
     ///
     /// # Errors
-    /// What `config` asks for can't be, or there is no memory for it.
+    /// `config` is invalid, or there is not enough memory.
     pub fn new(config: Config) -> Result<Self, Error> {
         let (compaction, limit_tables) = (config.compaction, config.limit_tables);
         let total_limit = config.total_limit;
@@ -66,7 +67,7 @@ impl Device {
         Ok(device)
     }
 
-    /// The table, unless this is a child that has not got it.
+    /// Returns the table, or an error in a child process that does not have the pool's pages.
     fn usable_table(&self) -> Result<&Table, Error> {
         self.table.check_not_left_behind().map(|()| &*self.table)
     }
@@ -80,12 +81,12 @@ impl Device {
         save::save_file(self.usable_table()?, &self.save_buffers, path, options, is_free)
     }
 
-    /// Returns the bytes of the device.
+    /// Returns the size of the device in bytes.
     pub fn disksize(&self) -> u64 {
         self.table.disksize
     }
 
-    /// Returns the bytes that are compressed as one where they are written as one.
+    /// Returns the size of a block in bytes.
     pub fn block(&self) -> usize {
         self.table.layout.block_bytes()
     }
@@ -93,13 +94,13 @@ impl Device {
     /// Writes `bytes` at `offset`.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::OutOfMemory`]; or what is written in part can't be read:
-    /// [`Error::Backing`], or its data are damaged.
+    /// [`Error::Range`]; [`Error::OutOfMemory`]. If a slot is written in part, and its old data
+    /// can't be read: [`Error::Backing`], or an error of damaged data.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.write_telling(offset, bytes).map(|_| ())
     }
 
-    /// Writes as [`write`](Self::write) does, and returns what became of the bytes.
+    /// Writes as [`write`](Self::write) does, and returns how the bytes were stored.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -107,10 +108,12 @@ impl Device {
         request::write(&self.table, offset, bytes)
     }
 
-    /// Reads `buf.len()` bytes at `offset`. What was never written, or discarded, reads as zeros.
+    /// Reads `buf.len()` bytes at `offset`. Bytes that were never written, or were discarded, read
+    /// as zeros.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Backing`], or data are damaged: then `buf` may hold some of them.
+    /// [`Error::Range`]; [`Error::Backing`], or an error of damaged data. In the latter cases `buf`
+    /// may have been written in part.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         request::read(&self.table, offset, buf)
     }
@@ -120,15 +123,15 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
-    /// keeps its contents, because the rest of a slot could not be written, or because a block that
-    /// was written as one could not give it up. That needs 8 bytes.
+    /// keeps its contents. Either a slot that is covered in part could not be written, or a slot
+    /// could not be removed from its block, which needs 8 bytes.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
         request::discard(&self.table, offset, len)
     }
 
-    /// Does nothing: whatever was written is stored when the write returns.
+    /// Does nothing, because a write returns only after its data are stored.
     ///
     /// # Errors
     /// [`Error::LeftBehind`]
@@ -136,35 +139,35 @@ impl Device {
         self.table.check_not_left_behind()
     }
 
-    /// Marks all slots idle that are not accessed at this moment, but same-filled ones. A slot that
-    /// is read or written is no longer idle.
+    /// Marks all slots idle, except same-filled ones and those that are being accessed. An access
+    /// of a slot removes the mark.
     pub fn mark_idle(&self) -> Result<(), Error> {
         block_state::mark_idle(self.usable_table()?, None)
     }
 
-    /// Marks the slots idle that were not accessed for more than `seconds`, and takes the mark from
-    /// younger ones. None is older than the machine's start.
+    /// Marks the slots idle that were not accessed for more than `seconds` seconds, and removes the
+    /// mark from the others. No slot counts as older than the last boot.
     ///
     /// # Errors
-    /// [`Error::Untracked`]: slots don't keep when they were accessed.
+    /// [`Error::Untracked`]: access times are not tracked.
     pub fn mark_idle_older(&self, seconds: u64) -> Result<(), Error> {
         block_state::mark_idle(self.usable_table()?, Some(seconds))
     }
 
-    /// Compresses slots and blocks once more, with an algorithm that makes them smaller; those that
-    /// it does not are left, and marked incompressible after the last one. Requests go on
-    /// meanwhile, and what they touch is left.
+    /// Recompresses slots and blocks with another algorithm. A slot or block that it does not make
+    /// smaller stays as it is; it is marked incompressible if the algorithm was the last one.
+    /// Requests may run at the same time; slots and blocks that they access stay as they are.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`]; or some data are damaged.
+    /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`], or an error of damaged data.
     pub fn recompress(&self, how: &Recompress) -> Result<Recompressed, Error> {
         cold::recompress(self.usable_table()?, how)
     }
 
-    /// Writes slots and blocks back to the backing store, which then leave memory, as they lie
-    /// there. Requests go on meanwhile, and what they touch stays. A fault of the store ends what
-    /// was to be written together, and nothing else: data stay in memory, the rest is tried, and
-    /// the last fault is what is returned.
+    /// Writes slots and blocks, in compressed form, to the backing store, and frees them in memory.
+    /// Requests may run at the same time; slots and blocks that they access stay in memory. If the
+    /// store fails, the data that were written together stay in memory, and the job continues with
+    /// the rest. The last such error is returned at the end.
     ///
     /// # Errors
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
@@ -173,7 +176,8 @@ impl Device {
         cold::write_back(self.usable_table()?, selection)
     }
 
-    /// Keeps the memory from now on that a save needs, so that none fails for want of it.
+    /// Allocates and keeps the memory for later saves, so that a lack of memory can't make them
+    /// fail.
     ///
     /// # Errors
     /// [`Error::NoBuffer`]
@@ -181,10 +185,11 @@ impl Device {
         self.save_buffers.make()
     }
 
-    /// Saves all to a file, compressed as it lies. Each slot is saved as it is at one moment of
-    /// that time: what is not written meanwhile, exactly. What can't be read is left out, and named
-    /// in the file and in [`Saved::lost`]. A file that is there already stays until the new one is
-    /// durable; and if that lacks something, beside it (`FILE.before`).
+    /// Saves the device to a file, compressed as in memory. Each slot is saved as it was at some
+    /// moment during the save; so a slot that is not written during the save is saved exactly.
+    /// Slots that can't be read are left out, and are listed in the file and in [`Saved::lost`]. An
+    /// existing file is replaced when the new one is durable. If the new file lacks slots and the
+    /// existing one did not, the existing one is kept as `FILE.before`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`].
@@ -192,26 +197,26 @@ impl Device {
         self.save_with(path, &SaveOptions::default())
     }
 
-    /// Saves as [`save`](Self::save) does, as `options` say.
+    /// Saves as [`save`](Self::save) does, with `options`.
     ///
     /// # Errors
-    /// As [`save`](Self::save); and, with [`Unreadable::Refuse`](crate::Unreadable::Refuse), what
-    /// could not be read.
+    /// As [`save`](Self::save). With [`Unreadable::Refuse`](crate::Unreadable::Refuse), also the
+    /// error of the first slot that can't be read.
     pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Saved, Error> {
         self.save_where(path, options, &|| true)
     }
 
-    /// Saves as [`save`](Self::save) does; but when all is durable, right before the file takes its
-    /// place, `is_free` says whether it may. If not, what is there stays.
+    /// Saves as [`save`](Self::save) does, but calls `is_free` after the new file is durable and
+    /// right before it is renamed to `path`. If `is_free` returns false, an existing file stays.
     ///
     /// # Errors
-    /// As [`save`](Self::save); EEXIST where it may not.
+    /// As [`save`](Self::save), and EEXIST if `is_free` returned false.
     pub fn save_if(&self, path: &Path, is_free: &dyn Fn() -> bool) -> Result<Saved, Error> {
         self.save_where(path, &SaveOptions::default(), is_free)
     }
 
-    /// Saves as [`save`](Self::save) does, to any writer. After an error, what was written there is
-    /// no saved device.
+    /// Saves as [`save`](Self::save) does, but to a writer. After an error, the bytes written there
+    /// are not a valid saved device.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -219,7 +224,7 @@ impl Device {
         self.save_to_with(out, &SaveOptions::default())
     }
 
-    /// Saves as [`save_to`](Self::save_to) does, as `options` say.
+    /// Saves as [`save_to`](Self::save_to) does, with `options`.
     ///
     /// # Errors
     /// As [`save_with`](Self::save_with).
@@ -227,13 +232,14 @@ impl Device {
         save::save_to(self.usable_table()?, &self.save_buffers, out, options)
     }
 
-    /// Restores what was saved, on a device that is empty and not smaller; it may have other
-    /// blocks, algorithms and geometry. After an error the device is empty. Nothing else may use it
-    /// meanwhile.
+    /// Restores a saved device. This device must be empty and at least as large. Its blocks,
+    /// algorithms and geometry may differ. After an error the device is empty. No other thread may
+    /// use the device during the restore.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`]; [`Error::Path`];
-    /// [`Error::Saved`]: the file is damaged, or none; or there is no memory for it.
+    /// [`Error::Saved`]: the file is damaged, or is not a saved device; or an error of a lack of
+    /// memory.
     pub fn restore(&self, path: &Path, damage: Damage) -> Result<Restored, Error> {
         let mut file = BufReader::with_capacity(BUFFER, open_file::to_restore(path)?);
         save::restore(self.usable_table()?, &mut file, path, damage)
@@ -251,22 +257,22 @@ impl Device {
         save::restore(self.usable_table()?, from, Path::new("-"), damage)
     }
 
-    /// Returns the job that is under way, which recompresses, writes back, saves or restores.
+    /// Returns the state of the job under way: recompression, write-back, save or restore.
     pub fn job(&self) -> Option<JobStat> {
         self.table.jobs.stat()
     }
 
-    /// Makes the job that is under way end as soon as it can, with [`Error::Cancelled`]. What it
-    /// recompressed or wrote back by then stays so; of a save nothing is left, and of a restore an
-    /// empty device. Whether there is one.
+    /// Cancels the job under way, which ends as soon as it can with [`Error::Cancelled`]. Data that
+    /// it has recompressed or written back stay so; a save leaves no file, and a restore leaves an
+    /// empty device. Returns true if there is a job.
     pub fn cancel_job(&self) -> bool {
         self.table.jobs.cancel()
     }
 
-    /// Cancels the job that is under way and waits for its end, so long at most; whether it has
-    /// ended. If not, as what it reads or writes does not come back, it is given up: it changes
-    /// nothing of the device any more, and another may begin. (Of a restore, what was put there by
-    /// then stays, and the chunks that are being put there come.)
+    /// Cancels the job under way, and waits at most `within` for its end. If it does not end,
+    /// because its I/O does not return, it is abandoned: another job may begin. Returns true if the
+    /// job has ended. An abandoned job changes nothing of the device, except that a restore still
+    /// loads the chunks that it has begun; the chunks loaded before stay.
     pub fn give_up_job(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         while self.job().is_some() {
@@ -279,47 +285,47 @@ impl Device {
         true
     }
 
-    /// Returns whether a request for `len` bytes at `offset` may have to wait for the backing
-    /// store. It is only a hint, of this moment.
+    /// Returns true if a request for `len` bytes at `offset` may have to wait for the backing
+    /// store. The result is a hint that may be outdated at once.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         request::may_wait(&self.table, offset, len)
     }
 
-    /// Returns the slots that hold something, in their order, each as it is when the iteration
-    /// comes to it. They print as the kernel's `block_state`.
+    /// Returns an iterator over the slots that hold data, in order, each with its state when the
+    /// iterator reaches it. A state prints as a line of the kernel's `block_state`.
     pub fn block_state(&self) -> BlockState<'_> {
         self.block_state_from(0)
     }
 
-    /// Returns the same, from slot `slot` on.
+    /// Returns the same iterator, beginning with slot `slot`.
     pub fn block_state_from(&self, slot: u64) -> BlockState<'_> {
         BlockState::new(&self.table, slot)
     }
 
-    /// Sets or lifts the limit of pool pages, in bytes. Below what is used, it refuses what needs
-    /// more.
+    /// Sets or removes the limit of pool pages, in bytes. If more is in use, requests that need
+    /// more pages fail.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.table.pool.pages().set_limit(bytes.map(pages_for));
     }
 
-    /// Sets or lifts the limit of all memory, in bytes. Below what is used, it refuses what needs
-    /// more.
+    /// Sets or removes the limit of all memory, in bytes. If more is in use, requests that need
+    /// more memory fail.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.table.total.set_limit(bytes);
     }
 
-    /// Makes `mem_used_max` what is used now.
+    /// Resets `mem_used_max` to the current use.
     pub fn reset_mem_used_max(&self) {
         self.table.pool.pages().reset_peak();
     }
 
-    /// Moves objects together so that pages become free; how many did. Readers never wait for it.
-    /// Does nothing where compaction is off, or is under way already.
+    /// Moves objects together to free pages, and returns the number of pages freed. Readers never
+    /// wait for it. Does nothing if compaction is off or already under way.
     pub fn compact(&self) -> usize {
         self.compacted(EntryPool::compact)
     }
 
-    /// Compacts until `bytes` bytes were freed, and returns the pages freed.
+    /// Compacts until `bytes` bytes are freed, and returns the number of pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.compacted(|pool| pool.shrink(bytes))
     }
@@ -337,7 +343,7 @@ impl Device {
         self.table.pool.freeable()
     }
 
-    /// Returns what compaction has done so far, and the processor time it took.
+    /// Returns the statistics of compaction, including its processor time.
     pub fn compaction_stat(&self) -> CompactionStat {
         self.table.pool.compaction_stat()
     }
@@ -355,8 +361,9 @@ impl Device {
         }
     }
 
-    /// Returns how many bytes, after compression, were freed, overwritten or moved since the device
-    /// was made; an object counts as 1 KiB at least, since its page may be written to.
+    /// Returns the number of bytes, after compression, that were freed, overwritten or moved since
+    /// the device was made. Each object counts as at least 1 KiB, because its page may be written
+    /// to.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }
@@ -367,13 +374,12 @@ impl Device {
         IoStat { failed_reads: stat.failed_reads + self.bd_stat().failed_reads, ..stat }
     }
 
-    /// Returns the kernel's `bd_stat`: what lies in the backing store, and what was read and
-    /// written there.
+    /// Returns the kernel's `bd_stat`: the use of the backing store, and its reads and writes.
     pub fn bd_stat(&self) -> BdStat {
         self.table.store.as_ref().map_or(BdStat::default(), |store| store.stat())
     }
 
-    /// Returns what was done with single slots, and, if blocks are more than that, with blocks.
+    /// Returns the statistics of single slots and, if blocks have several slots, of blocks.
     pub fn order_stats(&self) -> Vec<OrderStat> {
         let Table { counters, layout, .. } = &*self.table;
         let mut stats = vec![counters.order_stat(SLOT_BYTES, |shard| &shard.slot_io)];
@@ -390,7 +396,7 @@ impl Device {
         DebugStat
     }
 
-    /// Reads that had to wait since their slot was being changed.
+    /// Returns the number of reads that waited for a change of their slot.
     pub fn read_waits(&self) -> u64 {
         self.table.pool.read_waits()
     }
@@ -400,8 +406,8 @@ impl Device {
         size_of::<Self>() as u64 + self.table.bytes()
     }
 
-    /// Returns the bytes of [`mem_total`](Self::mem_total) that are streams' which no request has
-    /// used yet. The system gives memory for them with their first use.
+    /// Returns the part of [`mem_total`](Self::mem_total) that belongs to streams that no request
+    /// has used yet. The system allocates that memory at the first use.
     pub fn mem_unused(&self) -> u64 {
         self.table.streams.unused_bytes() as u64
     }
@@ -411,14 +417,14 @@ impl Device {
         self.table.total.limit()
     }
 
-    /// Statistics per size class; they print as the kernel's `classes` file.
+    /// Returns statistics per size class; they print as the kernel's `classes` file.
     pub fn classes(&self) -> Classes {
         self.table.pool.classes()
     }
 
-    /// Asserts the state of the pool, and that the counters equal the sums over the slots (I4).
-    /// Nothing else may use the device meanwhile. In a child that the pool's pages did not come to
-    /// there is nothing to assert.
+    /// Asserts the consistency of the pool, and that the counters equal the sums over the slots
+    /// (I4). No other thread may use the device during the check. Does nothing in a child process
+    /// that does not have the pool's pages.
     pub fn check(&self) {
         if self.table.check_not_left_behind().is_ok() {
             self.table.pool.check();
@@ -427,7 +433,7 @@ impl Device {
     }
 }
 
-/// No thread is left behind.
+/// Stops the pool's background threads.
 impl Drop for Device {
     fn drop(&mut self) {
         self.table.pool.stop_background();

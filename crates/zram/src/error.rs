@@ -1,60 +1,60 @@
-//! What can go wrong with a device, and the errno of each.
+//! The errors of a device, and the errno of each.
 
 use rustix::io::Errno;
 use std::fmt;
 
-/// Why a request failed. Data stored before is untouched.
+/// The reason why a request failed. Data stored before are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No device has this size.
+    /// A device can't have this size.
     #[error(
         "a device can't have {bytes} bytes; 1 byte to {} are possible",
         largest(*block)
     )]
     Disksize {
-        /// Bytes asked for.
+        /// The requested size in bytes.
         bytes: u64,
-        /// Bytes of its blocks.
+        /// The block size in bytes.
         block: usize,
     },
-    /// No device has such blocks.
+    /// A device can't have blocks of this size.
     #[error("blocks can't have {bytes} bytes; 4, 8, 16, 32 or 64 KiB are possible")]
     Block {
-        /// Bytes asked for.
+        /// The requested block size in bytes.
         bytes: usize,
     },
-    /// The request goes past the end of the device.
+    /// The request ends past the end of the device.
     #[error("{len} bytes at offset {offset} go past the end of the device ({disksize} bytes)")]
     Range {
-        /// First byte of the request.
+        /// The offset of the request.
         offset: u64,
-        /// Bytes of the request.
+        /// The length of the request in bytes.
         len: u64,
-        /// Bytes of the device.
+        /// The size of the device in bytes.
         disksize: u64,
     },
-    /// The memory limit is reached, or the system has no more.
+    /// A memory limit is reached, or the system has no more memory.
     #[error("slot {slot} can't be stored: {}; discard data or raise the limit", refusal(source, *total_limit))]
     OutOfMemory {
         /// The slot that was to be written.
         slot: u64,
-        /// What refused.
+        /// The error of the pool.
         source: zsmalloc::Error,
-        /// The limit of all memory in bytes, if it is that which refused.
+        /// The limit of all memory in bytes, if that limit is reached.
         total_limit: Option<u64>,
     },
-    /// Not even an empty device fits the limit of all memory.
+    /// An empty device takes more than the limit of all memory.
     #[error(
         "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer streams"
     )]
     TotalLimit {
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
-        /// The least that will do.
+        /// The minimum limit in bytes.
         needed: u64,
     },
-    /// Slots don't keep when they were accessed.
+    /// Access times are not tracked.
     #[error(
         "access times are not kept; set track_access to 1 before the device is made ('uzram serve \
          --set track_access=1'), or mark all slots"
@@ -72,77 +72,77 @@ pub enum Error {
          a device with its own store here"
     )]
     StoreLeftBehind,
-    /// Another job on cold data is under way: there is one at a time.
+    /// Another job on cold data is under way; only one runs at a time.
     #[error(
         "another job (recompress, writeback, save or restore) is under way; try again when it has \
          ended"
     )]
     Busy,
-    /// There is nothing to be cancelled.
+    /// There is no job to cancel.
     #[error("no job is under way, so there is nothing to cancel; 'uzram stat --json' shows jobs")]
     NoJob,
-    /// The job was told to go no further.
+    /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
-    /// There is no algorithm of this priority.
+    /// The device has no algorithm of this priority.
     #[error(
         "no algorithm has priority {priority}; give recomp_algorithm one of priority 1 to 3 before \
          the device is made ('uzram serve --set recomp_algorithm=algo=NAME')"
     )]
     NoAlgorithm {
-        /// The priority asked for.
+        /// The requested priority.
         priority: usize,
     },
-    /// What is larger is stored raw.
+    /// The threshold exceeds the length from which on objects are stored raw.
     #[error(
         "a threshold of {bytes} bytes is too large: what compresses to {huge} or more is stored \
          raw; give less"
     )]
     Threshold {
-        /// Bytes asked for.
+        /// The requested threshold in bytes.
         bytes: usize,
-        /// The least that is too much.
+        /// The length from which on objects are stored raw.
         huge: usize,
     },
-    /// There is nothing to write back to.
+    /// The device has no backing store.
     #[error(
         "there is no backing store; set backing_dev before the device is made ('uzram serve \
          --backing FILE')"
     )]
     NoBacking,
-    /// The backing store has no room left.
+    /// The backing store is full.
     #[error("the backing store is full; discard what was written back, or take a larger one")]
     BackingFull,
-    /// No more may be written back.
+    /// The limit of write-back is used up.
     #[error("writeback_limit is used up; raise it, or disable writeback_limit_enable")]
     WritebackLimit,
-    /// A fault of the backing store.
+    /// The backing store failed.
     #[error(
         "slot {slot}: the backing store failed to {verb} it: {}; {}",
         std::io::Error::from_raw_os_error(*errno),
         if *verb == "read" { "it can be read when the store works again" } else { "it stays in memory" }
     )]
     Backing {
-        /// The slot; of many, or of a block, the first one that was asked for.
+        /// The slot; for several slots or a block, the first slot that was requested.
         slot: u64,
-        /// What it was to do.
+        /// The operation that failed.
         verb: &'static str,
-        /// Why it did not.
+        /// The errno of the failure.
         errno: i32,
     },
-    /// An object is not what was stored.
+    /// An object's bytes differ from those that were stored.
     #[error(
         "slot {slot} can't be read: its checksum differs, so its stored bytes were damaged; write \
          it again, or restore a saved device"
     )]
     Checksum {
-        /// The slot; of a block, the first one, or the first one that was asked for.
+        /// The slot; for a block, its first slot or the first slot that was requested.
         slot: u64,
     },
-    /// There is no memory to read something into.
+    /// There is no memory for a buffer.
     #[error("no memory for a buffer of {bytes} bytes; free some")]
     NoBuffer {
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
     },
     /// A file could not be read or written.
@@ -153,69 +153,69 @@ pub enum Error {
         path_remedy(*errno)
     )]
     Path {
-        /// What was to be done with it.
+        /// The operation that failed.
         verb: &'static str,
-        /// Where it is.
+        /// The path of the file.
         path: String,
-        /// Why it was not.
+        /// The errno of the failure.
         errno: i32,
     },
-    /// A file was saved, and lacks something.
+    /// The device was saved, but some slots are missing in the file.
     #[error(
         "{} lacks what could not be read (slots: {slots}, the first at byte {first}); all else is \
          saved: repair the backing store and save again, or salvage what is there",
         quoted(path)
     )]
     SavedInPart {
-        /// Where it is.
+        /// The path of the file.
         path: String,
-        /// How many slots.
+        /// The number of missing slots.
         slots: u64,
-        /// Where the first of them begins.
+        /// The offset of the first missing slot in bytes.
         first: u64,
     },
-    /// A saved file is none, or damaged.
+    /// A file is not a saved device, or is damaged.
     #[error(
         "{} can't be restored: at offset {offset}: {reason}; restore an earlier save, or salvage \
          what is intact",
         quoted(path)
     )]
     Saved {
-        /// Where it is.
+        /// The path of the file.
         path: String,
-        /// Where in the file something is wrong.
+        /// The offset of the damage in the file.
         offset: u64,
-        /// What is.
+        /// A description of the damage.
         reason: String,
     },
-    /// Only an empty device is restored.
+    /// A device that holds data can't be restored.
     #[error(
         "the device holds data, and only an empty one can be restored; discard everything, or make \
          another"
     )]
     NotEmpty,
-    /// A device is too small for what was saved.
+    /// The device is smaller than the saved one.
     #[error(
         "the device has {disksize} bytes, fewer than the saved one's {needed}; make a larger one"
     )]
     TooSmall {
-        /// Bytes it has.
+        /// The size of the device in bytes.
         disksize: u64,
-        /// Bytes it must have.
+        /// The minimum size in bytes.
         needed: u64,
     },
-    /// There is no such attribute.
+    /// No attribute has this name.
     #[error("unknown attribute {}; 'uzram attributes' lists them", quoted(name))]
     NoAttribute {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// The attribute can't be read, or not be written.
+    /// The attribute can't be read, or can't be written.
     #[error("attribute {name}: it is {}-only", if *access == Access::Read {"read"} else {"write"})]
     Access {
         /// The attribute.
         name: &'static str,
-        /// What can be done with it.
+        /// The access that the attribute allows.
         access: Access,
     },
     /// The attribute can't have this value.
@@ -223,74 +223,74 @@ pub enum Error {
     Value {
         /// The attribute.
         name: &'static str,
-        /// The value that was to be written.
+        /// The value.
         value: String,
-        /// How it is wrong.
+        /// The kind of the error.
         why: BadValue,
-        /// What is wrong with it, or was expected.
+        /// A description of the error, or of the expected values.
         reason: String,
     },
-    /// A setting that only a device which is not made yet can be given.
+    /// The setting can't be changed after the device is made.
     #[error("attribute {name}: it can't be set after disksize; reset the device first")]
     Initialised {
         /// The attribute.
         name: &'static str,
     },
-    /// An attribute that only a device which is made has.
+    /// The attribute needs a device, which is not made yet.
     #[error("attribute {name}: the device is not made yet; set disksize first")]
     Uninitialised {
         /// The attribute.
         name: &'static str,
     },
-    /// The device can't be reset.
+    /// The device can't be reset while it is open or being made.
     #[error("the device can't be reset: it is open or being made (times: {opens}); close it first")]
     Open {
-        /// How often it is open.
+        /// How many times the device is open.
         opens: usize,
     },
-    /// There is nothing to be opened.
+    /// The device can't be opened before it is made.
     #[error("the device can't be opened: it is not made yet; set disksize first")]
     NoDevice,
     /// The file of a dictionary could not be read.
     #[error("dictionary {} can't be read: {}", quoted(path), std::io::Error::from_raw_os_error(*errno))]
     File {
-        /// Where it was to be.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The errno of the failure.
         errno: i32,
     },
-    /// The output that an attribute was written to failed.
+    /// The writer for an attribute's text failed.
     #[error("an attribute's text could not be written out")]
     Output,
-    /// A slot's data do not decompress to a slot: memory was damaged.
+    /// A slot's data can't be decompressed: memory was damaged.
     #[error("slot {slot} can't be read: {source}")]
     Corrupt {
         /// The slot that was to be read.
         slot: u64,
-        /// What the codec says.
+        /// The error of the codec.
         source: zcomp::Error,
     },
-    /// A block's object is not one: memory was damaged.
+    /// A block's object is invalid: memory was damaged.
     #[error(
         "the block of slot {slot} can't be read: its object holds other slots than it should; \
          write it again"
     )]
     Damaged {
-        /// The first slot of the block, or the first one that was asked for.
+        /// The first slot of the block, or the first slot that was requested.
         slot: u64,
     },
-    /// A job came upon data that are damaged, and did all else.
+    /// A job skipped damaged objects, and is complete otherwise.
     #[error(
         "damaged objects were skipped ({count}, the first at slot {slot}), all others are done; \
          write to them again, or restore a saved device"
     )]
     Left {
-        /// How many.
+        /// The number of damaged objects.
         count: u64,
-        /// The first one.
+        /// The slot of the first damaged object.
         slot: u64,
     },
-    /// The codec refused its parameters, or failed.
+    /// The codec rejected its parameters, or failed.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
     /// The pool could not be made.
@@ -298,7 +298,8 @@ pub enum Error {
     Pool(#[from] zsmalloc::Error),
 }
 
-/// Returns the largest device: blocks of several slots are numbered, too.
+/// Returns the size of the largest device. Blocks of several slots share the range of entry numbers
+/// with slots.
 fn largest(block: usize) -> &'static str {
     match block >> 12 {
         2 => "10.6 TiB",
@@ -309,7 +310,7 @@ fn largest(block: usize) -> &'static str {
     }
 }
 
-/// What refused memory, in words.
+/// Returns a description of the limit or error that refused memory.
 fn refusal(source: &zsmalloc::Error, total_limit: Option<u64>) -> String {
     match total_limit {
         Some(limit) => format!("the limit of all memory, {limit} bytes (total_limit), is reached"),
@@ -317,14 +318,14 @@ fn refusal(source: &zsmalloc::Error, total_limit: Option<u64>) -> String {
     }
 }
 
-/// What can be done with an attribute.
+/// The access that an attribute allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is only read.
+    /// The attribute can only be read.
     Read,
-    /// It is only written.
+    /// The attribute can only be written.
     Write,
-    /// Both.
+    /// The attribute can be read and written.
     ReadWrite,
 }
 
@@ -338,18 +339,18 @@ impl fmt::Display for Access {
     }
 }
 
-/// How a value is wrong, as the kernel's errno tells.
+/// The kind of an invalid value, as the kernel's errno distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadValue {
     /// EINVAL
     Invalid,
-    /// ERANGE: a number that does not fit.
+    /// ERANGE: the number does not fit.
     Range,
-    /// E2BIG: a name that is too long.
+    /// E2BIG: the name is too long.
     TooLong,
 }
 
-/// A value as it may be printed: on one line, not too long.
+/// Returns the text for a message: quoted, escaped to one line, and shortened.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     let shown: String = text.chars().take(LONGEST).collect();
@@ -357,7 +358,7 @@ fn quoted(text: &str) -> String {
     format!("'{}{more}'", shown.escape_debug())
 }
 
-/// Returns what helps against what the system says of a path.
+/// Returns advice for an error of a path.
 fn path_remedy(errno: i32) -> &'static str {
     match Errno::from_raw_os_error(errno) {
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => {
@@ -377,17 +378,17 @@ fn path_remedy(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// Returns a fault of the backing store.
+    /// Returns the error for a failed operation of the backing store.
     pub(crate) fn backing(verb: &'static str, slot: u32, error: &std::io::Error) -> Self {
         let errno = Errno::from_io_error(error).unwrap_or(Errno::IO).raw_os_error();
         Error::Backing { slot: slot.into(), verb, errno }
     }
 
-    /// What went wrong with a file.
+    /// Returns the error for a failed operation on a file.
     pub(crate) fn path(verb: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let errno = match error.kind() {
             std::io::ErrorKind::WouldBlock => Errno::BUSY,
-            // Of a name with a zero byte the system is not asked.
+            // A path with a zero byte is rejected before any system call.
             std::io::ErrorKind::InvalidInput => Errno::INVAL,
             _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
         };
@@ -395,8 +396,8 @@ impl Error {
         Error::Path { verb, path, errno: errno.raw_os_error() }
     }
 
-    /// Returns the same error of a request that stopped at slot `first`: of a block's error, which
-    /// names the first slot of the block, the request may have begun behind that, or done it.
+    /// Returns the same error with slot `first`, if the error names an earlier slot. The error of a
+    /// block names the block's first slot, which may lie before the request or may be done already.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }
@@ -409,13 +410,12 @@ impl Error {
         self
     }
 
-    /// Returns whether data were found damaged where they lie, which nothing but writing them anew
-    /// helps.
+    /// Returns true if stored data were found damaged; only writing them again helps.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Checksum { .. } | Error::Corrupt { .. } | Error::Damaged { .. })
     }
 
-    /// Returns the errno that a block device would answer with.
+    /// Returns the errno that a block device would return.
     pub fn errno(&self) -> i32 {
         use Error::*;
         let errno = match self {

@@ -1,7 +1,6 @@
-//! Moments of others' that tests put into our own: what can come in between anywhere comes there
-//! for sure.
+//! Hooks by which tests run code at a given point, in place of another thread that might run there.
 
-/// Where a test may have something come in between; nothing elsewhere.
+/// A point at which a test may run code. Does nothing outside tests.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn hook(_place: &'static str) {}
@@ -19,7 +18,7 @@ mod of_tests {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
-    /// Does what this thread is to do there, the first time.
+    /// Runs this thread's hook if it is for `place`, and removes it.
     pub(crate) fn hook(place: &'static str) {
         let is_here = HOOK.with_borrow(|hook| hook.as_ref().is_some_and(|(of, _)| *of == place));
         if is_here && let Some((_, work)) = HOOK.take() {
@@ -27,7 +26,7 @@ mod of_tests {
         }
     }
 
-    /// Does `work` with what comes in between at `place`, the first time it comes there.
+    /// Calls `work`, and `between` when `work` reaches `place` for the first time.
     pub(crate) fn with_hook<T>(
         place: &'static str,
         between: impl FnOnce() + 'static,

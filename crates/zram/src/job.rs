@@ -5,7 +5,7 @@ use page::fork::{Mutex, Step};
 use rustix_futex_sync::MutexGuard;
 use std::fmt;
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum JobKind {
@@ -22,19 +22,19 @@ pub enum JobKind {
 /// The state of the job under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStat {
-    /// What the job does.
+    /// The kind of the job.
     pub kind: JobKind,
-    /// Slots that are done: a number of selected ones, or, if `of` is more than 0, all slots up to
-    /// this one.
+    /// The number of slots done: of the selected slots, or, if `of` is not 0, of all slots in
+    /// order.
     pub done: u64,
-    /// Slots that the job goes through; 0 if that is not known beforehand.
+    /// The number of slots that the job covers; 0 if it is not known beforehand.
     pub of: u64,
 }
 
-/// The number of damaged objects, and the first one's place.
+/// The damaged objects that a job skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DamagedLeft {
-    /// Damaged objects, of slots or blocks.
+    /// The number of damaged objects of slots or blocks.
     pub count: u64,
     /// The slot of the first damaged object; if that is a block, the block's first slot.
     pub first: Option<u64>,
@@ -54,8 +54,8 @@ impl fmt::Display for JobKind {
 /// The device's record of its job.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// Held by a job while it takes data out of memory, and never during I/O. Comes before the
-    /// other lock.
+    /// Held by a job while it takes data out of memory, and never during I/O. Taken before the lock
+    /// of `now`.
     leaving: Mutex<()>,
     now: Mutex<CurrentJob>,
 }
@@ -76,8 +76,8 @@ pub(crate) struct Job<'j> {
 }
 
 impl DamagedLeft {
-    /// Counts a damaged object, if that is what the error says; returns any other error, which ends
-    /// the job.
+    /// Counts a damaged object, if `error` is an error of damaged data; else returns `error`, which
+    /// ends the job.
     pub(crate) fn note(&mut self, error: Error, slot: u32) -> Result<(), Error> {
         if !error.is_damage() {
             return Err(error);
@@ -92,7 +92,7 @@ impl DamagedLeft {
         DamagedLeft { count: self.count + other.count, first: self.first.or(other.first) }
     }
 
-    /// Returns this outcome as an error, for a caller that needs all of it done.
+    /// Returns an error if objects were skipped, for a caller that needs all of them done.
     ///
     /// # Errors
     /// [`Error::Left`]
@@ -120,7 +120,7 @@ impl Jobs {
         self.now.lock().job
     }
 
-    /// Cancels the job that is under way, and returns whether there is one.
+    /// Cancels the job under way, and returns true if there is one.
     pub(crate) fn cancel(&self) -> bool {
         let mut now = self.now.lock();
         now.is_cancelled = now.job.is_some();
@@ -128,13 +128,13 @@ impl Jobs {
     }
 
     /// Abandons a cancelled job that has not ended, so that another may begin. Returns true if
-    /// there was none to abandon.
+    /// there was no job to abandon.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // A job that was committing has recorded its results by now, and an abandoned job commits
-        // no more.
+        // A job that was committing has finished that when the lock is taken, and an abandoned job
+        // commits no more.
         drop(self.leaving.lock());
         given_up.is_none()
     }
@@ -181,7 +181,7 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns whether the job was abandoned, so that another may have begun.
+    /// Returns true if the job was abandoned, so that another may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }

@@ -1,26 +1,26 @@
-//! Which entry of the pool belongs to which slot or block, and which of these a request touches.
+//! The numbers of the entries of slots and blocks, and the slots and blocks that a request touches.
 //!
 //! ```text
 //!   | slot 0 | slot 1 | ... | last slot | block 0 | block 1 | ...   blocks: if of several slots
 //! ```
-//! Entries are made as they are used, near others that are: so what is stored by blocks has no
-//! entries of slots, and what is stored by slots none of blocks.
+//! Entries are created on first use, together with their neighbours. So data that are stored by
+//! blocks have no entries of slots, and data that are stored by slots have no entries of blocks.
 
 use crate::Error;
 use std::ops::Range;
 use zsmalloc::ORDER_MAX;
 
-/// Bytes of a slot, whatever the system's page size.
+/// The size of a slot in bytes, whatever the system's page size is.
 pub const SLOT_BYTES: usize = 4096;
 
-/// The entries of a device.
+/// The numbering of a device's entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     order: u32,
     all_slots: u64,
 }
 
-/// What an entry belongs to.
+/// The slot or block that an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Slot(u32),
@@ -30,11 +30,10 @@ pub(crate) enum Item {
 /// The part of a request that lies in one slot, or in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Of the slots, or blocks.
     pub(crate) nth: u32,
-    /// Bytes within that.
+    /// The bytes within the slot or block.
     pub(crate) within: Range<usize>,
-    /// Bytes within the request.
+    /// The bytes within the request.
     pub(crate) request: Range<usize>,
 }
 
@@ -43,7 +42,7 @@ impl Part {
         self.within.len() == SLOT_BYTES
     }
 
-    /// Changes this part of a slot to `data`, to zeros without.
+    /// Overwrites this part of a slot with `data`, or with zeros if that is `None`.
     pub(crate) fn change(&self, slot: &mut [u8; SLOT_BYTES], data: Option<&[u8]>) {
         let here = &mut slot[self.within.clone()];
         match data {
@@ -54,7 +53,7 @@ impl Part {
 }
 
 impl Layout {
-    /// Of `all_slots` slots, in blocks of `bytes` bytes.
+    /// Returns the layout of `all_slots` slots with blocks of `bytes` bytes.
     pub(crate) fn new(bytes: usize, all_slots: u64) -> Result<Self, Error> {
         let order = (bytes / SLOT_BYTES).checked_ilog2().unwrap_or(0);
         let layout = Layout { order, all_slots };
@@ -66,12 +65,12 @@ impl Layout {
         self.order
     }
 
-    /// Returns whether blocks are more than slots, and so have entries of their own.
+    /// Returns true if blocks have several slots, and so have entries of their own.
     pub(crate) fn has_blocks(self) -> bool {
         self.order > 0
     }
 
-    /// Slots of a block.
+    /// Returns the number of slots of a block.
     pub(crate) fn slots(self) -> u32 {
         1 << self.order
     }
@@ -80,29 +79,26 @@ impl Layout {
         SLOT_BYTES << self.order
     }
 
-    /// Slots of the device.
     pub(crate) fn all_slots(self) -> u64 {
         self.all_slots
     }
 
-    /// Entries of all slots and blocks.
+    /// Returns the number of entries of all slots and blocks.
     pub(crate) fn entries(self) -> u64 {
         let slots = self.all_slots;
         let blocks = if self.has_blocks() { slots.div_ceil(self.slots().into()) } else { 0 };
         slots + blocks
     }
 
-    /// Returns the first slot of a block.
     pub(crate) fn first_slot(self, block: u32) -> u32 {
         block << self.order
     }
 
-    /// Returns the block of a slot.
     pub(crate) fn block_of(self, slot: u32) -> u32 {
         slot >> self.order
     }
 
-    /// Returns the slots of a block that the device has.
+    /// Returns the slots of a block, which are fewer at the end of the device.
     pub(crate) fn slots_of(self, block: u32) -> Range<u32> {
         let first = self.first_slot(block);
         first..(u64::from(first) + u64::from(self.slots())).min(self.all_slots) as u32
@@ -113,7 +109,8 @@ impl Layout {
         self.all_slots as u32 + block
     }
 
-    /// Returns the entry in which what is written to a block begins: its own, or its only slot's.
+    /// Returns the entry that a write to the block uses first: the block's own, or that of its only
+    /// slot.
     pub(crate) fn first_entry(self, block: u32) -> u32 {
         if self.has_blocks() { self.block_entry(block) } else { block }
     }
@@ -125,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// Returns the slot of an entry, the first one of a block's.
+    /// Returns the slot of an entry; for a block's entry, the block's first slot.
     pub(crate) fn slot_of(self, entry: u32) -> u32 {
         match self.item_of(entry) {
             Item::Slot(slot) => slot,
@@ -133,13 +130,13 @@ impl Layout {
         }
     }
 
-    /// The blocks that `len` bytes at `offset` touch.
+    /// Returns the parts of the blocks that `len` bytes at `offset` touch.
     pub(crate) fn split_blocks(self, offset: u64, len: usize) -> impl Iterator<Item = Part> {
         split_range(offset, len, self.block_bytes())
     }
 }
 
-/// The units of so many bytes that `len` bytes at `offset` touch.
+/// Returns the parts of the units of `unit` bytes that `len` bytes at `offset` touch.
 #[inline]
 fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Part> {
     let mut done = 0;
@@ -154,26 +151,26 @@ fn split_range(offset: u64, len: usize, unit: usize) -> impl Iterator<Item = Par
     })
 }
 
-/// Returns the slots that `len` bytes at `offset` touch.
+/// Returns the parts of the slots that `len` bytes at `offset` touch.
 #[inline]
 pub(crate) fn split_slots(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     split_range(offset, len, SLOT_BYTES)
 }
 
-/// Their numbers.
+/// Returns the numbers of the slots that `len` bytes at `offset` touch.
 pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
     let end = (offset + len as u64).div_ceil(SLOT_BYTES as u64);
     (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
-/// Returns the slots that `len` bytes at `offset` cover whole: none, where they begin and end in
-/// one.
+/// Returns the slots that `len` bytes at `offset` cover whole. The range is empty if there are
+/// none.
 pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(SLOT_BYTES as u64);
     first..((offset + len) / SLOT_BYTES as u64).max(first)
 }
 
-/// Returns the bytes of some slots.
+/// Returns the byte range of a range of slots.
 pub(crate) fn byte_range(slots: &Range<u32>) -> Range<u64> {
     u64::from(slots.start) * SLOT_BYTES as u64..u64::from(slots.end) * SLOT_BYTES as u64
 }

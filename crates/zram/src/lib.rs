@@ -1,4 +1,4 @@
-//! zram: a device of 4 KiB slots whose data lies compressed in memory, one by one or several as one
+//! zram: a device of 4 KiB slots whose data are compressed in memory, one by one or several as one
 //! block.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!   read(offset, buf): entry locked for reading -> Table::resolve -> slot::decode
 //! ```
 //!
-//! A slot is an entry of the pool ([`zsmalloc::EntryPool`]): its lock is the slot's, and many
-//! readers share it. There is no other lock on the way but that of the size class, and the stream a
-//! thread compresses with.
+//! A slot is an entry of the pool ([`zsmalloc::EntryPool`]). The entry's lock is the slot's lock,
+//! which many readers can share. A request takes only two other locks: the size class's, and that
+//! of the stream with which it compresses.
 #![forbid(unsafe_code)]
 
 mod algorithms;

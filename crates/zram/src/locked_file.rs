@@ -1,4 +1,4 @@
-//! Files that one process at a time has: opened, and locked.
+//! Files that only one process uses at a time: they are opened and locked.
 
 use crate::open_file;
 use rustix::fs::OFlags;
@@ -9,26 +9,26 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Permissions of a file that is written, and of a lock.
+/// The permissions of files that are being written, and of lock files.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// The purpose for which a file that is locked is opened.
+/// The purpose for which a locked file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenLocked {
-    /// To be written.
+    /// The file will be written.
     Write,
-    /// Its lock alone, so it is opened for reading: a file that is open for writing keeps the file
-    /// system from being made read-only. If only a file that is open for writing can be locked
-    /// (NFS), it is opened for writing.
+    /// Only the lock is needed. The file is opened for reading, because a file that is open for
+    /// writing prevents a remount of the file system as read-only. If the file system can only lock
+    /// files that are open for writing (NFS), the file is opened for writing.
     Lock,
 }
 
-/// Opens a file, made if it is not there, and locks it. The file has that name when it is locked,
-/// even if another process renamed or removed a file before.
+/// Opens a file, creates it if it does not exist, and locks it. When this returns, the locked file
+/// is the one at `path`, even if another process renamed or removed a file there before.
 ///
 /// # Errors
-/// Another process has it locked (EBUSY). A link, a pipe or a file of another user is refused
-/// without waiting for it (EPERM).
+/// Another process has locked the file (EBUSY). A symbolic link, a pipe, or a file of another user
+/// is refused without waiting (EPERM).
 pub fn open_locked(path: &Path, how: OpenLocked) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();

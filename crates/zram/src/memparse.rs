@@ -1,16 +1,16 @@
 //! Sizes as people and the kernel's `memparse` write them: `4096`, `64K`, `1GiB`, `0x1000`, `010`.
 //!
-//! K, M, G and T are binary in either case; `KB`, `KiB` and so on say the same. As in the kernel,
-//! `0x` starts a hexadecimal number and another leading `0` an octal one. Unlike the kernel, what
-//! is left over or does not fit 64 bits is an error.
+//! K, M, G and T are binary units in either case; `KB` and `KiB` mean the same as `K`. As in the
+//! kernel, `0x` starts a hexadecimal number, and another leading `0` an octal one. Unlike the
+//! kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
 
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";
 
-/// Returns the number of bytes that `text` names, or what was expected instead.
+/// Returns the number of bytes that `text` denotes.
 ///
 /// # Errors
-/// Anything else, and what does not fit 64 bits.
+/// Any other text, and numbers that do not fit 64 bits; the error describes the expected format.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (radix, digits) = radix_of(text);
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "too large, the most is 16 EiB less one byte".to_owned())
 }
 
-/// The base of a number, and its digits with what stands behind them.
+/// Returns the base of a number, and the text from its first digit on.
 pub(crate) fn radix_of(text: &str) -> (u32, &str) {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match hex {
@@ -32,7 +32,7 @@ pub(crate) fn radix_of(text: &str) -> (u32, &str) {
     }
 }
 
-/// Bits that a suffix shifts by.
+/// Returns the number of bits that a suffix shifts by.
 fn shift_of(suffix: &str) -> Option<u32> {
     let (letter, rest) = match suffix.char_indices().nth(1) {
         Some((at, _)) => suffix.split_at(at),

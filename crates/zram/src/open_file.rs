@@ -1,4 +1,4 @@
-//! Opening what someone else may have put where it is: nothing here waits, whatever it is.
+//! Opens files that another user may have put at a path, without ever blocking.
 
 use crate::Error;
 use rustix::fs::OFlags;
@@ -8,19 +8,20 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file or a block device; anything else, as a pipe that has no writer, is refused (EINVAL)
-/// and not waited for.
+/// Opens a file or a block device. Any other file, such as a pipe without a writer, is refused with
+/// EINVAL at once.
 pub(crate) fn open(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io::Result<File> {
     open_if(options, flags, path, |kind| kind.is_file() || kind.is_block_device())
 }
 
-/// The same, to be read; of a character device what it has at once.
+/// Opens a file, block device or character device for reading. Reads of a character device do not
+/// block.
 pub(crate) fn to_read(path: &Path) -> io::Result<File> {
     let is_fit = |kind: FileType| kind.is_file() || kind.is_block_device() || kind.is_char_device();
     open_if(OpenOptions::new().read(true), OFlags::empty(), path, is_fit)
 }
 
-/// The same of what was saved.
+/// Opens a saved device for reading, as [`to_read`] does.
 pub(crate) fn to_restore(path: &Path) -> Result<File, Error> {
     to_read(path).map_err(|error| Error::path("restore from", path, &error))
 }
@@ -31,10 +32,10 @@ fn open_if(
     path: &Path,
     is_fit: impl FnOnce(FileType) -> bool,
 ) -> io::Result<File> {
-    // Reads and writes of files are not changed by it.
+    // O_NONBLOCK does not change reads and writes of regular files.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| {
-        // A pipe that is to be written to and has no reader, or a socket.
+        // The file is a pipe without a reader, opened for writing, or a socket.
         match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => Errno::INVAL.into(),
             _ => error,

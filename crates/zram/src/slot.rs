@@ -1,24 +1,24 @@
-//! What a slot can be, and how its entry in the pool says so. Here alone the length of an object,
-//! the flags beside it and the payload of an entry that has none mean something.
+//! The states of a slot, and their encoding in the slot's entry. Only this module interprets the
+//! length of an object, the flags beside it, and the payload of an entry without an object.
 //!
 //! ```text
 //!   an object of 4096 bytes    the slot itself
-//!   an object of 8             one pattern of 8 bytes over and over, which no payload can be
+//!   an object of 8             one repeated pattern of 8 bytes that does not fit a payload
 //!   an object of other bytes   the slot compressed, by the algorithm of the flags' priority
-//!   a payload                  nothing, or a pattern, or where in the backing store it lies
+//!   a payload                  nothing, or a pattern, or a place in the backing store
 //!
 //!   flags:  | incompressible | idle | priority: 2 |
 //!
 //!   payload:
 //!   58 57   56   55 54      53 .. 50    49 .. 34     33 .. 0
-//!   | 0 0 |                      0                        |   empty: as its block has it
-//!   | 0 1 |                    value                      |   the pattern is it, its sign extended
-//!   | 1 0 |                    value                      |   the pattern is its low half, twice
+//!   | 0 0 |                      0                        |   empty: the block decides
+//!   | 0 1 |                    value                      |   a pattern: the sign-extended value
+//!   | 1 0 |                    value                      |   a pattern: the low half, twice
 //!   | 1 1 | 0  |                 0                        |   a hole
-//!   | 1 1 | 1  | priority | slots - 1 | length - 1 | grain |  outside memory, at that place
+//!   | 1 1 | 1  | priority | slots - 1 | length - 1 | grain |  a place in the backing store
 //! ```
-//! The entry of a block has the same flags and, outside memory, the same payload; of its object
-//! [`block`](crate::block) knows.
+//! The entry of a block has the same flags and, in the backing store, the same payload;
+//! [`block`](crate::block) interprets its object.
 
 #[cfg(test)]
 mod tests;
@@ -29,14 +29,14 @@ use crate::policy::SAME_PLACE_WITHIN;
 use crate::{Error, SLOT_BYTES};
 use zsmalloc::{Content, Old};
 
-/// Bytes of an object that is a pattern.
+/// The length of an object that is a pattern.
 const PATTERN_BYTES: usize = 8;
 
 const KIND_SHIFT: u32 = 57;
 const SIGNED: u64 = 1;
 const TWICE: u64 = 2;
 const NO_PATTERN: u64 = 3;
-/// What payloads have that are a place in the backing store.
+/// The bits of a payload that is a place in the backing store.
 const BACKED: u64 = 7 << (KIND_SHIFT - 1);
 
 /// Objects in the backing store begin at multiples of this.
@@ -45,72 +45,70 @@ const GRAIN_BITS: u32 = 34;
 const LEN_SHIFT: u32 = GRAIN_BITS;
 const SLOTS_SHIFT: u32 = 50;
 const PRIORITY_SHIFT: u32 = 54;
-/// Bytes of a backing store that can be named.
+/// The maximum size of a backing store that places can address.
 pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 
-/// What a slot can be. Bytes live as long as the guard that they come from.
+/// The content of a slot. Its bytes live as long as the guard of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
-    /// Nothing of its own: it is in its block's object, if the block has one, and else nothing.
+    /// No data of its own: if the block has an object, the slot is a live member of it; else the
+    /// slot holds nothing.
     Empty,
-    /// Nothing, though its block has an object (zr-B2).
+    /// No data, although the block has an object (zr-B2).
     Hole,
-    /// One pattern over and over.
+    /// One repeated pattern.
     Same(u64),
-    /// By the algorithm of that priority (zr-X3).
+    /// An object that the algorithm of `priority` made (zr-X3).
     Compressed {
         bytes: &'a [u8],
         priority: u8,
     },
     Raw(&'a [u8; SLOT_BYTES]),
-    /// Outside memory.
+    /// An object in the backing store.
     Backed(BackingPlace),
 }
 
-/// What an entry alone tells of a slot, without its object.
+/// The state of a slot as its entry alone shows it, without the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Empty,
     Hole,
     Same,
-    /// Bytes of the object.
     Compressed(usize),
     Raw,
     Backed(BackingPlace),
 }
 
-/// A slot as an entry is given it.
+/// The content of a slot, encoded for its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coded<'a> {
     Payload(Payload),
-    /// An object that is a pattern.
     Pattern([u8; PATTERN_BYTES]),
     Object(&'a [u8]),
 }
 
-/// What an entry holds that has no object.
+/// The content of an entry without an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload(u64);
 
-/// Where in the backing store an object lies.
+/// The place of an object in the backing store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BackingPlace {
-    /// In units of [`BACKING_GRAIN`].
+    /// The offset in units of [`BACKING_GRAIN`].
     pub(crate) grain: u64,
-    /// Bytes of the object.
     pub(crate) len: usize,
-    /// Slots that it has: 1, of a slot.
+    /// The number of slots in the object; 1 for a slot's object.
     pub(crate) slots: u32,
-    /// Of the algorithm that made it.
+    /// The priority of the algorithm that made the object.
     pub(crate) priority: u8,
 }
 
-/// Those beside an object of a slot or a block.
+/// The flags of an object of a slot or a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(u8);
 
 impl Coded<'_> {
-    /// The object, or else the payload.
+    /// Returns the object, or the payload as `Err`.
     #[inline]
     pub(crate) fn object(&self) -> Result<&[u8], Payload> {
         match self {
@@ -122,7 +120,7 @@ impl Coded<'_> {
 }
 
 impl<'a> Slot<'a> {
-    /// Decodes what an entry holds.
+    /// Decodes the content of an entry.
     #[inline]
     pub(crate) fn of(content: Content<&'a [u8]>) -> Self {
         let (bytes, flags) = match content {
@@ -149,7 +147,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// What an entry is to hold, and the flags beside it, to be the slot.
+    /// Returns the content and flags with which an entry represents the slot.
     #[inline]
     pub(crate) fn coded(self) -> (Coded<'a>, Flags) {
         let coded = match self {
@@ -168,7 +166,7 @@ impl<'a> Slot<'a> {
 }
 
 impl SlotKind {
-    /// Decodes what an entry held when it was looked at, or before a change.
+    /// Decodes the content that an entry had at a look without a lock, or before a change.
     #[inline]
     pub(crate) fn of(old: Old) -> Self {
         match old {
@@ -177,7 +175,7 @@ impl SlotKind {
         }
     }
 
-    /// What an object of so many bytes is.
+    /// Returns the kind of an object of `len` bytes.
     #[inline]
     pub(crate) fn of_len(len: usize) -> Self {
         match len {
@@ -187,12 +185,12 @@ impl SlotKind {
         }
     }
 
-    /// Whether the slot has data of its own.
+    /// Returns true if the slot has data of its own.
     pub(crate) fn is_stored(self) -> bool {
         !matches!(self, SlotKind::Empty | SlotKind::Hole)
     }
 
-    /// Bytes of its object, of a slot that has one and is more than a pattern.
+    /// Returns the length of the slot's object, unless that is a pattern.
     pub(crate) fn object_len(self) -> Option<usize> {
         match self {
             SlotKind::Compressed(len) => Some(len),
@@ -201,7 +199,7 @@ impl SlotKind {
         }
     }
 
-    /// What it adds to the counters.
+    /// Returns the slot's contribution to the counters.
     #[inline]
     pub(crate) fn weight(self) -> Weight {
         Weight {
@@ -218,7 +216,7 @@ impl Payload {
     pub(crate) const EMPTY: Self = Payload(0);
     pub(crate) const HOLE: Self = Payload(NO_PATTERN << KIND_SHIFT);
 
-    /// Of a slot that is one pattern, if that has one.
+    /// Returns the payload for a same-filled slot, if the pattern fits a payload.
     pub(crate) fn of_pattern(pattern: u64) -> Option<Self> {
         let low = pattern & ((1 << KIND_SHIFT) - 1);
         if extend(low) == pattern {
@@ -269,30 +267,30 @@ impl BackingPlace {
         })
     }
 
-    /// That of what an entry holds, a slot's or a block's.
+    /// Returns the place that the entry of a slot or a block holds, if it holds one.
     #[inline]
     pub(crate) fn of<B>(content: Content<B>) -> Option<Self> {
         let Content::Inline(payload) = content else { return None };
         Self::of_payload(payload)
     }
 
-    /// First byte in the store.
+    /// Returns the offset of the object in the store, in bytes.
     pub(crate) fn offset(self) -> u64 {
         self.grain * BACKING_GRAIN as u64
     }
 }
 
-/// Returns a number of as many bits as a payload has for one, its sign extended.
+/// Returns the number in the low 57 bits of `value`, sign-extended.
 fn extend(value: u64) -> u64 {
     ((value << (64 - KIND_SHIFT)) as i64 >> (64 - KIND_SHIFT)) as u64
 }
 
 impl Flags {
-    /// Of what was just written.
+    /// The flags after a write.
     pub(crate) const NONE: Self = Flags(0);
-    /// Not accessed since it was marked.
+    /// The object was not accessed since it was marked idle.
     pub(crate) const IDLE: Self = Flags(0b0100);
-    /// No algorithm makes it smaller.
+    /// No algorithm makes the object smaller.
     pub(crate) const INCOMPRESSIBLE: Self = Flags(0b1000);
     const PRIORITY: u8 = 0b0011;
 
@@ -304,7 +302,7 @@ impl Flags {
         Flags(bits)
     }
 
-    /// The flags beside what an entry holds; none, where that is no object.
+    /// Returns the flags of an entry's object, or none if the entry has no object.
     pub(crate) fn of<B>(content: Content<B>) -> Self {
         match content {
             Content::Object { flags, .. } => Flags(flags),
@@ -316,7 +314,7 @@ impl Flags {
         self.0
     }
 
-    /// How often the object was recompressed: which of the algorithms made it.
+    /// Returns the priority of the algorithm that made the object.
     pub(crate) fn priority(self) -> u8 {
         self.0 & Self::PRIORITY
     }
@@ -334,35 +332,35 @@ impl Flags {
     }
 }
 
-/// Whether an entry, a slot's or a block's, holds nothing.
+/// Returns true if the entry of a slot or a block is empty.
 #[inline]
 pub(crate) fn is_empty(content: Content<&[u8]>) -> bool {
     content == Content::Inline(Payload::EMPTY.bits())
 }
 
-/// Whether an object of `len` bytes will mostly have gone to the place of what its entry held.
+/// Returns true if a new object of `len` bytes has probably gone to the old object's place.
 pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     matches!(old, Old::Object { bytes, .. } if bytes.abs_diff(len) <= SAME_PLACE_WITHIN)
 }
 
-/// Whether a slot's object in a saved file may have so many bytes.
+/// Returns true if a slot's object in a saved file may have `len` bytes.
 pub(crate) fn is_object_len(len: usize) -> bool {
     (1..=SLOT_BYTES).contains(&len) && SlotKind::of_len(len) != SlotKind::Same
 }
 
-/// The pattern that `block` consists of, if it does.
+/// Returns the pattern that `block` repeats, if it does.
 pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
     let (&first, last) = (words.first()?, words.last());
-    // Most blocks differ in their first line of memory, which spares the wait for the last one;
-    // most others there, which spares the walk.
+    // Most blocks differ in their first cache line, so the last one is not loaded. Most others
+    // differ in their last word, so the block is not scanned.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;
     }
     words.iter().all(|&word| word == first).then(|| u64::from_ne_bytes(first))
 }
 
-/// Writes the pattern over `buf`, which begins `at` bytes into the slot.
+/// Fills `buf` with the pattern. `buf` begins `at` bytes into the slot.
 pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     let mut bytes = pattern.to_ne_bytes();
     bytes.rotate_left(at % PATTERN_BYTES);
@@ -371,8 +369,8 @@ pub(crate) fn fill(buf: &mut [u8], pattern: u64, at: usize) {
     rest.copy_from_slice(&bytes[..rest.len()]);
 }
 
-/// Chooses what `block` is stored as: raw if it compresses to `huge_size` bytes or more, or to a
-/// length that means something else. `scratch` gets the compressed bytes.
+/// Encodes `block`: as a pattern, compressed, or raw if it compresses to `huge_size` bytes or more,
+/// or to the length of a pattern. `scratch` receives the compressed bytes.
 pub(crate) fn encode<'a>(
     block: &'a [u8; SLOT_BYTES],
     codec: &mut dyn zcomp::Stream,
@@ -390,8 +388,8 @@ pub(crate) fn encode<'a>(
     }
 }
 
-/// Writes the slot's bytes from `at` on into `buf`; zeros, where it holds none in memory. What is
-/// decompressed in part goes by way of `spare`.
+/// Writes the slot's bytes from `at` on into `buf`, or zeros if the slot holds no data in memory.
+/// If `buf` is only a part of a compressed slot, the slot is decompressed into `spare`.
 pub(crate) fn decode(
     slot: Slot<'_>,
     at: usize,

@@ -1,8 +1,8 @@
-//! What a device tells of itself, as the kernel's device does.
+//! Statistics of a device, in the kernel's formats.
 
 use std::fmt;
 
-/// Writes numbers in columns of eight, as the kernel does.
+/// Writes numbers in columns that are eight characters wide, as the kernel does.
 pub(crate) fn columns(f: &mut fmt::Formatter<'_>, numbers: &[u64]) -> fmt::Result {
     let columns: Vec<_> = numbers.iter().map(|number| format!("{number:8}")).collect();
     f.write_str(&columns.join(" "))
@@ -11,26 +11,26 @@ pub(crate) fn columns(f: &mut fmt::Formatter<'_>, numbers: &[u64]) -> fmt::Resul
 /// The kernel's `mm_stat`. [`Display`](fmt::Display) prints its nine columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmStat {
-    /// Bytes stored, before compression; same-filled slots included.
+    /// The bytes stored before compression, including same-filled slots.
     pub orig_data_size: u64,
-    /// Bytes stored, after compression; slots stored uncompressed count whole, and slots of a
-    /// block's object though they were overwritten or discarded since.
+    /// The bytes stored after compression. Slots stored raw count in full, and dead members of
+    /// blocks' objects count too.
     pub compr_data_size: u64,
-    /// Bytes of pool pages.
+    /// The bytes of pool pages.
     pub mem_used_total: u64,
-    /// Limit of pool pages in bytes; 0 is none.
+    /// The limit of pool pages in bytes; 0 is no limit.
     pub mem_limit: u64,
-    /// The most bytes of pool pages there were.
+    /// The peak of `mem_used_total`.
     pub mem_used_max: u64,
-    /// Same-filled slots.
+    /// The number of same-filled slots.
     pub same_pages: u64,
-    /// Pages that compaction freed.
+    /// The number of pages that compaction freed.
     pub pages_compacted: u64,
-    /// Slots that lie in memory uncompressed. Of a block's object all count, as in
-    /// `compr_data_size`: also those that were overwritten or discarded since, which are no slots
-    /// of [`block_state`](crate::Device::block_state) ([`OrderStat::dead_slots`]).
+    /// The number of slots stored raw in memory. As in `compr_data_size`, dead members of blocks'
+    /// objects count ([`OrderStat::dead_slots`]), although
+    /// [`block_state`](crate::Device::block_state) does not list them.
     pub huge_pages: u64,
-    /// Slots ever stored uncompressed.
+    /// The number of slots that were ever stored raw.
     pub huge_pages_since: u64,
 }
 
@@ -47,56 +47,58 @@ impl fmt::Display for MmStat {
 /// The kernel's `io_stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStat {
-    /// Slots that could not be read.
+    /// The number of failed read requests.
     pub failed_reads: u64,
-    /// Slots that could not be written.
+    /// The number of failed write and discard requests.
     pub failed_writes: u64,
-    /// Slots that were discarded, empty ones too.
+    /// The number of slots that were discarded, including empty ones.
     pub notify_free: u64,
 }
 
 impl fmt::Display for IoStat {
-    /// Four columns: the third, `invalid_io`, is always 0, as the kernel's.
+    /// Writes four columns. The third, `invalid_io`, is always 0, as in the kernel.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         columns(f, &[self.failed_reads, self.failed_writes, 0, self.notify_free])
     }
 }
 
-/// The kernel's `debug_stat`. Discards wait for a slot that is in use, so none is ever missed.
+/// The kernel's `debug_stat`. A discard waits for a slot that is in use, so no discard is ever
+/// missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugStat;
 
 impl fmt::Display for DebugStat {
-    /// Returns the version of the format; then a column that is always 0, and `miss_free`, which
-    /// is.
+    /// Writes the version of the format, then two columns that are always 0: an unused one, and
+    /// `miss_free`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version: 1\n{:8} {:8}", 0, 0)
     }
 }
 
-/// What a device has done with blocks of one order.
+/// The operations of a device on blocks of one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderStat {
-    /// Bytes of a block: 4096 << order.
+    /// The size of a block in bytes: 4096 << order.
     pub block: u64,
-    /// Blocks written whole and stored as one.
+    /// The number of blocks that were written whole and stored as one object.
     pub written: u64,
-    /// Blocks read whole.
+    /// The number of blocks that were read whole.
     pub read: u64,
-    /// Reads of a part of one.
+    /// The number of reads of parts of blocks.
     pub partial_reads: u64,
-    /// Writes to a part of one that was stored.
+    /// The number of writes to parts of stored blocks.
     pub partial_writes: u64,
-    /// Blocks written whole that were stored as slots, as there was no room for them as one.
+    /// The number of blocks that were written whole but stored slot by slot for lack of room.
     pub splits: u64,
-    /// Blocks stored anew without the slots that were overwritten or discarded.
+    /// The number of rewrites of blocks without their dead members.
     pub rewrites: u64,
-    /// Slots of blocks that are stored though they were overwritten or discarded; now.
+    /// The current number of dead members: slots in blocks' objects that were overwritten or
+    /// discarded.
     pub dead_slots: u64,
 }
 
 impl fmt::Display for OrderStat {
-    /// Returns a column each.
+    /// Writes a column for each field.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let OrderStat { block, written, read, partial_reads, partial_writes, .. } = *self;
         let OrderStat { splits, rewrites, dead_slots, .. } = *self;
@@ -105,10 +107,10 @@ impl fmt::Display for OrderStat {
     }
 }
 
-/// What became of bytes that were written.
+/// How the bytes of a write were stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// Slots that were stored raw, as compression did not make them smaller.
+    /// The number of slots stored raw, because compression did not make them smaller.
     pub raw: u64,
 }

@@ -1,4 +1,4 @@
-//! Streams: the codec's contexts and buffers, one per processor, made with the device.
+//! Streams: codec contexts and buffers, one set per processor, created with the device.
 
 use crate::algorithms::{Codecs, PreparedSet};
 use crate::block::{BlockCache, BlockStream, Packer};
@@ -10,26 +10,28 @@ use rustix_futex_sync::MutexGuard;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What a thread needs to compress and decompress. Nothing in it allocates later.
+/// The contexts and buffers with which a thread compresses and decompresses. They allocate nothing
+/// later.
 pub(crate) struct Workspace {
-    /// Which of the streams this is.
+    /// The index of the stream.
     pub(crate) index: usize,
-    /// Whether anyone has had it.
+    /// True if a request has used the stream.
     is_used: bool,
     pub(crate) codecs: Codecs,
-    /// Compressed bytes on their way to the pool; larger than any codec's output for a block.
+    /// The compressed bytes before they are stored in the pool; larger than any codec's output for
+    /// a slot.
     pub(crate) scratch: Box<[u8; 2 * SLOT_BYTES]>,
-    /// Whether the last block that was overwritten had about the length of the new one, which then
+    /// True if the last overwritten object had about the length of the new one, which then probably
     /// goes to its place.
     pub(crate) expects_same_place: bool,
-    /// A block that is read to be changed in part.
+    /// A buffer for a slot that is decompressed to read a part of it.
     pub(crate) block: Box<[u8; SLOT_BYTES]>,
-    /// For blocks of several slots.
+    /// The stream for blocks of several slots.
     blocks: Option<BlockStream>,
 }
 
 impl Workspace {
-    /// Writes the bytes of slot `nth` from `at` on into `buf`.
+    /// Writes the bytes of `slot` from `at` on into `buf`. `nth` is its number, for errors.
     #[inline]
     pub(crate) fn decode(
         &mut self,
@@ -42,7 +44,7 @@ impl Workspace {
         decoded.map_err(|source| Error::Corrupt { slot: nth.into(), source })
     }
 
-    /// Of a device that has blocks of several slots.
+    /// Returns the stream for blocks. The device must have blocks of several slots.
     pub(crate) fn blocks(&mut self) -> &mut BlockStream {
         match &mut self.blocks {
             Some(blocks) => blocks,
@@ -57,23 +59,22 @@ impl fmt::Debug for Workspace {
     }
 }
 
-/// Each on cache lines of its own.
+/// A workspace on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(Mutex<Workspace>);
 
-/// All workspaces of a device.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Those of requests, and the last one, which is for jobs.
+    /// The workspaces of requests, and after them the one for jobs, if there is one.
     workspaces: Box<[Padded]>,
-    /// How many are requests'.
+    /// The number of workspaces for requests.
     requests: usize,
-    /// What they share is in it: the digests of a dictionary.
+    /// The bytes of all workspaces, including the digests of dictionaries that they share.
     bytes: usize,
-    /// Bytes of one stream that are written only once it is used.
+    /// The bytes of one stream that are written only when it is used.
     bytes_by_use: usize,
-    /// How many have been used.
+    /// The number of streams that have been used.
     used: AtomicUsize,
 }
 
@@ -81,7 +82,7 @@ impl Streams {
     pub(crate) fn new(config: &Config, layout: Layout) -> Result<Self, Error> {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get());
         let count = config.streams.unwrap_or_else(processors).max(1);
-        // A job works beside as many requests as ever.
+        // A job has a stream of its own, in addition to those of requests.
         let count = count + usize::from(config.needs_job_stream());
         let prepare = |bytes| PreparedSet::of(&config.algorithms(), bytes);
         let (prepared, block_bytes) = (prepare(SLOT_BYTES)?, layout.block_bytes());
@@ -118,7 +119,7 @@ impl Streams {
         Ok(Streams { workspaces, requests, bytes, bytes_by_use, used: AtomicUsize::new(0) })
     }
 
-    /// Waits for every stream, and keeps it, over a fork.
+    /// Locks or unlocks all streams for a fork.
     pub(crate) fn at_fork(&self, step: Step) {
         self.workspaces.iter().for_each(|workspace| workspace.0.at_fork(step));
     }
@@ -131,14 +132,15 @@ impl Streams {
         self.bytes
     }
 
-    /// Returns the bytes of streams that nobody has used yet, which the system has not given: they
-    /// are zeros.
+    /// Returns the bytes of streams that have not been used yet. They are zeros, for which the
+    /// system has not allocated memory.
     pub(crate) fn unused_bytes(&self) -> usize {
         (self.len() - self.used.load(Relaxed)) * self.bytes_by_use
     }
 
-    /// Of the streams that have been used this processor's; where it is busy another that is not;
-    /// else one that takes memory from now on, and where there is none it is waited for.
+    /// Returns this processor's stream among those that have been used; if that is busy, another
+    /// free one among them; else an unused one, which takes memory from now on. If all are busy,
+    /// waits for the first.
     pub(crate) fn get(&self) -> MutexGuard<'_, Workspace> {
         let used = self.used.load(Relaxed).clamp(1, self.requests);
         let first = rustix::thread::sched_getcpu() % used;
@@ -147,7 +149,8 @@ impl Streams {
         self.begun(free.unwrap_or_else(|| self.workspaces[first].0.lock()))
     }
 
-    /// Returns the stream that is for jobs, or a request's where there is none.
+    /// Returns the stream that is reserved for jobs, or a requests' stream if the device reserves
+    /// none.
     pub(crate) fn for_job(&self) -> MutexGuard<'_, Workspace> {
         match self.workspaces.get(self.requests) {
             Some(workspace) => self.begun(workspace.0.lock()),
@@ -155,7 +158,7 @@ impl Streams {
         }
     }
 
-    /// Takes account of its first use.
+    /// Counts the stream's first use.
     fn begun<'s>(&self, mut stream: MutexGuard<'s, Workspace>) -> MutexGuard<'s, Workspace> {
         if !stream.is_used {
             stream.is_used = true;

@@ -1,9 +1,9 @@
 //! The limit of all memory of a device.
 //!
-//! It is asked before each commit of pages, and compares what is counted: as no memory knows of it
-//! otherwise, counting stays where it is, and a device without the limit pays nothing. Maps and
-//! descriptors that come with an extent are not asked for one by one; there is always room left for
-//! some.
+//! The pool asks this supply before each commit of pages, and the supply compares the device's
+//! current total with the limit. So memory is counted as without the limit, and a device without it
+//! has no cost. Maps and descriptors of an extent are not checked one by one; a margin below the
+//! limit is reserved for them.
 
 use crate::policy::{TABLES_PER_PAGES, UNASKED_MARGIN};
 use page::{Request, Supply, page_size};
@@ -11,20 +11,21 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Whose memory is limited.
+/// A device whose memory is limited.
 pub(crate) trait Counted: Send + Sync {
-    /// Returns the bytes of all its memory.
+    /// Returns the bytes of all memory of the device.
     fn bytes(&self) -> u64;
 
-    /// Returns the limit of its pool, in pages.
+    /// Returns the limit of the pool, in pages.
     fn page_limit(&self) -> Option<usize>;
 }
 
-/// Grants memory as long as the total stays below a limit, and another supply does too.
+/// A supply that grants memory while the total stays below a limit and another supply grants it
+/// too.
 pub(crate) struct TotalLimit {
-    /// The limit that was asked for; `u64::MAX` is none.
+    /// The limit that was set; `u64::MAX` is no limit.
     asked: AtomicU64,
-    /// What the device took when it was empty, if all else is limited with the pool's pages.
+    /// The total of the empty device, if tables are limited together with the pool's pages.
     empty: OnceLock<u64>,
     beside: Option<Arc<dyn Supply>>,
     counted: OnceLock<Weak<dyn Counted>>,
@@ -38,20 +39,20 @@ impl TotalLimit {
         total
     }
 
-    /// Has the limit held from now on, against what is counted of `device`.
+    /// Sets the device whose memory is compared with the limit.
     pub(crate) fn count_with(&self, device: Weak<dyn Counted>) {
-        // There is one device to a total.
+        // Each limit belongs to one device, so this is called once.
         let _ = self.counted.set(device);
     }
 
-    /// Has all memory be limited with the pool's pages from now on, where nothing else is asked
-    /// for; the device is empty and takes `bytes`.
+    /// Limits tables together with the pool's pages, unless a limit is set. `bytes` is the total of
+    /// the empty device.
     pub(crate) fn limit_with_pages(&self, bytes: u64) {
         let _ = self.empty.set(bytes);
     }
 
-    /// Returns the limit that was asked for, or that comes with the pool's pages. It is calculated
-    /// at each call, so it follows at once when either of the two is set.
+    /// Returns the limit that was set, or the one derived from the limit of the pool's pages. It is
+    /// calculated at each call, so it follows every change of the two.
     pub(crate) fn limit(&self) -> Option<u64> {
         let asked = Some(self.asked.load(Relaxed)).filter(|&limit| limit != u64::MAX);
         asked.or_else(|| {
@@ -72,7 +73,7 @@ impl TotalLimit {
 
     fn has_room(&self, request: Request) -> bool {
         let Some(limit) = self.limit() else { return true };
-        // Address space costs nothing, and pages to be committed are counted already.
+        // Address space takes no memory, and pages to be committed are already in the total.
         let more = match request {
             Request::Allocate { bytes } => bytes as u64,
             Request::Map { .. } | Request::Commit { .. } => 0,
@@ -93,7 +94,7 @@ impl fmt::Debug for TotalLimit {
     }
 }
 
-/// Returns the pages for `bytes`, rounded up.
+/// Returns the number of pages for `bytes` bytes, rounded up.
 pub(crate) fn pages_for(bytes: u64) -> usize {
     bytes.div_ceil(page_size() as u64) as usize
 }

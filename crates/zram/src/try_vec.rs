@@ -1,5 +1,5 @@
-//! Buffers that may be refused: what is as long as a request, a chunk or a job wants it is never a
-//! reason to end.
+//! Fallible allocation of buffers whose length depends on a request, a chunk or a job. A lack of
+//! memory for them must not end the process.
 
 use crate::Error;
 

@@ -1,8 +1,9 @@
-//! A device as the kernel knows one: settings first, then a disksize makes it, a reset makes it
-//! nothing again.
+//! A device as the kernel presents one: settings come first, the disksize creates the device, and a
+//! reset removes it.
 //!
-//! Lock order: a life's lock comes before all of its device's, and is held over none of their
-//! doings: devices are made and dropped outside it, which takes the registry of forks.
+//! Lock order: the lock of the lifecycle comes before all locks of its device, and is not held
+//! during the device's operations. Devices are created and dropped without it, because that takes
+//! the registry of forks.
 
 mod attributes;
 mod lifecycle;
@@ -15,7 +16,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// A device with its attributes: nothing but settings until it has a disksize.
+/// A device with its attributes. It has only settings until its disksize is set.
 ///
 /// ```
 /// let zram = zram::Zram::new();
@@ -34,7 +35,7 @@ pub struct Zram {
     locked: Arc<ForkHook>,
 }
 
-/// A device that is open, and so can't be reset. Any thread may have one of its own.
+/// An open device, which can't be reset. Each thread may open its own.
 #[derive(Debug)]
 pub struct Open(Arc<Instance>);
 
@@ -67,16 +68,16 @@ impl Zram {
         Zram { locked }
     }
 
-    /// Returns the settings: those of the device, if there is one.
+    /// Returns the settings, which are the device's own if it is made.
     pub fn settings(&self) -> Config {
         self.locked.lifecycle.lock().settings.clone()
     }
 
-    /// Changes settings, which a device that is made can't. `name` is the attribute to name in an
-    /// error.
+    /// Changes settings, which is possible only before the device is made. `name` is the attribute
+    /// that an error names.
     ///
     /// # Errors
-    /// [`Error::Initialised`], or what `change` says; then nothing is changed.
+    /// [`Error::Initialised`], or the error of `change`; then nothing is changed.
     pub fn configure(
         &self,
         name: &'static str,
@@ -90,12 +91,12 @@ impl Zram {
         Ok(())
     }
 
-    /// Makes the device, of `bytes` bytes rounded up to slots, with the settings there are.
+    /// Makes the device, with `bytes` bytes rounded up to slots and the current settings.
     ///
     /// # Errors
-    /// [`Error::Initialised`]; or the settings can't be, or there is no memory: then there is
-    /// nothing, as before. After an error of a codec, algorithms and parameters are the default
-    /// ones again.
+    /// [`Error::Initialised`]; or the settings are invalid, or there is not enough memory. Then no
+    /// device exists, as before. After an error of a codec, the algorithms and their parameters are
+    /// reset to the defaults.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
             let mut life = self.locked.lifecycle.lock();
@@ -109,7 +110,7 @@ impl Zram {
         let mut life = self.locked.lifecycle.lock();
         match instance {
             Ok(device) => {
-                // Limits may have been set meanwhile.
+                // Limits may have been set while the device was being made.
                 device.set_mem_limit(life.settings.mem_limit);
                 device.set_total_limit(life.settings.total_limit);
                 life.settings.disksize = device.disksize();
@@ -131,7 +132,7 @@ impl Zram {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]: it has no disksize.
+    /// [`Error::NoDevice`]: the disksize is not set.
     pub fn open(&self) -> Result<Open, Error> {
         let life = self.locked.lifecycle.lock();
         let Phase::Made(instance) = &life.phase else { return Err(Error::NoDevice) };
@@ -139,11 +140,10 @@ impl Zram {
         Ok(Open(instance.clone()))
     }
 
-    /// Frees all and makes all settings the default ones, but those that limit write-back
-    /// (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`), which stay as in the
-    /// kernel. A call of [`show`](Self::show) or
-    /// [`store`](Self::store) that is under way ends first what it does, a job too: until then the
-    /// device's memory and backing store stay.
+    /// Frees the device and resets all settings to the defaults, except those of the write-back
+    /// limit (`writeback_limit`, `writeback_limit_enable`, `writeback_batch_size`), which stay as
+    /// in the kernel. A call of [`show`](Self::show) or [`store`](Self::store) that is under way,
+    /// including a job, completes first; until then the device's memory and backing store stay.
     ///
     /// # Errors
     /// [`Error::Open`]: the device is open, or being made.
@@ -158,19 +158,21 @@ impl Zram {
             return Err(Error::Open { opens });
         }
         let gone = std::mem::take(&mut *life);
-        // As the kernel, which leaves what limits write-back.
+        // Like the kernel, keeps the settings of the write-back limit.
         life.settings.writeback = gone.settings.writeback.clone();
         drop(life);
         drop(gone);
         Ok(())
     }
 
-    /// Sets the limit of pool pages, as [`Config::mem_limit`], now and of the device to be made.
+    /// Sets the limit of pool pages ([`Config::mem_limit`]) of the device, or of the device that
+    /// will be made.
     pub fn set_mem_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.mem_limit = bytes, |device| device.set_mem_limit(bytes));
     }
 
-    /// Sets the limit of all memory, as [`Config::total_limit`], now and of the device to be made.
+    /// Sets the limit of all memory ([`Config::total_limit`]) of the device, or of the device that
+    /// will be made.
     pub fn set_total_limit(&self, bytes: Option<u64>) {
         self.limit(|settings| settings.total_limit = bytes, |device| device.set_total_limit(bytes));
     }
@@ -183,7 +185,7 @@ impl Zram {
         }
     }
 
-    /// The device, if there is one, for as long as an attribute's call takes.
+    /// Returns the device, if there is one, for the duration of an attribute's call.
     fn instance(&self) -> Option<Arc<Instance>> {
         match &self.locked.lifecycle.lock().phase {
             Phase::Made(instance) => Some(instance.clone()),

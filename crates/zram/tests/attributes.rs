@@ -1,4 +1,4 @@
-//! Every attribute: what it reads as, what it takes, and the error of each bad value.
+//! Every attribute: its text, the values that it accepts, and the error for each bad value.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -189,7 +189,8 @@ fn the_table_is_whole() {
         let shown = zram.show(name);
         match access {
             Access::Write => assert_eq!(shown, Err(Error::Access { name, access })),
-            // The device is empty, so block_state is; and no second algorithm was chosen.
+            // `block_state` is empty because the device is, and `recomp_algorithm` because no
+            // second algorithm is set.
             _ => {
                 let may_be_empty = ["block_state", "recomp_algorithm"].contains(&name);
                 assert!(shown.unwrap().ends_with('\n') || may_be_empty, "{name}");
@@ -301,7 +302,7 @@ fn bad_values_have_the_kernels_errors() {
         ("dump", "yes please\n\n", "EINVAL", &["\\n"]),
     ];
     refused(&zram, before);
-    // None of them left anything.
+    // None of the refused values changed anything.
     nothing_reads_as_the_kernels_does();
     assert_eq!(zram.show("comp_algorithm").unwrap(), "[lz4] lz4hc zstd \n");
     assert_eq!(zram.open().unwrap_err().errno(), errno("ENODEV"));
@@ -369,16 +370,17 @@ fn parameters_are_of_the_algorithm() {
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=-5 unknown=7 algo=zstd deflate.winbits=-11").unwrap();
     assert_eq!((params().level, params().dictionary), (Some(-5), None));
-    // A line replaces the whole set.
+    // A line replaces all parameters.
     let file = std::env::temp_dir().join(format!("uzram-dict-{}", std::process::id()));
     std::fs::write(&file, b"bytes that blocks have in common").unwrap();
     zram.store("algorithm_params", &format!("priority=0 dict={}", file.display())).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!((params().level, params().dictionary.is_some()), (None, true));
-    // As does another algorithm.
+    // A change of the algorithm resets them, too.
     zram.store("comp_algorithm", "lz4").unwrap();
     assert_eq!(params(), zcomp::Params::default());
-    // Levels are looked at when the device is made; then all is as at first.
+    // A level is checked when the device is made; after an error all parameters are the defaults
+    // again.
     zram.store("comp_algorithm", "zstd").unwrap();
     zram.store("algorithm_params", "level=1000").unwrap();
     zram.store("track_access", "1").unwrap();

@@ -1,5 +1,5 @@
-//! Recompression, write-back, compaction, saves and random requests at once, from eight threads,
-//! against a shadow.
+//! Recompression, write-back, compaction, saves and random requests at the same time, in eight
+//! threads, compared with shadow arrays.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -14,11 +14,11 @@ use testkit::{load_time, seed};
 use zram::{Algorithm, Config, Damage, Device, Error, Recompress, SLOT_BYTES, Selection, Which};
 use zsmalloc::{Geometry, KernelGeometry};
 
-/// Each writer has a stretch of the device, and a shadow of it.
+/// Each writer has its own stretch of the device, and a shadow of it.
 const WRITERS: usize = 4;
 const STRETCH: usize = 64 * SLOT_BYTES;
 const BYTES: usize = WRITERS * STRETCH;
-/// What no one writes: saves must have it exactly.
+/// The length of a part that no thread writes; saves must have it exactly.
 const STILL: usize = 16 * SLOT_BYTES;
 
 fn device(block: usize, geometry: Geometry, backing: &Arc<Faulty>) -> Device {
@@ -41,7 +41,7 @@ fn which(rng: &mut Rng) -> Selection {
     Selection { which: kinds[rng.usize(..kinds.len())], slots }
 }
 
-/// Requests on a stretch, each compared.
+/// Makes a request on a stretch; reads are compared with the shadow.
 fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     let block = shadow.device.block();
     let at = rng.usize(..STRETCH);
@@ -54,7 +54,7 @@ fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     }
 }
 
-/// One of the jobs; another may be under way.
+/// Runs one of the jobs; another one may be under way.
 fn job(device: &Device, still: &[u8], rng: &mut Rng) {
     let done = match rng.u32(..8) {
         0..3 => {

@@ -1,5 +1,5 @@
-//! What leaves memory is durable elsewhere (zr-X4), whichever write fails, whoever is told of it,
-//! and whenever.
+//! Data leave memory only after they are durable in the store (zr-X4), whichever write fails, and
+//! whichever sync reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -15,7 +15,7 @@ use zram::{Backing, Config, Device, Error, Selection, WritebackLimit};
 
 const BYTES: usize = 12 << 20;
 
-/// A device of noise, which takes a dozen writes of a MiB.
+/// Returns a device full of noise, which takes a dozen writes of 1 MiB.
 fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     let writeback = Arc::new(WritebackLimit::default());
     writeback.set_batch(batch);
@@ -28,8 +28,8 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// Each write fails in turn; while syncs of several groups are under way, and while the system
-/// writes by itself.
+/// Each write fails in turn, while syncs of several groups are under way, and while the system
+/// writes its page cache in the background.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
     for (batch, in_background) in [(1, false), (1, true), (2, false), (2, true)] {
@@ -59,7 +59,7 @@ fn no_group_commits_what_another_was_told_of() {
                 }
                 shadow.compare(0, BYTES);
                 shadow.device.check();
-                // It works again.
+                // The store works again.
                 let done = shadow.device.write_back(&Selection::default()).unwrap();
                 assert!(done.slots > 0 || !backing.has_failed(), "{done:?}");
                 shadow.compare(0, BYTES);
@@ -69,7 +69,7 @@ fn no_group_commits_what_another_was_told_of() {
     }
 }
 
-/// A store of which the first sync waits for so many writes, for a moment.
+/// A store whose first sync waits, with a time limit, until `wanted` writes were made.
 #[derive(Debug)]
 struct Waiting {
     through: Cached,
@@ -108,7 +108,7 @@ impl Backing for Waiting {
     }
 }
 
-/// Syncs come one after another; but what is written next does not wait for them.
+/// Syncs run one after another, but later writes do not wait for them.
 #[test]
 fn groups_are_written_while_another_is_synced() {
     let (through, wanted) = (Cached::new(2 * BYTES, 0), 4);

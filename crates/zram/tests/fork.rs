@@ -1,4 +1,4 @@
-//! A device in a child after fork, while other threads of the parent use it (I8).
+//! A device in the child of a fork, while other threads of the parent use it (I8).
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use zram::{Config, Device, Error, Fork, SLOT_BYTES};
 
 const SLOTS: u64 = 400;
 
-/// A block in which every byte follows from its first eight.
+/// Returns a block whose bytes all follow from its first eight.
 fn block(stamp: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(stamp));
     let mut block = stamp.to_ne_bytes().to_vec();
@@ -21,7 +21,7 @@ fn block(stamp: u64) -> Vec<u8> {
     block
 }
 
-/// Reads every slot: each holds one whole block, or nothing.
+/// Reads every slot, and asserts that it holds one whole block or zeros.
 fn verify(device: &Device) {
     let mut found = vec![0; SLOT_BYTES];
     for slot in 0..SLOTS {
@@ -70,8 +70,8 @@ fn a_child_has_a_whole_copy() {
     device.check();
 }
 
-/// The pool's pages stay with the parent: a child is refused all that needs them, and can drop what
-/// it has.
+/// The pool's pages stay with the parent: all calls that need them fail in the child, which can
+/// still drop the device.
 #[test]
 fn a_child_is_left_without_pages() {
     let seed = seed(159);
@@ -83,7 +83,7 @@ fn a_child_is_left_without_pages() {
         for slot in 0..SLOTS {
             parents().write(slot * SLOT_BYTES as u64, &block(slot + 1)).unwrap();
         }
-        // As one, and one of it anew.
+        // A write of a whole block, and a discard of one of its slots.
         parents().write(0, &[1, 2, 3, 4].map(block).concat()).unwrap();
         parents().discard(SLOT_BYTES as u64, SLOT_BYTES as u64).unwrap();
         let stat = parents().mm_stat();
@@ -107,7 +107,7 @@ fn a_child_is_left_without_pages() {
                             (Err(Error::LeftBehind), 19)
                         );
                     }
-                    // What needs no page of the pool says how it was.
+                    // Calls that need no page of the pool return the state at the fork.
                     assert_eq!((device.compact(), device.shrink(1)), (0, 0));
                     assert!(device.mem_total() > device.mm_stat().mem_used_total);
                     assert!(device.mm_stat().mem_used_total >= stat.mem_used_total / 2);
@@ -117,7 +117,8 @@ fn a_child_is_left_without_pages() {
                 });
             }
         });
-        // Dropped in a child, it takes nothing with it that lies where its pages were.
+        // A drop of the device in a child must not unmap memory that was mapped since at the
+        // addresses of its pages.
         let dropped = device.take();
         in_child(move || {
             let others: Vec<Vec<u8>> = (0..64).map(|nth| vec![nth; 4 << 20]).collect();
@@ -132,14 +133,14 @@ fn a_child_is_left_without_pages() {
     }
 }
 
-/// Mappings of this process that have a flag.
+/// Returns the number of mappings of this process that have `flag`.
 fn mappings_with(flag: &str) -> usize {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let flags = maps.lines().filter(|line| line.starts_with("VmFlags:"));
     flags.filter(|flags| flags.split_whitespace().any(|other| other == flag)).count()
 }
 
-/// In a child, where no other test maps anything.
+/// Runs in a child process, so that no other test maps memory during it.
 #[test]
 fn segments_are_in_dumps_and_children_as_asked() {
     in_child(|| {

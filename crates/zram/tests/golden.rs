@@ -1,5 +1,5 @@
-//! Files that devices were saved to once: they restore for ever, and are saved again as they were.
-//! `UZRAM_WRITE_GOLDEN=1` writes those that are not there.
+//! Saved files of earlier versions: they must restore, and a save must produce the same file.
+//! `UZRAM_WRITE_GOLDEN=1` creates missing ones.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES};
 
 const SLOTS: usize = 48;
 
-/// A file's name, its device's block in slots, and the codec.
+/// The name of each file, and the block size in slots and the codec of its device.
 const FILES: [(&str, usize, &str); 3] =
     [("slots-lz4-zstd", 1, "lz4"), ("blocks-16k-lz4", 4, "lz4"), ("blocks-64k-zstd", 16, "zstd")];
 
@@ -27,7 +27,8 @@ fn device(block: usize, codec: &str) -> Device {
     .unwrap()
 }
 
-/// A slot's bytes, by arithmetic alone; `None` is a slot that was never written, or discarded.
+/// Returns the content of a slot, calculated from its number; `None` is a slot that was never
+/// written, or was discarded.
 fn contents(slot: usize) -> Option<Vec<u8>> {
     let mut word = slot as u64 + 1;
     let mut next = || {
@@ -48,7 +49,7 @@ fn contents(slot: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes what the files hold; some of it is recompressed where slots are blocks.
+/// Writes the contents of the files; on a device of single slots, some are recompressed.
 fn fill(device: &Device) {
     for slot in 0..SLOTS {
         let bytes = contents(slot).unwrap_or_else(|| vec![7; SLOT_BYTES]);
@@ -72,7 +73,8 @@ fn compare(device: &Device) {
     device.check();
 }
 
-/// A file without the number that each save draws, and without the sums of heads, which cover it.
+/// Returns a file without the random id of the save, and without the checksums of headers, which
+/// cover the id.
 fn without_id(file: &[u8]) -> Vec<u8> {
     let (id, mut file) = (file[16..24].to_vec(), file.to_vec());
     let heads = (0..=file.len() - id.len()).filter(|&at| file[at..].starts_with(&id));

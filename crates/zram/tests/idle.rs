@@ -1,4 +1,4 @@
-//! Marks and times of access: what slots are like beside their data.
+//! Idle marks and access times of slots.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -13,7 +13,7 @@ fn device(track_access: bool) -> Device {
     Device::new(config).unwrap()
 }
 
-/// Shrinks, and differs per slot.
+/// Returns a block that compresses and differs for each slot.
 fn block(seed: u64, slot: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ slot);
     let mut block = vec![0; SLOT_BYTES];
@@ -48,7 +48,7 @@ fn accesses_clear_the_mark_of_their_slots_alone() {
         device.discard(at(4), SLOT_BYTES as u64).unwrap();
         assert!(idle(&device).is_empty());
         device.mark_idle().unwrap();
-        // All but those that have no object of their own, or a pattern for one.
+        // All slots except those without an object and the one whose object is a pattern.
         let mut expected: Vec<u64> = (0..SLOTS).filter(|slot| !(2..5).contains(slot)).collect();
         assert_eq!(idle(&device), expected);
         assert_eq!(states(&device).len() as u64, SLOTS - 1);
@@ -84,7 +84,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert!(written.iter().all(|state| {
         state.accessed_seconds.is_some_and(|seconds| (begun..=boot_seconds()).contains(&seconds))
     }));
-    // More than the machine is up: nothing is as old.
+    // The age exceeds the time since boot, so no slot is old enough.
     for age in [u64::MAX, u64::from(u32::MAX), u64::from(boot_seconds()) + 10] {
         device.mark_idle_older(age).unwrap();
         assert!(idle(&device).is_empty(), "{age}");
@@ -93,7 +93,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     device.mark_idle_older(3600).unwrap();
     assert!(idle(&device).is_empty(), "younger slots lose the mark");
     let last = next_second();
-    // Half of them are accessed, each in another way.
+    // Half of the slots are accessed, each in one of three ways.
     let mut buf = vec![0; SLOT_BYTES];
     for slot in (0..SLOTS).step_by(2) {
         match slot % 3 {
@@ -112,7 +112,7 @@ fn an_age_marks_what_is_older_and_unmarks_what_is_not() {
     assert_eq!((index.trim(), rest), ("1", &*format!(" {seconds:12}.000000 ...i..")));
     device.discard(0, SLOTS * SLOT_BYTES as u64).unwrap();
     assert_eq!(states(&device), []);
-    // What is written anew has a time of its own.
+    // A new write records a new access time.
     device.write(0, &[1, 2, 3]).unwrap();
     assert!(states(&device)[0].accessed_seconds >= Some(seconds + 2));
     device.check();
@@ -130,8 +130,8 @@ fn without_times_an_age_is_refused() {
     assert!(states(&device).iter().all(|state| state.accessed_seconds.is_none()));
 }
 
-/// What slots keep beside their entries costs 4 bytes each, and what is left of a line of memory
-/// that holds five.
+/// An access time takes 4 bytes, and a share of the unused rest of a cache line, which holds five
+/// entries.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! Jobs that are watched and cancelled, and requests that are known to have to wait.
+//! Progress and cancellation of jobs, and the prediction of requests that wait.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ fn config() -> Config {
     }
 }
 
-/// What compresses a little.
+/// Returns bytes that compress a little.
 fn contents() -> Vec<u8> {
     let mut bytes = vec![b'.'; BYTES];
     for (nth, piece) in bytes.chunks_mut(64).enumerate() {
@@ -36,14 +36,14 @@ fn contents() -> Vec<u8> {
     bytes
 }
 
-/// A device that is full of it.
+/// Returns a device that is full of these bytes.
 fn full(config: Config) -> Device {
     let device = Device::new(config).unwrap();
     device.write(0, &contents()).unwrap();
     device
 }
 
-/// Cancels the job when so many bytes went through.
+/// Cancels the job after `left` bytes have passed.
 struct Cancelling<'d, T> {
     device: &'d Device,
     left: usize,
@@ -99,12 +99,12 @@ fn saves_and_restores_are_watched_and_cancelled() {
     let mut from = Cancelling { device: &other, left: half, kind, through: &saved[..] };
     assert_eq!(other.restore_from(&mut from, Damage::Refuse), Err(Error::Cancelled));
     assert_eq!((other.block_state().count(), other.job()), (0, None));
-    // One that comes later is another.
+    // A later restore is a new job.
     assert_eq!(other.restore_from(&mut &saved[..], Damage::Refuse).unwrap().slots, SLOTS);
     other.check();
 }
 
-/// zstd, which cancels the job of a device when it has compressed so often.
+/// zstd, which cancels the job of a device after a number of compressions.
 static CANCELLING: WatchedCodec = WatchedCodec { of: "zstd", before: cancel_after };
 static CANCELLED: OnceLock<Weak<Device>> = OnceLock::new();
 static LEFT: AtomicU64 = AtomicU64::new(100);
@@ -135,8 +135,8 @@ fn what_was_recompressed_when_it_is_cancelled_stays() {
 
 #[test]
 fn what_was_written_back_when_it_is_cancelled_stays() {
-    // More than can be on its way at once, by writes of a MiB: so while the store is stuck, the job
-    // is.
+    // More data than can be in flight at once with one write a group; so while the store is stuck,
+    // the job is, too.
     let times = 4;
     let backing = Arc::new(Faulty::new(times * BYTES));
     let writeback = Arc::new(WritebackLimit::default());
@@ -215,7 +215,7 @@ fn the_attribute_cancels_what_is_under_way() {
     assert!(device.save_to(&mut Vec::new()).is_ok());
 }
 
-/// Gives nothing more until it is told to, and then the rest.
+/// A reader that blocks after `left` until the test releases it, and then returns `rest`.
 struct Stuck<'s> {
     left: &'s [u8],
     rest: &'s [u8],
@@ -254,7 +254,7 @@ fn a_restore_that_is_given_up_takes_nothing_away_later() {
     same_as_before(&device, 0);
 }
 
-/// The device may be another's by the time that what is read comes back.
+/// The device may have a new use when the abandoned read returns.
 #[test]
 fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let mut saved = Vec::new();
@@ -263,7 +263,8 @@ fn a_restore_that_is_given_up_puts_nothing_there_later() {
     let stuck = std::sync::Barrier::new(2);
     thread::scope(|scope| {
         let restoring = scope.spawn(|| {
-            // The header, and the beginning of the first chunk: none is being put there meanwhile.
+            // The header and the beginning of the first chunk, so that no chunk is being loaded at
+            // that time.
             let (left, rest) = saved.split_at(2 * SLOT_BYTES);
             device.restore_from(&mut Stuck { left, rest, stuck: &stuck }, Damage::Refuse)
         });

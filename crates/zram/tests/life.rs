@@ -1,4 +1,5 @@
-//! Devices come and go, with requests and attributes at work, and whatever fails leaves nothing.
+//! Devices are made and reset while requests and attributes are under way; a failure must leave
+//! nothing behind.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -20,7 +21,8 @@ fn settings(zram: &Zram, supply: Arc<RefuseNth>) {
     .unwrap();
 }
 
-/// A device whose making was refused, at each request for memory, can be made, used and reset.
+/// The creation of a device fails at each request for memory; afterwards the device can be made,
+/// used and reset.
 #[test]
 fn a_failed_set_up_leaves_nothing() {
     for track_access in ["0", "1"] {
@@ -35,7 +37,7 @@ fn a_failed_set_up_leaves_nothing() {
             assert_eq!(error.errno(), 12, "{error}");
             assert_eq!(zram.show("initstate").unwrap(), "0\n");
             assert_eq!((zram.settings().disksize, zram.open().unwrap_err()), (0, Error::NoDevice));
-            // Once refused, the same set-up works.
+            // After a refusal, the same creation succeeds.
             zram.set_disksize(1 << 20).unwrap();
             let device = zram.open().unwrap();
             device.write(5, b"some bytes").unwrap();
@@ -65,7 +67,7 @@ fn a_limit_below_what_an_empty_device_takes_is_told() {
         "{full}"
     );
     assert!(full.to_string().contains("total_limit"), "{full}");
-    // Any time, it can be raised.
+    // The limit can be raised at any time.
     zram.set_total_limit(Some(needed + (1 << 20)));
     device.write(0, &[1, 2, 3]).unwrap();
 }
@@ -80,7 +82,7 @@ fn open_devices_are_not_reset() {
     drop(first);
     assert_eq!(zram.reset(), Err(Error::Open { opens: 1 }));
     second.write(0, b"kept").unwrap();
-    // Whoever has it open goes on, also without the rest.
+    // An open device can be used after the `Zram` is dropped.
     drop(zram);
     let mut kept = [0; 4];
     second.read(0, &mut kept).unwrap();
@@ -88,7 +90,7 @@ fn open_devices_are_not_reset() {
     second.flush().unwrap();
 }
 
-/// Which of the words in the block of a slot is which.
+/// Returns the content of a slot, which names its slot and version.
 fn block(slot: u64, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(slot << 32 | version));
     let mut block = vec![rng.u8(..); SLOT_BYTES];
@@ -107,7 +109,7 @@ fn expect_whole(found: &[u8], slot: u64) {
     }
 }
 
-/// Opens, uses and closes devices, as another thread makes and resets them.
+/// Opens and uses the device, if another thread has made it.
 fn use_it(zram: &Zram, rng: &mut Rng, versions: &AtomicU64) {
     let Ok(device) = zram.open() else { return };
     for _ in 0..rng.u32(..60) {
@@ -153,7 +155,7 @@ fn stress_reset_open_and_drop_under_load() {
                             Err(error) => panic!("{error}"),
                         },
                         1 => {
-                            // At times one has it open for sure.
+                            // Half of the time this thread has the device open itself.
                             let open = if rng.bool() { zram.open().ok() } else { None };
                             match zram.reset() {
                                 Ok(()) => {
@@ -179,7 +181,8 @@ fn stress_reset_open_and_drop_under_load() {
     zram.reset().unwrap();
 }
 
-/// A child finds a device that another thread was making as nothing, and can make one of its own.
+/// If another thread of the parent is making a device at the fork, the child has none and can make
+/// its own.
 #[test]
 fn a_child_has_a_life_of_its_own() {
     let zram = Zram::new();

@@ -1,5 +1,5 @@
-//! Limits of pool pages and of all memory, and memory that is refused: an error, and nothing is
-//! lost.
+//! Limits of pool pages and of all memory, and refused memory: each causes an error, and no data
+//! are lost.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -33,7 +33,7 @@ fn limits_that_swing_lose_nothing() {
     }
 }
 
-/// Bytes that a block is stored in beside its word.
+/// Returns the number of bytes that a block takes in addition to its entry.
 fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     if block[8..] == block[..SLOT_BYTES - 8] {
         return 0;
@@ -41,7 +41,7 @@ fn stored_len(stream: &mut dyn zcomp::Stream, block: &[u8]) -> usize {
     stream.compress(block, &mut [0; 2 * SLOT_BYTES]).unwrap().unwrap().min(SLOT_BYTES)
 }
 
-/// I6: at a limit of one byte, what needs no more room than was there is stored all the same.
+/// I6: at a limit of one byte, an overwrite succeeds if it needs no more room than the old data.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let codec = zcomp::codecs()[0].prepare(&zcomp::Params::default(), SLOT_BYTES).unwrap();
@@ -97,7 +97,7 @@ fn every_refusal_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Slots of zeros that are stored take no pages of the pool, and words all the same.
+/// Stored slots of zeros take no pages of the pool, but they take entries.
 #[test]
 fn tables_are_limited_with_pages() {
     let mem_limit = 4 << 20;
@@ -106,7 +106,7 @@ fn tables_are_limited_with_pages() {
         Device::new(config).unwrap()
     };
     let zeros = vec![0; 1 << 20];
-    // A device that stores zeros until it can't, at most 8 GiB of them.
+    // Stores zeros until a write fails, or until 8 GiB are stored.
     let fill = |device: &Device| {
         (0..8 << 10).map(|nth| nth << 20).find_map(|at| device.write(at, &zeros).err())
     };
@@ -120,7 +120,7 @@ fn tables_are_limited_with_pages() {
     assert!(matches!(error, Error::OutOfMemory { total_limit: Some(_), .. }), "{error}");
     assert!(device.mem_total() <= most, "{} of {most}", device.mem_total());
     assert!(device.mem_total() >= most - (256 << 10), "{} of {most}", device.mem_total());
-    // The limit follows; and one that is asked for goes before it.
+    // The limit follows `mem_limit`; an explicit limit takes precedence.
     device.set_mem_limit(Some(2 * mem_limit));
     device.write(1 << 39, &zeros).unwrap();
     device.set_total_limit(Some(1));
@@ -131,7 +131,8 @@ fn tables_are_limited_with_pages() {
     assert_eq!((device.total_limit(), fill(&device)), (None, None));
 }
 
-/// Whichever request for memory the limit of all memory refuses, address space too, it is named.
+/// If the limit of all memory refuses a request, the error names it, whatever kind of request it
+/// was.
 #[test]
 fn the_limit_that_refuses_is_named_whatever_was_asked_for() {
     let device = |total_limit| Device::new(Config { total_limit, ..config(1 << 30) });
@@ -148,8 +149,8 @@ fn the_limit_that_refuses_is_named_whatever_was_asked_for() {
     assert!(refused > 10, "{refused} refusals");
 }
 
-/// Whichever of two who set limits at once is the last: all memory is limited with the pool's pages
-/// as they are then.
+/// Two threads set limits at the same time. The limit of all memory always corresponds to the
+/// current limit of the pool's pages.
 #[test]
 fn limits_that_are_set_at_once_agree() {
     const ROUNDS: u64 = 20_000;
@@ -157,7 +158,7 @@ fn limits_that_are_set_at_once_agree() {
     let device = Device::new(config).unwrap();
     let empty = device.total_limit().unwrap() - (5 << 20);
     let arrived = AtomicU64::new(0);
-    // Who sleeps comes too late to meet the other.
+    // The threads yield instead of sleeping, because a sleeping thread would start too late.
     let meet = |nth: u64| {
         arrived.fetch_add(1, SeqCst);
         while arrived.load(SeqCst) < 2 * nth {
@@ -173,7 +174,7 @@ fn limits_that_are_set_at_once_agree() {
             if own == 1 {
                 let pages = device.mm_stat().mem_limit;
                 let expected = empty + pages + pages / 4;
-                // Told at the end, since the other waits.
+                // Reported at the end, because the other thread waits.
                 if device.total_limit() != Some(expected) {
                     wrong.push(round);
                 }
@@ -191,8 +192,7 @@ fn limits_that_are_set_at_once_agree() {
     assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
-/// As much data as the pool's limit is for are stored, of whatever size, down to 64 bytes for 4
-/// KiB.
+/// The pool's limit can be filled with data of any compressed length, down to 64 bytes for 4 KiB.
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;

@@ -1,4 +1,4 @@
-//! Cold data compressed again: what is chosen, what is kept, and that it all reads as before.
+//! Recompression of cold data: the selection, the results that are kept, and the data afterwards.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -23,7 +23,7 @@ fn which(which: Which, priority: usize) -> Recompress {
     Recompress { selection: Selection::of(which), priority, ..Recompress::default() }
 }
 
-/// A slot that zstd makes much smaller than lz4 does: few symbols, no repetitions.
+/// Returns bytes that zstd makes much smaller than lz4 does: few symbols, no repetitions.
 fn symbols(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| b"acgt"[rng.usize(..4)]).collect()
 }
@@ -61,7 +61,7 @@ fn kept_and_marked(device: Device) {
     let done = shadow.device.recompress(&which(Which::Huge, 3)).unwrap();
     assert_eq!((done.tried, done.smaller), (1, 0));
     assert_eq!(letters(&shadow.device), ["....r.", "..h..n", "s....."]);
-    // Neither is tried again.
+    // Neither slot is tried again.
     assert_eq!(shadow.device.recompress(&which(Which::All, 3)), Ok(Recompressed::default()));
     shadow.compare(0, 1 << 20);
     shadow.write(10, &[1; 100]).unwrap();

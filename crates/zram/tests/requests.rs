@@ -1,4 +1,5 @@
-//! Requests of every length against shadows, from eight threads, while all that can change does.
+//! Requests of every length by eight threads, compared with shadows, while limits and attributes
+//! change.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -13,12 +14,13 @@ use testkit::{is_long, seed};
 use zram::{Access, Error, SLOT_BYTES, Zram, attributes};
 
 const THREADS: usize = 8;
-/// Neither whole slots nor whole pages: every two neighbours share a slot.
+/// The length of a thread's stretch: neither whole slots nor whole pages, so that neighbours share
+/// a slot.
 const STRETCH: usize = (5 << 19) + 1234;
 const LONGEST: usize = 1 << 20;
 
-/// Lengths whose logarithms are spread evenly, so that there are as many short as long ones, and a
-/// range for them.
+/// Returns a random range. The logarithm of its length is uniformly distributed, so that short and
+/// long ones are equally frequent.
 fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     let len = (1usize << rng.u32(..=20)).min(LONGEST);
     let len = rng.usize(len / 2 + 1..=len);
@@ -32,7 +34,7 @@ fn range(rng: &mut Rng, bytes: usize) -> Range<usize> {
     }
 }
 
-/// A thread's requests on a stretch of its own; how many were refused.
+/// Makes a thread's requests on its own stretch, and returns the number of those that were refused.
 fn requests<D: std::borrow::Borrow<zram::Device>>(
     shadow: &mut Shadow<D>,
     rng: &mut Rng,
@@ -59,7 +61,7 @@ fn requests<D: std::borrow::Borrow<zram::Device>>(
     refused
 }
 
-/// Changes limits and looks at attributes; counts how often slots were marked idle.
+/// Changes limits and reads attributes, and counts in `marked` how often slots were marked idle.
 fn disturb(zram: &Zram, rng: &mut Rng, marked: &AtomicU64, stop: &AtomicBool) {
     let size = |rng: &mut Rng| (rng.u64(300..3500) * page_size() as u64).to_string();
     while !stop.load(Relaxed) {
@@ -112,7 +114,8 @@ fn run((algorithm, geometry, block): (&str, &str, &str), count: usize, seed: u64
         let threads = shadows.iter_mut().zip(seed + 1..).map(|(shadow, seed)| {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed);
-                // Until both have come in between, late as that may be.
+                // Continues until a request was refused and slots were marked idle, even if that
+                // takes long.
                 while {
                     refused.fetch_add(requests(shadow, &mut rng, count / THREADS), Relaxed);
                     let is_wanting = refused.load(Relaxed) == 0 || marked.load(Relaxed) == 0;

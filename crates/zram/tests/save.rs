@@ -1,5 +1,5 @@
-//! Devices saved and restored: everywhere, after damage, after a cut, and after the saver was
-//! killed.
+//! Saves and restores: with other configurations, after damage, after a truncated save, and after
+//! the saving process was killed.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -22,14 +22,14 @@ fn codec(name: &str) -> Algorithm {
     Algorithm::new(zcomp::by_name(name).unwrap())
 }
 
-/// A place of this test's own.
+/// Returns a path in a directory of this test.
 fn place(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("uzram-save-{}-{name}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     dir.join("saved")
 }
 
-/// Something of everything, some of it recompressed.
+/// Returns a device with data of all kinds, some of them recompressed.
 fn filled(config: Config, rng: &mut Rng) -> Shadow<Device> {
     let recompression = [None, Some(codec("zstd")), None];
     let bytes = config.disksize as usize;
@@ -84,7 +84,7 @@ fn what_was_saved_is_restored_to_any_device() {
                     block: to,
                     geometry,
                     algorithm: codec(algorithm).codec,
-                    // A restore does not wait for a stream that it has itself.
+                    // With one stream, a restore that waited for its own stream would hang.
                     streams: Some(1),
                     ..config.clone()
                 };
@@ -146,8 +146,7 @@ fn files_have_what_it_takes_to_make_the_device_again() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Asserts that a file is refused, with a message that says where it is wrong, or has what was
-/// saved.
+/// Asserts that a file is refused with a message that names the offset of the damage.
 fn expect_refused(device: &Device, file: &[u8], what: &str) {
     match restored(device, file, Damage::Refuse) {
         Err(error) => {
@@ -160,7 +159,7 @@ fn expect_refused(device: &Device, file: &[u8], what: &str) {
     assert_eq!(device.mm_stat().orig_data_size, 0, "{what}");
 }
 
-/// Asserts that what is salvaged is as it was, or said to be lost.
+/// Asserts that salvaged data are as saved, or listed as lost.
 fn expect_salvaged(device: &Device, shadow: &Shadow<Device>, file: &[u8], what: &str) -> Restored {
     let Ok(done) = restored(device, file, Damage::Salvage) else {
         return Restored::default(); // the header is damaged
@@ -209,7 +208,7 @@ fn damaged_files_are_refused_and_salvaged() {
     expect_refused(&device, &[], "nothing");
 }
 
-/// Makes the sums of a file right again, whatever it says.
+/// Corrects all checksums of a file, whatever its contents are.
 fn forge(file: &mut [u8]) {
     let sum = crc32fast::hash(&file[..116]).to_le_bytes();
     file[116..120].copy_from_slice(&sum);
@@ -227,7 +226,7 @@ fn forge(file: &mut [u8]) {
     }
 }
 
-/// A block whose first slot is free says its second time what the first did.
+/// The record of the second block is changed to repeat the first block, whose first slot is free.
 #[test]
 fn a_block_that_comes_twice_is_damage() {
     let made =
@@ -250,8 +249,8 @@ fn a_block_that_comes_twice_is_damage() {
     }
 }
 
-/// A chunk that became full with a last block that the device has not whole went up to where that
-/// would end, which no file may say.
+/// The last block is partial. In files of earlier versions, a chunk that it filled ended where the
+/// whole block would end; a chunk must end with the device.
 #[test]
 fn a_chunk_ends_with_the_device() {
     const SLOTS: usize = 367;
@@ -270,7 +269,7 @@ fn a_chunk_ends_with_the_device() {
         let mut back = vec![0; bytes.len()];
         again.read(0, &mut back).unwrap();
         assert!(back == bytes, "{len} bytes of each slot are noise");
-        // Files that do say so have all there is.
+        // Files with such an end are restored completely.
         let mut older = file.clone();
         let heads =
             (4096..file.len()).step_by(4096).filter(|&at| file[at..].starts_with(b"\x8bchunk\r\n"));
@@ -365,7 +364,7 @@ fn chunks_of_other_places_and_files_are_refused() {
     assert!(restored(&device, &with(&all, &file), Damage::Refuse).is_ok());
 }
 
-/// Takes some writes, then half of one, then nothing more.
+/// A writer that accepts `writes` writes and half of the next one, and then fails.
 struct Cut {
     taken: Vec<u8>,
     writes: usize,
@@ -403,7 +402,7 @@ fn a_save_that_is_cut_after_any_write_is_no_save() {
     shadow.compare(0, 6 << 20);
 }
 
-/// Saves over and over what [`version`] says, until it is killed.
+/// Saves the contents of [`version`] again and again until it is killed.
 #[test]
 #[ignore = "the child of the next one"]
 fn save_until_killed() {
@@ -416,7 +415,7 @@ fn save_until_killed() {
     }
 }
 
-/// The same number at the beginning of every slot, and noise.
+/// Returns noise, with `nth` at the beginning of every slot.
 fn version(nth: u32) -> Vec<u8> {
     let mut rng = Rng::with_seed(testkit::seed_of(nth.into()));
     let mut bytes: Vec<u8> = (0..2 << 20).map(|_| rng.u8(..)).collect();
@@ -454,8 +453,8 @@ fn a_killed_saver_leaves_a_whole_file() {
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
-/// Whoever put it there: all was durable by then, and right before the file would have taken its
-/// place it was asked.
+/// A file that appears at the path during the save is kept: `is_free` is called when the new file
+/// is durable, right before the rename.
 #[test]
 fn what_comes_to_the_place_while_it_is_saved_may_stay() {
     let file = place("free");

@@ -1,5 +1,5 @@
-//! A save takes no memory once it has begun, so none fails for want of it, whatever it meets. A
-//! restore may fail so, and no more than that.
+//! A save allocates nothing after it has begun, so a lack of memory can't make it fail. A restore
+//! may fail with an error, and in no other way.
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 
@@ -15,34 +15,34 @@ use zram::{Config, Damage, Device, Error, SLOT_BYTES, Selection};
 
 const BYTES: usize = 2 << 20;
 
-/// What is smaller is granted: an error's text, a thread's name.
+/// Smaller allocations are granted: the text of an error, the name of a thread.
 const SMALL: usize = 1024;
 
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// Refuses all but what is small while memory is full.
+/// An allocator that refuses large allocations while `IS_FULL` is set.
 struct Refusing;
 
 #[global_allocator]
 static MEMORY: Refusing = Refusing;
 
-// SAFETY: all is done by the system's allocator, or refused.
+// SAFETY: each call is passed to the system's allocator, or refused.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= SMALL && IS_FULL.load(SeqCst) {
             return std::ptr::null_mut();
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller meets the conditions.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller meets the conditions.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Memory is full from the first byte on.
+/// A writer that sets `IS_FULL` at the first byte.
 struct Filling(Vec<u8>);
 
 impl Write for Filling {
@@ -57,7 +57,7 @@ impl Write for Filling {
     }
 }
 
-/// A device of which all is written back.
+/// Returns a device of which everything is written back.
 fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let backed = Some(backing.clone() as _);
@@ -71,7 +71,8 @@ fn written_back(block: usize, rng: &mut Rng) -> (Device, Arc<Faulty>) {
     (device, backing)
 }
 
-/// One test for both: memory is full for all threads, so another's would fail at its start.
+/// One test for both parts: `IS_FULL` affects all threads, so another test's thread could fail at
+/// its start.
 #[test]
 fn what_takes_no_memory_is_done_without() {
     a_save_begun_takes_no_memory_though_reads_of_the_store_fail();
@@ -93,7 +94,7 @@ fn a_save_begun_takes_no_memory_though_reads_of_the_store_fail() {
     }
 }
 
-/// Memory is full from the first chunk on.
+/// A reader that sets `IS_FULL` after the header.
 struct FullBehind<'f>(&'f [u8], usize);
 
 impl Read for FullBehind<'_> {
@@ -103,7 +104,7 @@ impl Read for FullBehind<'_> {
     }
 }
 
-/// What a file lacks may be as long a list as it likes.
+/// The list of lost ranges grows with the file.
 fn a_list_of_what_is_lost_that_finds_no_memory_is_an_error() {
     let (device, backing) = written_back(SLOT_BYTES, &mut Rng::with_seed(seed(62)));
     backing.fail_every(2);

@@ -1,4 +1,4 @@
-//! Saved files that anything happens to.
+//! Saved files with random damage.
 #![allow(clippy::unwrap_used)]
 
 use testkit::saved::SavedModel;
@@ -7,7 +7,7 @@ use testkit::{run_any, scaled};
 #[test]
 fn a_damaged_file_is_restored_as_it_was_or_what_is_lost_is_named() {
     let (mut restored, mut refused) = (0, 0);
-    // A few changes are left to be found; after many a file is refused by the first.
+    // A file with few changes may be restored; one with many is refused at the first.
     for nth in 0..scaled(300, 20_000) as u64 {
         let report = run_any::<SavedModel>(nth, 1 + nth as usize % 8).unwrap();
         (restored, refused) = (restored + report.restored, refused + report.refused);

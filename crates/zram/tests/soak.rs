@@ -1,5 +1,5 @@
-//! A device and a pool under load for hours (`make soak`): every read is compared, and when all is
-//! freed again the process has what it had before: memory, descriptors and threads.
+//! A device and a pool under load for hours (`make soak`). Every read is compared; after everything
+//! is freed, the process must have as much memory and as many descriptors and threads as before.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -15,18 +15,18 @@ use zram::{Config, Device};
 use zsmalloc::Pool;
 
 const MIB: usize = 1 << 20;
-/// A lap, unless the whole is to be short.
+/// The duration of a lap, unless the whole run is short.
 const LAP: Duration = Duration::from_secs(60);
-/// Laps after which everything that stays has been made.
+/// The number of laps after which all lasting memory has been allocated.
 const WARM_UP: usize = 3;
-/// How much the process may grow: in an hour, and at all where it is observed for less.
+/// The maximum growth of the process in an hour, and in a shorter run.
 const GROWTH_MAX: usize = MIB;
 
-/// What the process has when all is freed.
+/// The resources of the process after everything is freed.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     resident: usize,
-    /// All memory that device and pool say they have.
+    /// The memory that the device and the pool report.
     counted: usize,
     descriptors: usize,
     threads: usize,
@@ -37,7 +37,7 @@ fn entries(path: &str) -> usize {
 }
 
 fn resident() -> usize {
-    // SAFETY: it takes no memory that is in use.
+    // SAFETY: it releases only memory that is not in use.
     unsafe { libc::malloc_trim(0) };
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -47,7 +47,7 @@ fn resident() -> usize {
 struct Soak {
     disk: Disk,
     handles: Handles,
-    /// Threads of the process when none is at work.
+    /// The number of threads of the process before any load.
     threads: usize,
 }
 
@@ -59,7 +59,7 @@ impl Soak {
         Soak { disk, handles: Handles::new(pool, 20_000), threads: entries("/proc/self/task") }
     }
 
-    /// Both under load at once, and a child now and then; then all is freed.
+    /// Runs the load on both, with a fork from time to time; then frees everything.
     fn lap(&self, rng: &mut Rng, time: Duration) -> Figures {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -79,7 +79,7 @@ impl Soak {
             done.store(true, Relaxed);
             assert!(forking.join().is_ok() && ended.iter().all(Result::is_ok), "see above");
         });
-        // Quiet, a child finds the same contents.
+        // Without load, a child finds the same contents.
         in_child(|| {
             self.disk.compare();
             self.disk.free_all();
@@ -93,7 +93,7 @@ impl Soak {
 
     fn figures(&self) -> Figures {
         while entries("/proc/self/task") > self.threads {
-            thread::sleep(Duration::from_millis(100)); // until the compacting threads have ended
+            thread::sleep(Duration::from_millis(100)); // until the compacting threads have exited
         }
         Figures {
             resident: resident(),
@@ -104,8 +104,8 @@ impl Soak {
     }
 }
 
-/// Asserts that what laps leave does not grow. The middle one of some: one lap's figure says
-/// little.
+/// Asserts that the resources do not grow, by medians of the first and the last third of the laps,
+/// because single laps vary.
 fn expect_flat(laps: &[Figures], time: Duration) {
     let third = laps.len().div_ceil(3);
     let middle = |laps: &[Figures], of: fn(&Figures) -> usize| {

@@ -1,5 +1,5 @@
-//! Each operation of the store in turn fails after a part of it, or is slow while others go on: no
-//! data are lost by it.
+//! Each operation of the store in turn fails in part, or is slow while other requests continue; no
+//! data are lost.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -30,7 +30,7 @@ enum Act {
 use Act::{Discard, Read, Save, Write, WriteBack};
 
 impl Act {
-    /// Does it; what was read from where on, if anything.
+    /// Performs the act, and returns the offset and bytes of a read.
     fn run(&self, device: &Device) -> Result<(usize, Vec<u8>), Error> {
         match self {
             WriteBack(slots) => {
@@ -56,7 +56,7 @@ impl Act {
         Ok((0, Vec::new()))
     }
 
-    /// What it changes: from where on, and to what.
+    /// Returns the offset and the new bytes of a change.
     fn change(&self) -> (usize, Vec<u8>) {
         match self {
             Write(at, bytes) => (*at, bytes.clone()),
@@ -71,7 +71,7 @@ impl Act {
     }
 }
 
-/// What changes slots, in part and whole.
+/// Returns random changes of slots, in part and whole.
 fn changes(rng: &mut Rng, block: usize, count: usize) -> Vec<Act> {
     let mut change = || match (range(rng, block, BYTES), rng.u32(..4)) {
         ((at, len), 0) => Discard(at, len),
@@ -80,14 +80,14 @@ fn changes(rng: &mut Rng, block: usize, count: usize) -> Vec<Act> {
     (0..count).map(|_| change()).collect()
 }
 
-/// What has data go to the store and come from there in every way there is.
+/// Returns acts that move data to the store and back in all possible ways.
 fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
     let last = SLOTS as u64 - 1;
     let noise = |rng: &mut Rng, at: usize, len: usize| {
         Write(at, std::iter::repeat_with(|| rng.u8(..)).take(len).collect())
     };
     let mut acts = vec![noise(rng, 0, BYTES / 2), WriteBack(0..=7), WriteBack(4..=last)];
-    // A slot in part, two in part, a block, slots of one block, and more than that.
+    // Parts of one slot and of two, a block, slots of one block, and more than a block.
     acts.extend([Read(SLOT_BYTES + 9, 100), Read(0, 8 * SLOT_BYTES)]);
     acts.extend([
         noise(rng, 9, 100),
@@ -106,9 +106,9 @@ fn acts(rng: &mut Rng, block: usize) -> Vec<Act> {
     acts
 }
 
-/// A device of some data in memory, and a shadow of it.
+/// Returns a device with data in memory, and a shadow of it.
 fn shadow(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
-    // With one stream the same is read each time.
+    // With one stream, the sequence of reads is the same in each run.
     let (backing, streams) = (Some(backing.clone() as _), Some(1));
     let config = Config { block, backing, streams, ..Config::new(BYTES as u64).unwrap() };
     let mut shadow = Shadow::of(Device::new(config).unwrap(), 0, BYTES);
@@ -118,7 +118,7 @@ fn shadow(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> 
     shadow
 }
 
-/// All is as it must be, and all works again.
+/// Asserts that all data are correct, and that the store works again.
 fn expect_sound(mut shadow: Shadow<Device>) {
     for _ in 0..2 {
         shadow.compare(0, BYTES);
@@ -171,7 +171,7 @@ fn each_operation_may_fail_in_part() {
     }
 }
 
-/// What is there after each act, where `others` come just before or behind one of them.
+/// Returns the data after each act, if `others` take effect just before act `others.0`.
 fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     let (mut bytes, mut after) = (start.to_vec(), Vec::new());
     for (nth, act) in acts.iter().enumerate() {
@@ -184,8 +184,8 @@ fn replay(start: &[u8], acts: &[Act], others: (usize, &[Act])) -> Vec<Vec<u8>> {
     after
 }
 
-/// The act during which an operation was stuck while `others` went on, if one was, and what each
-/// read.
+/// Runs `acts`, and `others` while an operation of the store is stuck. Returns the act that was
+/// stuck, if any, and the results of all reads.
 fn run_beside(
     (device, backing): (&Device, &Faulty),
     acts: &[Act],
@@ -219,7 +219,7 @@ fn others_go_on_while_any_operation_is_slow() {
             let backing = Arc::new(Faulty::new(2 * BYTES));
             let mut shadow = shadow(&backing, block, rng);
             let acts = acts(rng, block);
-            // Those are others each time.
+            // The concurrent changes differ in each round.
             let mut others = changes(&mut Rng::with_seed(seed + nth), block, 6);
             others.push(Read(0, BYTES));
             backing.stick_nth(nth);
@@ -229,8 +229,8 @@ fn others_go_on_while_any_operation_is_slow() {
                 assert!(nth > 40, "{nth} operations only");
                 break;
             };
-            // Of each slot, what others did comes before what the act does that was slow, or behind
-            // it.
+            // For each slot, the concurrent changes take effect before or after those of the slow
+            // act.
             let before = replay(&shadow.bytes, &acts, (stuck, &others));
             let behind = replay(&shadow.bytes, &acts, (stuck + 1, &others));
             let either = |at: usize, len: usize, found: &[u8], nth_act: usize| {

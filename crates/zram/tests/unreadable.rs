@@ -1,5 +1,5 @@
-//! Saves of devices of which some can't be read: the rest is saved, and what is lost is named; and
-//! of stores that hang.
+//! Saves of devices with unreadable data: all other data are saved, and the lost slots are listed.
+//! Also saves and jobs with a store that hangs.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -18,7 +18,7 @@ use zram::{
 };
 
 const BYTES: usize = 2 << 20;
-/// What a save waits for each read, if it does: for all it would take minutes.
+/// The time limit of a read in saves that have one. The default would take minutes.
 const WAIT: Duration = Duration::from_secs(1);
 const IMPATIENT: SaveOptions = SaveOptions { unreadable: Unreadable::Skip, patience: Some(WAIT) };
 
@@ -26,7 +26,8 @@ fn config(backing: &Arc<Faulty>, block: usize) -> Config {
     Config { block, backing: Some(backing.clone()), ..Config::new(BYTES as u64).unwrap() }
 }
 
-/// A device of which all is written back that can be, and some written anew.
+/// Returns a device of which all data are written back that can be; some slots were written again
+/// afterwards.
 fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<Device> {
     let mut shadow = Shadow::of(Device::new(config(backing, block)).unwrap(), 0, BYTES);
     for at in (0..BYTES).step_by(16 * SLOT_BYTES) {
@@ -45,7 +46,7 @@ fn written_back(backing: &Arc<Faulty>, block: usize, rng: &mut Rng) -> Shadow<De
     shadow
 }
 
-/// The slots that can't be read.
+/// Returns the slots that can't be read.
 fn unreadable(device: &Device) -> BTreeSet<u64> {
     let slots = device.disksize() / SLOT_BYTES as u64;
     (0..slots)
@@ -60,7 +61,7 @@ fn slots_of(saved: &Saved) -> BTreeSet<u64> {
     saved.lost.iter().flat_map(slots).collect()
 }
 
-/// Asserts that a file has all but `lost`, and says so.
+/// Asserts that a file has all slots except `lost`, and lists those.
 fn expect_all_but(file: &[u8], shadow: &Shadow<Device>, lost: &BTreeSet<u64>) {
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
         let config = Config { block, ..Config::new(BYTES as u64).unwrap() };
@@ -101,7 +102,7 @@ fn one_page_that_can_not_be_read_costs_no_other() {
             let saved = shadow.device.save_to(&mut file).unwrap();
             let (lost, unreadable) = (slots_of(&saved), unreadable(&shadow.device));
             assert_eq!(saved.lost_slots, lost.len() as u64);
-            // A slot beside its block is saved, though who reads it looks at the block, too.
+            // A slot beside its block is saved, although a read of it reads the block, too.
             assert!(lost.is_subset(&unreadable) && (block > SLOT_BYTES || lost == unreadable));
             let stored = shadow.device.mm_stat().orig_data_size / SLOT_BYTES as u64;
             assert_eq!(saved.slots + saved.lost_slots, stored);
@@ -124,7 +125,7 @@ fn each_read_of_a_save_may_fail() {
         backing.fail_nth(nth);
         let mut file = Vec::new();
         let saved = shadow.device.save_to(&mut file).unwrap();
-        // There may be fewer reads than that, of large blocks.
+        // A device of large blocks may need fewer reads.
         let has_failed = backing.operations() >= nth;
         assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
         let lost = if has_failed { 1..=16 } else { 0..=0 };
@@ -179,8 +180,8 @@ fn a_stuck_store_is_not_waited_for_for_ever() {
         let saved = within(WAIT * away.len() as u32 / 2, save);
         assert_eq!(slots_of(&saved), away);
         expect_all_but(&file, &shadow, &away);
-        // One that is cancelled does not wait, either. The read that was left behind is the first
-        // that is stuck.
+        // A save that is cancelled does not wait, either. The first stuck read is the one that the
+        // earlier save abandoned.
         thread::scope(|scope| {
             let patient = SaveOptions { patience: Some(2 * patience()), ..IMPATIENT };
             let device = &shadow.device;
@@ -202,7 +203,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     let backing = Arc::new(Faulty::new(2 * BYTES));
     let mut shadow = Shadow::of(Device::new(config(&backing, SLOT_BYTES)).unwrap(), 0, BYTES);
     let mut rng = Rng::with_seed(seed(65));
-    // Noise, which takes several writes, and more of other kinds.
+    // Noise, which takes several writes, and data of other kinds.
     let mut bytes: Vec<u8> = (0..BYTES * 3 / 4).map(|_| rng.u8(..)).collect();
     while bytes.len() < BYTES {
         bytes.extend(data(&mut rng, SLOT_BYTES));
@@ -212,7 +213,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     thread::scope(|scope| {
         let device = &shadow.device;
         let stuck = scope.spawn(|| device.write_back(&Selection::default()));
-        // Before that returns, the job neither ends nor is cancelled.
+        // Until the write returns, the job neither ends nor reacts to the cancellation.
         backing.wait_until_stuck(1);
         assert!(!device.give_up_job(Duration::from_millis(100)), "it is stuck");
         assert_eq!(device.job(), None);
@@ -229,7 +230,7 @@ fn a_stuck_job_is_given_up_and_changes_nothing_later() {
     shadow.compare(0, BYTES);
 }
 
-/// Looks at what is under way when the file is in its place.
+/// Checks that the job is still under way until the file is in its place.
 #[test]
 fn a_save_lasts_until_its_file_is_in_place() {
     let dir = std::env::temp_dir().join(format!("uzram-lasts-{}", std::process::id()));

@@ -1,5 +1,4 @@
-//! Cold data written back: that they read as before, that their places are free again, and what
-//! happens at faults.
+//! Write-back of cold data: reads afterwards, the reuse of places in the store, and failures.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -69,7 +68,8 @@ fn what_is_written_back_reads_as_before_and_is_freed() {
     }
 }
 
-/// In part, whole, discarded, zeroed; with a store that is large enough, or too small.
+/// Data in the store are overwritten in part and whole, discarded and zeroed, with a store that is
+/// large enough or too small.
 #[test]
 fn what_is_written_back_changes() {
     for (nth, block) in [SLOT_BYTES, 4 * SLOT_BYTES, 16 * SLOT_BYTES].into_iter().enumerate() {
@@ -111,7 +111,7 @@ fn nothing_is_lost_when_every_nth_operation_fails() {
         }
         let stat = model.device().bd_stat();
         assert!(nth > 50 || stat.failed_reads + stat.failed_writes > 0, "{nth}: {stat:?}");
-        // When the fault ends, all works again.
+        // After the last failure, everything works again.
         model.apply(&Event::Mend);
         model.check();
         model.apply(&Event::WriteBack { which: Which::All });
@@ -171,7 +171,7 @@ fn a_stuck_store_holds_up_no_one_else() {
             });
         }
         scope.spawn(|| device.write_back(&all()).unwrap());
-        // All of them, and a write of the job.
+        // All of the readers, and a write of the job.
         backing.wait_until_stuck(readers + 1);
         for slot in 256..500 {
             let mut back = [0; SLOT_BYTES];
@@ -213,8 +213,8 @@ fn damaged_data_are_not_given_out() {
     shadow.device.check();
 }
 
-/// Of a block that can't be read those slots are written that are covered whole and come before the
-/// one that the error names, and no others.
+/// If a block can't be read, exactly the slots that are covered whole and precede the one that the
+/// error names are written.
 #[test]
 fn a_write_that_fails_names_the_slot_where_it_stopped() {
     let block = 4 * SLOT_BYTES;

@@ -1,11 +1,12 @@
-//! Compaction by itself: a thread that is started when a class passes a bound, and ends when idle.
+//! Compaction in the background: a thread that starts when a class passes a bound, and ends when
+//! idle.
 //!
 //! ```text
-//!   free --class holds too many free pages, or pool much smaller--> ask: thread started or woken
+//!   free --class holds too many free pages, or pool much smaller--> thread started or woken
 //!   thread: class by class, a few objects under the lock at a time, asleep as long as it worked
 //!           until every class is below the lower bound
-//!           not asked for a moment: once more, as far as there is a gain, and the metadata too
-//!           not asked for a second: it ends
+//!           no request for a moment: a last pass, as far as there is a gain, and the metadata too
+//!           no request for a second: it ends
 //! ```
 
 use crate::class::{Class, ClassState};
@@ -20,16 +21,15 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Compact where it is worth it.
+    /// Compact the classes for which it is worthwhile.
     Pass,
-    /// Compact wherever anything can be gained.
+    /// Compact every class in which anything can be gained.
     Finish,
 }
 
-/// Has `run` done by a thread whenever that is asked for.
+/// Enables `worker`: a thread calls `run` whenever work is requested.
 pub(crate) fn enable(
     inner: &Arc<PoolInner>,
     worker: fn(&PoolInner) -> &Arc<Worker>,
@@ -44,7 +44,7 @@ pub(crate) fn enable(
     });
 }
 
-/// What the thread that compacts does.
+/// The main function of the compactor thread.
 pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
     let mut rest = Duration::ZERO;
     let mut finished = false;
@@ -58,7 +58,8 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
         let moved = pass(&inner, worker, next);
         drop(inner);
         finished = next == Next::Finish;
-        // What could not be moved now (pinned, or no room to move to) is not tried again at once.
+        // Objects that could not be moved now (pinned, or no room for them) are not retried at
+        // once.
         rest = match next {
             Next::Pass if moved == 0 => policy::rest_after(rest),
             _ => Duration::ZERO,
@@ -67,7 +68,8 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
     }
 }
 
-/// Compacts every class that is worth it, a little at a time; objects moved.
+/// Compacts every class for which it is worthwhile, in small steps. Returns the number of objects
+/// moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
     let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return 0 };

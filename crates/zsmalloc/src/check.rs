@@ -1,4 +1,4 @@
-//! Assertions of a pool's whole state.
+//! Assertions about a pool's whole state.
 
 use crate::class::FULL;
 use crate::class_guard::ClassGuard;
@@ -7,7 +7,8 @@ use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
-/// Asserts the state of every class, zspage and entry. Nothing else uses the pool meanwhile.
+/// Asserts the state of every class, zspage and entry. No other thread may use the pool during the
+/// check.
 pub(crate) fn check_pool(here: Here<'_>) {
     let (inner, entries) = (here.inner(), here.entries());
     let (mut retained, mut committed) = (0, 0);
@@ -34,7 +35,7 @@ pub(crate) fn check_pool(here: Here<'_>) {
     inner.handles.iter().for_each(|handles| handles.check(entries));
 }
 
-/// Asserts the class's whole state. `visit` gets each live object's offset and entry's number.
+/// Asserts the class's whole state. Calls `visit` with each live object's offset and entry number.
 fn check_class(inner: &PoolInner, locked: &ClassGuard<'_>, mut visit: impl FnMut(u64, u32)) {
     let mut listed = 0;
     for group in 0..FULL {
@@ -91,7 +92,7 @@ fn check_zspage(
     }
 }
 
-/// Asserts the plan's state, and that the populations are those of objects of `lens` bytes.
+/// Asserts the plan's state, and that the populations match objects of `lens` bytes.
 fn check_plan(inner: &PoolInner, lens: &[usize]) {
     inner.plan.check();
     let mut least = 1;

@@ -1,4 +1,4 @@
-//! A size class: its shape, its arithmetic, and under its lock the lists of its zspages.
+//! A size class: its shape, its arithmetic, and the lists of its zspages, which its lock guards.
 
 use crate::geometry::ClassShape;
 use crate::sync::{AtomicU32, Mutex, Ordering::Relaxed};
@@ -9,43 +9,41 @@ use std::ops::Range;
 pub(crate) const GROUPS: usize = 12;
 pub(crate) const FULL: usize = GROUPS - 1;
 
-/// A class. All but the population and `state` is fixed.
+/// A class. All fields except `population`, `min_len` and `state` are constant.
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// Position in the pool's table, and tag of the class's extents.
+    /// The position in the pool's table, and the tag of the class's extents.
     pub(crate) position: u32,
-    /// Live objects whose own size this class is, whichever class they lie in.
+    /// The number of live objects whose own size belongs to this class, whichever class they lie
+    /// in.
     pub(crate) population: AtomicU32,
-    /// The smallest object that goes here as planned: noted in the class, so that an overwrite need
-    /// not look at the plan.
+    /// The smallest object that the plan assigns to this class. It is kept here so that an
+    /// overwrite does not need to read the plan.
     min_len: std::sync::atomic::AtomicU32,
-    /// Bytes from one slot to the next.
+    /// The distance between two slots, in bytes.
     size: u32,
-    /// The largest object.
+    /// The size of the largest object.
     capacity: u32,
-    /// Slots of a zspage, and its pages.
+    /// The number of slots and of pages of a zspage.
     objects: u16,
     pages: u16,
-    /// Whether zspages are committed whole, as the kernel's, or page by page.
+    /// True if zspages are committed whole, as in the kernel; false if page by page.
     pub(crate) commits_whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
 
-/// What the class's lock guards, besides the headers of its zspages.
+/// The state that the class's lock guards, besides the headers of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
-    /// The zspages of each fullness group but the last.
+    /// The zspages of each fullness group except the last.
     pub(crate) by_fullness: [ListHead; FULL],
-    /// The zspages that offer retained pages.
     pub(crate) offering: ListHead,
-    /// The groups that have zspages, a bit each.
+    /// The groups that have zspages, one bit each.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,
-    /// Pages committed.
     pub(crate) committed: u32,
-    /// Of them, those that no live object touches.
+    /// The number of committed pages that no live object touches.
     pub(crate) retained: u32,
-    /// Objects in use.
     pub(crate) inuse: u32,
 }
 
@@ -64,46 +62,43 @@ impl Class {
         }
     }
 
-    /// Returns the bytes from one slot to the next.
     pub(crate) fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// Returns the largest object, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// Notes that objects of `least` bytes and more go here; none, where it is above the capacity.
+    /// Records that the class takes objects of `least` bytes and more, or none if `least` is above
+    /// the capacity.
     pub(crate) fn set_min_len(&self, least: usize) {
         self.min_len.store(least as u32, Relaxed);
     }
 
-    /// Returns whether a new object of `len` bytes goes here.
+    /// Returns whether a new object of `len` bytes is stored in this class.
     pub(crate) fn takes(&self, len: usize) -> bool {
         (self.min_len.load(Relaxed) as usize..=self.capacity()).contains(&len)
     }
 
-    /// Slots of a zspage.
     pub(crate) fn objects(&self) -> u32 {
         self.objects.into()
     }
 
-    /// Returns the pages of a zspage.
     pub(crate) fn pages(&self) -> u32 {
         self.pages.into()
     }
 
-    /// Returns the pages that `inuse` objects need, packed: full zspages, and what is left in one
-    /// more.
+    /// Returns the number of pages that `inuse` objects need when packed into full zspages and a
+    /// partial one.
     pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
         let objects = self.objects();
         let pages = |objects: u32| (objects as usize * self.size()).div_ceil(page_size()) as u32;
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
-    /// Returns the pages that moving objects together could free, as it would in the kernel where
-    /// zspages are whole: as many as all free slots make zspages.
+    /// Returns the number of pages that compaction could free. If zspages are committed whole,
+    /// these are, as in the kernel, the pages of as many zspages as the free slots could make up.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
@@ -112,7 +107,7 @@ impl Class {
         (state.committed - state.retained).saturating_sub(self.packed_pages(state.inuse))
     }
 
-    /// Counts one more object of this class's own size.
+    /// Counts another object of this class's own size.
     pub(crate) fn grow_population(&self) {
         self.population.fetch_add(1, Relaxed);
     }
@@ -121,7 +116,7 @@ impl Class {
         self.population.fetch_sub(1, Relaxed);
     }
 
-    /// Returns the slots of a zspage, and the pages they lie on.
+    /// Returns the layout of the slots of a zspage.
     #[inline]
     pub(crate) fn grid(&self) -> SlotGrid {
         SlotGrid { stride: self.size, slots: self.objects.into() }
@@ -138,7 +133,7 @@ impl Class {
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
     }
 
-    /// Returns the slots before and after `slot`, where they lie on `page` too, as `slot` does.
+    /// Returns the slots before and after `slot` that also lie on `page`, as `slot` does.
     pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let Range { start, end } = self.grid().bytes_of(slot);
         let before = start > page << page_shift();
@@ -188,7 +183,7 @@ mod tests {
         for (inuse, group) in groups {
             assert_eq!(class.group(inuse), group, "{inuse} of 127");
         }
-        // Exactly 10% belongs to the column of 20%.
+        // Exactly 10% belongs to the group of "20%".
         assert_eq!(with(10).group(1), 2);
     }
 }

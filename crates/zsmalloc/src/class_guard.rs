@@ -1,13 +1,13 @@
-//! A class with its lock held, and all that changes under it: slots are taken and given back, and
-//! zspages are listed by how full they are, and by whether they offer retained pages.
+//! A class with its lock held, and everything that changes under this lock: slots are taken and
+//! freed, and zspages are listed by fullness and by whether they offer retained pages.
 //!
-//! Lock order: entry, class, then slab caches and the space (each the last one taken). Pages are
-//! given back with no lock held (`purge`). Only a mover holds two classes, and it only tries for
-//! the second.
+//! Lock order: entry, class, then slab caches and the space (each the last lock taken). Pages are
+//! released with no lock held (`purge`). Only a mover holds two classes, and it only tries for the
+//! second.
 //!
 //! # Safety
-//! Headers of zspages are borrowed here: each is a class's, changes under its lock, and is freed
-//! only after it was taken from its zspage, under that lock too.
+//! Headers of zspages are borrowed here. Each header belongs to a class and changes under its lock.
+//! It is freed only after it was taken from its zspage, which requires the same lock.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -19,7 +19,6 @@ use crate::zspage::{FixedHeader, Header};
 use page::{Extent, ExtentId, PageSet};
 use std::ptr::NonNull;
 
-/// A class with its lock held.
 #[derive(Debug)]
 pub(crate) struct ClassGuard<'p> {
     class: &'p Class,
@@ -28,18 +27,18 @@ pub(crate) struct ClassGuard<'p> {
     pub(crate) state: MutexGuard<'p, ClassState>,
 }
 
-/// A slot that was taken, and what that changed.
+/// A slot that was taken, and the effects of taking it.
 #[derive(Debug)]
 pub(crate) struct NewSlot {
     id: ExtentId,
     slot: u32,
     offset: u64,
     committed: u32,
-    /// Pages that are no longer retained.
+    /// The number of pages that are no longer retained.
     reused: u32,
-    /// Objects of the zspage.
+    /// The number of objects in the zspage.
     inuse: u32,
-    /// Whether the next slot lies on a page that is not committed.
+    /// True if the next slot lies on a page that is not committed.
     pub(crate) wants_page: bool,
 }
 
@@ -52,17 +51,17 @@ impl NewSlot {
         self.slot
     }
 
-    /// Where it is in the pool's space.
+    /// Returns the slot's offset in the pool's space.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Pages committed for it.
+    /// Returns the number of pages committed for the slot.
     pub(crate) fn committed(&self) -> u32 {
         self.committed
     }
 
-    /// Pages on which nothing lived before.
+    /// Returns the number of pages on which no object lay before.
     pub(crate) fn entered(&self) -> u32 {
         self.committed + self.reused
     }
@@ -72,7 +71,7 @@ impl<'p> ClassGuard<'p> {
     /// Locks a class.
     ///
     /// # Safety
-    /// The class, the memory and the retained pages are of one pool.
+    /// The class, the memory and the retained pages belong to one pool.
     pub(crate) unsafe fn lock(
         class: &'p Class,
         memory: &'p Memory,
@@ -81,10 +80,10 @@ impl<'p> ClassGuard<'p> {
         ClassGuard { class, memory, retained, state: class.state.lock() }
     }
 
-    /// The same, if no one has it locked.
+    /// Locks a class if it is unlocked. Never waits.
     ///
     /// # Safety
-    /// As above.
+    /// See `lock`.
     pub(crate) unsafe fn try_lock(
         class: &'p Class,
         memory: &'p Memory,
@@ -102,12 +101,10 @@ impl<'p> ClassGuard<'p> {
         self.memory
     }
 
-    /// Returns the pages that moving objects of the class together could free.
     pub(crate) fn gain(&self) -> u32 {
         self.class.gain(&self.state)
     }
 
-    /// Returns a zspage of the class, and its header.
     fn header_of(&self, id: ExtentId) -> (&'p Extent<HeaderPtr>, NonNull<u8>) {
         let extent = self.memory.space.extent(id);
         match extent.data.header(self.class.position) {
@@ -116,32 +113,29 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Returns the fixed part of a zspage's header.
     pub(crate) fn fixed_header(&self, id: ExtentId) -> &FixedHeader {
-        // SAFETY: `Memory::create` made the header of zeros, which are a valid FixedHeader; it is
-        // freed only after `remove` or `relocate_header` took it from the zspage, which borrow
-        // mutably this lock, without which no one does.
+        // SAFETY: `Memory::create` made the header of zeros, which are a valid FixedHeader. It is
+        // freed only after `remove_if_unused` or `relocate_header` took it from the zspage. Both
+        // borrow this lock mutably, and every borrow of a header borrows it too.
         unsafe { self.header_of(id).1.cast().as_ref() }
     }
 
-    /// Returns a zspage's header.
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
         let (extent, header) = self.header_of(id);
-        // SAFETY: as for `fixed_header`; `Loose::attach` saw that it was made for this class.
+        // SAFETY: as for `fixed_header`; `Loose::attach` checked that it was made for this class.
         unsafe { Header::new(self.class, extent.start(), header) }
     }
 
-    /// Returns the zspages of a fullness group; full ones are in no list.
+    /// Returns the zspages of a fullness group. Full zspages are in no list.
     pub(crate) fn group(&self, group: usize) -> impl Iterator<Item = ExtentId> {
         self.state.by_fullness[group].iter(|id| &self.fixed_header(id).by_fullness)
     }
 
-    /// Returns the zspages that offer retained pages.
     pub(crate) fn offering(&self) -> impl Iterator<Item = ExtentId> {
         self.state.offering.iter(|id| &self.fixed_header(id).offering)
     }
 
-    /// Takes a slot of a zspage, which is free.
+    /// Takes a free slot of a zspage.
     pub(crate) fn alloc_slot_at(
         &mut self,
         id: ExtentId,
@@ -151,15 +145,16 @@ impl<'p> ClassGuard<'p> {
         let header = self.header(id);
         let is_free = slot < self.class.objects() && !header.is_taken(slot);
         assert!(is_free, "slot {slot} of {id:?} is taken");
-        // SAFETY: it is free, as was seen just now.
+        // SAFETY: the slot is free, as the assertion checked.
         let new = unsafe { self.take(id, header, slot, entry) }?;
         Ok(self.count(new))
     }
 
-    /// Commits what a free slot needs, and takes it. To be counted afterwards.
+    /// Commits the pages of a free slot and takes the slot. The caller passes the result to
+    /// `count`.
     ///
     /// # Safety
-    /// `header` is that of the zspage, borrowed from this lock, and the slot is free.
+    /// `header` is the header of the zspage, borrowed from this lock, and the slot is free.
     pub(crate) unsafe fn take(
         &self,
         id: ExtentId,
@@ -169,7 +164,7 @@ impl<'p> ClassGuard<'p> {
     ) -> Result<NewSlot, Error> {
         let committed = header.missing(slot);
         self.memory.space.charge(committed)?;
-        // SAFETY: the class is locked, and the slot is free, as the caller says.
+        // SAFETY: the class is locked, and the caller guarantees that the slot is free.
         let (inuse, reused) = unsafe { header.take(slot, entry) };
         let next = self.class.next_page(slot);
         let wants_page = next.is_some_and(|page| !header.fixed().committed().contains(page));
@@ -177,7 +172,7 @@ impl<'p> ClassGuard<'p> {
         Ok(NewSlot { id, slot, offset, committed, reused, inuse, wants_page })
     }
 
-    /// Counts what `take` did.
+    /// Updates the counts and lists after `take`.
     pub(crate) fn count(&mut self, new: NewSlot) -> NewSlot {
         self.state.inuse += 1;
         self.state.committed += new.committed;
@@ -191,13 +186,13 @@ impl<'p> ClassGuard<'p> {
         new
     }
 
-    /// Gives a live slot back; pages on which nothing lives then.
+    /// Frees a live slot. Returns the number of pages on which no object lies any more.
     ///
     /// # Safety
-    /// It is live, and no entry names it any more, or ever did.
+    /// The slot is live, and no entry names it now.
     pub(crate) unsafe fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
-        // SAFETY: the class is locked; the rest as the caller says.
+        // SAFETY: the class is locked; the caller guarantees the rest.
         let emptied = unsafe { header.free(slot) };
         let inuse = header.fixed().inuse();
         self.state.inuse -= 1;
@@ -219,14 +214,14 @@ impl<'p> ClassGuard<'p> {
         self.class.grid().slot_at(at)
     }
 
-    /// Puts a new zspage into the list of empty ones.
+    /// Adds a new zspage to the list of empty ones.
     pub(crate) fn insert(&mut self, zspage: Loose<'_>) {
         let id = zspage.attach(self.memory, self.class);
         self.link_group(id, 0);
         self.state.zspages += 1;
     }
 
-    /// Takes a zspage into the lists, which are made anew, with all that its header says.
+    /// Adds a zspage to the lists and counts, which are being rebuilt, by the counts in its header.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
         let fixed = self.fixed_header(id);
         let (inuse, committed, retained) =
@@ -240,7 +235,7 @@ impl<'p> ClassGuard<'p> {
         self.update_offer(id, false);
     }
 
-    /// Takes an unused zspage out of the lists; none where it is in use.
+    /// Unlinks a zspage if it is unused. Returns `None` if it is in use.
     fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose<'p>> {
         if !self.is_unused(id) {
             return None;
@@ -248,7 +243,7 @@ impl<'p> ClassGuard<'p> {
         self.unlink_group(id, 0);
         self.state.zspages -= 1;
         let (extent, header) = self.header_of(id);
-        // SAFETY: the class is locked; that the zspage is unused was seen just now, and it is in no
+        // SAFETY: the class is locked. The check above found the zspage unused, and it is in no
         // list any more.
         unsafe {
             extent.data.detach();
@@ -256,20 +251,20 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Returns whether a zspage has neither objects nor pages, and no one is about it.
+    /// Returns true if a zspage has neither objects nor committed pages, and is not busy.
     pub(crate) fn is_unused(&self, id: ExtentId) -> bool {
         let fixed = self.fixed_header(id);
         fixed.inuse() == 0 && !fixed.is_busy() && fixed.committed().is_empty()
     }
 
-    /// Gives a zspage back, if it is unused.
     pub(crate) fn destroy_if_unused(mut self, id: ExtentId) {
         let unused = self.remove_if_unused(id);
         drop(self);
         unused.into_iter().for_each(Loose::destroy);
     }
 
-    /// Puts a zspage into the list for `to` objects, which had `from`.
+    /// Moves a zspage to the list of its new fullness when its number of objects changes from
+    /// `from` to `to`.
     fn update_group(&mut self, id: ExtentId, from: u32, to: u32) {
         let (from, to) = (self.class.group(from), self.class.group(to));
         if from != to {
@@ -278,8 +273,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// A full zspage is not put into a list: nothing is looked for there, and the neighbours'
-    /// headers are spared.
+    /// Links a zspage into the list of its group. A full zspage is put into no list, because
+    /// nothing is looked up there and the neighbours' headers need not be touched.
     fn link_group(&mut self, id: ExtentId, group: usize) {
         if group == FULL {
             return;
@@ -302,8 +297,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Has a zspage in the list of those that offer retained pages if it does, and not if it does
-    /// not; whether it did before.
+    /// Adds a zspage to the list of those that offer retained pages, or removes it, according to
+    /// its header. `before` is whether it was in the list.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
         let mut offering = self.state.offering;
         let links = |id| &self.fixed_header(id).offering;
@@ -318,7 +313,7 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Begins to give back the retained pages of a zspage, which offers some: withholds the slots
+    /// Begins to release the retained pages of a zspage that offers some, and withholds the slots
     /// on them.
     pub(crate) fn begin_release(&mut self, id: ExtentId) -> InFlight {
         // SAFETY: the class is locked.
@@ -327,27 +322,27 @@ impl<'p> ClassGuard<'p> {
         (id, going)
     }
 
-    /// Takes note of a release: what is gone is no longer committed, withheld slots are free again.
-    /// Gives the zspage back if nothing is left in it.
+    /// Ends a release: the pages in `gone` are no longer committed, and withheld slots are free
+    /// again. Destroys the zspage if nothing is left in it.
     ///
     /// # Safety
-    /// `begin_release` made both, for the caller, who no longer gives the pages back.
+    /// The caller got `id` and the pages from `begin_release`, and has finished releasing.
     pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.header(id).end_release(gone) };
         self.retained.note_gone(gone.len() as usize);
         self.state.retained -= gone.len();
         self.state.committed -= gone.len();
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.end_busy(id) };
     }
 
-    /// Begins to prefault pages of a zspage, which no one is about: they are charged already.
+    /// Begins to prefault pages of a zspage that is not busy. The pages are already charged.
     pub(crate) fn begin_prefault(&mut self, id: ExtentId, coming: &PageSet) {
         assert!(coming.runs().all(|pages| pages.end <= self.class.pages()), "{coming:?} of {id:?}");
         let fixed = self.fixed_header(id);
         let had_offer = fixed.has_offer();
-        // SAFETY: the class is locked, and has so many pages.
+        // SAFETY: the class is locked, and the assertion checked that the zspage has these pages.
         let pages = unsafe { fixed.begin_prefault(coming) };
         self.update_offer(id, had_offer);
         self.state.committed += pages;
@@ -355,44 +350,45 @@ impl<'p> ClassGuard<'p> {
         self.retained.add_prefaulted(pages as usize);
     }
 
-    /// Pages of a zspage are no longer being given back or prefaulted. Gives the zspage back if
-    /// nothing is left in it.
+    /// Ends the release or the prefault of pages of a zspage. Destroys the zspage if nothing is
+    /// left in it.
     ///
     /// # Safety
-    /// They were by the caller, who is done with that.
+    /// The caller made the zspage busy, and has finished its work on the pages.
     pub(crate) unsafe fn end_busy(mut self, id: ExtentId) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.fixed_header(id).end_busy() };
         self.update_offer(id, false);
         self.destroy_if_unused(id);
     }
 
-    /// Returns all zspages of the class, full ones too. It looks at all there are, of whichever
-    /// class.
+    /// Returns all zspages of the class, including full ones. Walks the zspages of all classes.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
         self.memory.space.live().filter(|&id| self.contains(id))
     }
 
-    /// Returns whether `id` is a zspage of the class: where it was noted before the lock was taken,
-    /// it may be gone, and another's by now. One without a header is being made or destroyed.
+    /// Returns whether `id` is a zspage of the class. An ID read before the lock was taken may
+    /// since have been freed or belong to another class. A zspage without a header is being made or
+    /// destroyed.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
         self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
-    /// Moves the header of a zspage, if it still is one, to a lower place, if there is one on pages
-    /// that headers have anyway.
+    /// Moves the header of a zspage to a lower place, if there is one on pages that headers already
+    /// occupy. Does nothing if `id` is no longer a zspage of the class.
     pub(crate) fn relocate_header(&mut self, id: ExtentId) {
         if !self.contains(id) {
             return;
         }
         let (extent, old) = self.header_of(id);
         let objects = self.class.objects();
-        // SAFETY: it is the zspage's, and changes under this lock only.
+        // SAFETY: it is the header of the zspage, and changes only under this lock.
         let Some(new) = (unsafe { self.memory.copy_header(objects, old) }) else { return };
-        // SAFETY: it is a header for as many objects, made just now.
+        // SAFETY: it is a header for `objects` objects, made just now.
         unsafe { extent.data.attach(self.class.position, new) };
-        // SAFETY: `create` or this made it for so many objects, the zspage has another now, and
-        // every borrow of a header borrows this lock, which is borrowed mutably here.
+        // SAFETY: `create` or this function made it for `objects` objects, the zspage has another
+        // header now, and every borrow of a header borrows this lock, which is borrowed mutably
+        // here.
         unsafe { self.memory.free_header(objects, old) };
     }
 }

@@ -1,10 +1,10 @@
 //! Compaction: moves objects together, so that pages become free.
 //!
-//! Classes that the plan has closed lose their objects to those that are open; in each open one,
-//! objects of the emptiest zspages move to the fullest. After a pool has grown, objects that were
-//! stored under a coarser plan move to the finer classes that are open now. A move copies first and
-//! then retargets the entry by compare-and-swap, all under the class's lock: an entry that is
-//! locked is left alone, so no reader waits for a move and none moves under a reader (I3).
+//! Objects of classes that the plan has closed move to open classes. In each open class, objects of
+//! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under
+//! a coarser plan move to the finer classes that are open now. A move copies first and then
+//! retargets the entry by compare-and-swap, all under the class's lock. A locked entry is left
+//! alone, so no reader waits for a move, and no object moves while it is read (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
@@ -20,7 +20,7 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// That one thread compacts, which is this one, and since when.
+/// The right to compact, which one thread has at a time, and the time when it began.
 pub(crate) struct CompactionScope<'p> {
     here: Here<'p>,
     begun: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct CompactionScope<'p> {
 }
 
 impl<'p> CompactionScope<'p> {
-    /// Begins, unless another thread compacts.
+    /// Takes the right to compact, unless another thread has it.
     pub(crate) fn begin(here: Here<'p>) -> Option<Self> {
         let alone = JobGuard::begin(&here.inner().compaction.is_active)?;
         Some(CompactionScope { here, begun: thread_time(), _alone: alone })
@@ -42,25 +42,22 @@ impl Drop for CompactionScope<'_> {
     }
 }
 
-/// Processor time of this thread.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What was done.
+/// The results of a compaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Objects moved.
     pub(crate) moved: usize,
-    /// Pages on which nothing lives any more.
+    /// The number of pages on which no object lies any more.
     freed: usize,
-    /// Pages on which nothing lived before.
+    /// The number of pages on which no object lay before.
     spent: usize,
 }
 
 impl Progress {
-    /// Returns the pages gained.
     pub(crate) fn gained(&self) -> usize {
         self.freed.saturating_sub(self.spent)
     }
@@ -74,22 +71,22 @@ impl Progress {
     }
 }
 
-/// How far a pass is to go.
+/// The conditions under which a pass continues.
 pub(crate) struct Aim<'a> {
-    /// Whether packing an open class is worth it.
+    /// Returns whether packing an open class is worthwhile.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
-    /// Asked after each step, with no lock held: whether to go on, given what was done in the
-    /// class.
+    /// Called after each step with no lock held, with the progress in the class. The pass continues
+    /// if it returns true.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
-/// Moves objects together until so many pages were gained.
+/// Moves objects together until `wanted` pages were gained.
 pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = ensure_here(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // A caller that wants a number of pages gets them by packing alone, since refining takes pages
-    // first.
+    // Refining takes pages before it frees any, so a caller that wants a number of pages gets them
+    // by packing alone.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -105,8 +102,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     total
 }
 
-/// Empties the class if the plan has closed it, else packs it. Before that, if it is to be
-/// refined, those of its objects leave it that have a finer class now.
+/// Empties the class if the plan has closed it, else packs it. With `refine`, first moves those of
+/// its objects for which a finer class is open now.
 pub(crate) fn compact_class(
     alone: &CompactionScope<'_>,
     class: &Class,
@@ -120,9 +117,9 @@ pub(crate) fn compact_class(
     if is_open { done.and(pack(here, class, aim)) } else { done }
 }
 
-/// Moves objects of one class together as long as that is worth it, and can free pages. The lock is
-/// dropped after each step, for threads that wait. A zspage of which nothing can be moved is passed
-/// over.
+/// Moves objects of one class together while that is worthwhile and can free pages. The lock is
+/// dropped after each step, for threads that wait. A zspage from which no object can be moved is
+/// skipped.
 fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
@@ -141,14 +138,14 @@ fn pack(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     done
 }
 
-/// Moves those objects of a class to others that the plan has others for; what is pinned stays.
+/// Moves the objects of a class for which the plan has another class. Pinned objects stay.
 fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     if here.lock(class).state.inuse == 0 {
         return done;
     }
-    // All there are, of whichever class, are walked without the lock; those found are looked at
-    // again under it.
+    // The zspages of all classes are walked without the lock; those of this class are checked again
+    // under it.
     let mut backoff = Backoff::default();
     for id in here.memory.space.live().filter(|&id| std::ptr::eq(here.class_of_zspage(id), class)) {
         let mut more = true;
@@ -161,7 +158,8 @@ fn reclassify_class(here: Here<'_>, class: &Class, aim: &mut Aim<'_>) -> Progres
     done
 }
 
-/// The same with some objects of a zspage; and whether there may be more that can be moved.
+/// Reclassifies some objects of a zspage. Returns the progress, and whether more objects may be
+/// movable.
 fn reclassify_some(
     here: Here<'_>,
     class: &Class,
@@ -191,8 +189,8 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a step, and sees to the pages of the zspage that objects were moved from: near a
-/// limit they are needed at once, for what is moved next.
+/// Counts a step, and releases or retains the emptied pages of the source zspage. Near a limit they
+/// are released at once, because the next move needs them.
 fn end_step(
     inner: &PoolInner,
     locked: ClassGuard<'_>,
@@ -212,8 +210,8 @@ fn end_step(
     Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
 }
 
-/// Moves what manages the pool together: entries, and headers of zspages. `go_on` is asked now
-/// and then.
+/// Compacts the pool's metadata: entries, and headers of zspages. Stops when `go_on`, which is
+/// called now and then, returns false.
 pub(crate) fn compact_meta(alone: &CompactionScope<'_>, go_on: &mut dyn FnMut() -> bool) {
     let here = alone.here;
     here.entries().rebalance(go_on);

@@ -1,4 +1,4 @@
-//! The entry: where an object lies, how long it is, and its lock, in 8 bytes.
+//! The entry: an object's place, its length and its lock, in 8 bytes.
 //!
 //! ```text
 //!   bit 63    62 ........ 24   23 ... 8    7 .. 4   3           2 .. 0
@@ -7,24 +7,26 @@
 //!                                                     1           111         frozen: out of use
 //! ```
 //!
-//! Lock rules. 1: a reader holds off writers, and no other readers (up to 6 share the entry). 2: a
-//! writer sets `exclusive` first, which holds off new readers, then waits until the readers inside
-//! have left. 3: only the holder of `exclusive`, with no readers, changes the other bits. 4: a
-//! mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
-//! thread, and no thread waits for it. 5: an entry is frozen from its unlocked state, and no thread
-//! waits for a frozen entry: it thaws it, or finds it elsewhere (see [`crate::table`]). 6: flags
-//! alone may change without the exclusive lock: a reader clears bits of them in one step while it
-//! is inside, and a thread that gives an unlocked entry other flags retargets the entry as a mover
-//! does. So a writer finds the flags in force once the readers have left, and a mover that copied
-//! beside such a change finds the entry changed.
+//! Lock rules:
+//! 1. A reader holds off writers, but not other readers (up to 6 share the entry).
+//! 2. A writer first sets `exclusive`, which holds off new readers, then waits until the readers
+//!    inside have left.
+//! 3. Only the holder of `exclusive`, with no readers inside, changes the other bits.
+//! 4. A mover retargets the offset by compare-and-swap from the unlocked entry, so it waits for no
+//!    thread, and no thread waits for it.
+//! 5. An entry is frozen from its unlocked state. No thread waits for a frozen entry: the thread
+//!    thaws it, or finds it elsewhere (see [`crate::table`]).
+//! 6. Only flags may change without the exclusive lock. A reader clears flags in one atomic step
+//!    while it is inside. A thread that sets flags of an unlocked entry retargets the entry as a
+//!    mover does. So a writer sees the final flags when the readers have left, and a mover that
+//!    copied during such a change finds the entry changed.
 //!
-//! Nothing here waits but [`Entry::wait_for_readers`]: who could not lock an entry at once is told
-//! why.
+//! Only [`Entry::wait_for_readers`] waits. A lock function that fails at once returns the reason.
 //!
 //! # Safety
-//! Memory is read, written and freed by what entries say, and nodes are freed that have no locked
-//! entry. So what changes an object's place, unlocks or thaws is unsafe: each says whose right that
-//! is. Locking is safe, and so is what changes flags alone.
+//! Entries decide which memory is read, written and freed, and nodes without a locked entry are
+//! freed. Therefore functions that change an object's place, unlock or thaw are unsafe, and each
+//! documents its preconditions. Locking is safe, and so is a change of flags alone.
 #![allow(unsafe_code)]
 
 mod value;
@@ -38,21 +40,20 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// More than all readers and a writer make.
+/// More than all readers and a writer add up to.
 const FROZEN: u64 = LOCK;
 
-/// Why an entry could not be locked at once.
+/// The reason why an entry could not be locked at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Another has it exclusively, or is about to.
+    /// Another thread has locked it exclusively, or is about to.
     Exclusive,
-    /// It has as many readers as there can be.
+    /// It has the maximum number of readers.
     Readers,
-    /// Its leaf is being converted, or was.
+    /// Its leaf is being converted, or the conversion was given up.
     Frozen,
 }
 
-/// An entry.
 #[derive(Debug)]
 pub(crate) struct Entry(AtomicU64);
 
@@ -61,41 +62,43 @@ impl Entry {
         Entry(AtomicU64::new(value.0))
     }
 
-    /// Returns what the entry says, whether or not it is locked.
+    /// Returns the entry's value, whether or not it is locked.
     pub(crate) fn peek(&self) -> Value {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
 
-    /// Returns what the entry says, if no one has it locked.
+    /// Returns the entry's value if the entry is unlocked.
     pub(crate) fn unlocked(&self) -> Option<Value> {
         Some(self.0.load(Ordering::Acquire)).filter(|word| word & LOCK == 0).map(Value)
     }
 
-    /// Makes the entry say `to`, if it says `from` and no one has it locked. Never waits.
+    /// Changes the entry's value from `from` to `to`. Returns false if the value is not `from` or
+    /// the entry is locked. Never waits.
     ///
     /// # Safety
-    /// `from` is what the entry said. An object that `to` names lies there whole, and no other
-    /// entry names it; the place of one that it names no longer is the caller's, from then on.
+    /// `from` was read from the entry. If `to` names an object, all its bytes lie there, and no
+    /// other entry names it. If the entry no longer names the object of `from`, that object's place
+    /// belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether it is empty, and no one has it locked for a change.
+    /// Returns true if the entry is empty, and not locked exclusively.
     pub(crate) fn is_vacant(&self) -> bool {
         self.0.load(Ordering::Acquire) & !READERS == 0
     }
 
-    /// Unlocks the entry, in a child that lost the threads that had locked it.
+    /// Unlocks the entry, in a child that lacks the threads that had locked it.
     ///
     /// # Safety
-    /// It is such a child, which no other thread uses the entry in.
+    /// The process is such a child, and no other thread in it uses the entry.
     pub(crate) unsafe fn unlock_lost(&self) {
         if self.0.load(Ordering::Relaxed) & LOCK != 0 {
             self.0.fetch_and(!LOCK, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether someone has it locked, or it is frozen.
+    /// Returns true if the entry is locked or frozen.
     pub(crate) fn is_locked(&self) -> bool {
         self.unlocked().is_none()
     }
@@ -104,10 +107,10 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    /// Adds `lock` to the entry, if no one has it locked exclusively and no more than `readers_max`
-    /// read.
+    /// Adds `lock` to the entry. Fails if it is locked exclusively or has more than `readers_max`
+    /// readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // A thread that finds it frozen has to see, after this load, that its leaf was being
+        // A thread that finds the entry frozen must see, after this load, that its leaf was being
         // converted.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
@@ -125,38 +128,39 @@ impl Entry {
         }
     }
 
-    /// Enters as a reader: the pin. The object named stays where it is until `unlock_shared`.
+    /// Pins the entry as a reader: the object that it names stays in place until `unlock_shared`.
     pub(crate) fn try_lock_shared(&self) -> Result<Value, Busy> {
         self.enter(1, READERS_MAX - 1)
     }
 
-    /// Leaves.
+    /// Unpins the entry.
     ///
     /// # Safety
-    /// The caller entered with `try_lock_shared`, and uses no longer what was named then.
+    /// The caller pinned it with `try_lock_shared`, and no longer uses the object that it named.
     #[inline]
     pub(crate) unsafe fn unlock_shared(&self) {
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
-    /// Clears bits of the flags: by a reader of the object that the entry names.
+    /// Clears flags. The caller is a reader of the object that the entry names.
     pub(crate) fn clear_flags(&self, bits: u8) {
         assert!(bits < 16, "flags {bits:#x} have more than 4 bits");
         debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0);
         self.0.fetch_and(!((bits as u64) << FLAGS_SHIFT), Ordering::Relaxed);
     }
 
-    /// Gives the object that the entry names the flags that `choose` says, and asks it again until
-    /// those are the flags: `choose` may look at what readers note while they are inside, and one
-    /// may have come and gone. False where it names no object. An entry that is locked is left.
+    /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` again until
+    /// the flags match its result, because a reader, whose notes `choose` may read, can have come
+    /// and left in between. Returns false if the entry names no object, and an error if it is
+    /// locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // A thread that finds it frozen has to see, after this load, that its leaf was being
-            // converted.
+            // A thread that finds the entry frozen must see, after this load, that its leaf was
+            // being converted.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -169,17 +173,17 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // SAFETY: it is the object that the entry named. (Refused where another was faster.)
+            // SAFETY: it is the object that the entry named. (Fails if another thread was faster.)
             unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
 
-    /// Holds off all others; the caller then has to wait for the readers inside.
+    /// Locks the entry exclusively. The caller must then wait for the readers inside.
     pub(crate) fn try_lock_exclusive(&self) -> Result<(), Busy> {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
     }
 
-    /// Waits until the readers have left the entry that was locked exclusively.
+    /// Waits until the readers have left the entry, which the caller has locked exclusively.
     pub(crate) fn wait_for_readers(&self) -> Value {
         let mut backoff = Backoff::default();
         loop {
@@ -191,12 +195,12 @@ impl Entry {
         }
     }
 
-    /// Locks the entry exclusively if it is empty and no one has it locked.
+    /// Locks the entry exclusively if it is empty and unlocked.
     pub(crate) fn try_claim(&self) -> bool {
         self.0.compare_exchange(0, EXCLUSIVE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Freezes the entry, unless someone has it locked.
+    /// Freezes the entry. Returns false if it is locked.
     pub(crate) fn freeze(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & LOCK == 0 {
@@ -209,34 +213,34 @@ impl Entry {
         false
     }
 
-    /// Makes a frozen entry an unlocked one; any other stays as it is.
+    /// Unlocks a frozen entry; leaves any other entry unchanged.
     ///
     /// # Safety
-    /// The conversion that froze it was given up, or the entry is that of the nodes in force (zs-T3
-    /// of [`crate::table`]).
+    /// The conversion that froze the entry was given up, or the entry belongs to a node that the
+    /// directory links (zs-T3 of [`crate::table`]).
     pub(crate) unsafe fn thaw(&self) {
         let word = self.0.load(Ordering::Relaxed);
         if word & LOCK == FROZEN {
-            // Refused where another thawed it meanwhile.
+            // Fails if another thread has thawed it since.
             let to = word & !LOCK;
             let _ = self.0.compare_exchange(word, to, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// Leaves the entry empty, and locked.
+    /// Empties the entry, and leaves it locked.
     ///
     /// # Safety
-    /// The caller has it locked exclusively, with no readers, and frees what it named.
+    /// The caller has it locked exclusively, with no readers, and frees the object that it named.
     pub(crate) unsafe fn empty(&self) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(EXCLUSIVE, Ordering::Release);
     }
 
-    /// Leaves the entry saying `value`.
+    /// Unlocks the entry with the value `value`.
     ///
     /// # Safety
-    /// The caller has it locked exclusively, with no readers. An object that `value` names lies
-    /// there whole, and no other entry names it.
+    /// The caller has it locked exclusively, with no readers. If `value` names an object, all its
+    /// bytes lie there, and no other entry names it.
     pub(crate) unsafe fn unlock_exclusive(&self, value: Value) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(value.0, Ordering::Release);
@@ -254,12 +258,13 @@ mod tests {
         (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
         assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
         assert!(word.is_locked() && !word.freeze() && !word.try_claim());
-        // SAFETY: that many have entered, and nothing rests on what the entries of these tests say.
+        // SAFETY: `READERS_MAX` readers have entered, and no memory depends on these tests'
+        // entries.
         (0..READERS_MAX).for_each(|_| unsafe { word.unlock_shared() });
         assert_eq!(word.try_lock_exclusive(), Ok(()));
         assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));
         assert_eq!(word.wait_for_readers(), value);
-        // SAFETY: it was locked just now, and names nothing.
+        // SAFETY: it was locked just now, and names no object.
         unsafe { word.unlock_exclusive(Value::inline(3)) };
         assert_eq!(word.peek().decode(), Err(3));
     }
@@ -270,7 +275,7 @@ mod tests {
         assert!(word.freeze() && word.is_locked() && !word.freeze());
         assert_eq!(word.try_lock_shared(), Err(Busy::Frozen));
         assert_eq!(word.try_lock_exclusive(), Err(Busy::Frozen));
-        // SAFETY: it names nothing, and is in no node.
+        // SAFETY: it names no object, and is in no node.
         unsafe {
             assert!(!word.retarget(Value::inline(3), Value::EMPTY));
             word.thaw();
@@ -305,7 +310,7 @@ mod tests {
     fn only_an_empty_word_is_claimed() {
         let word = Entry::new(Value::EMPTY);
         assert!(word.is_vacant() && word.try_claim() && !word.try_claim() && !word.is_vacant());
-        // SAFETY: it was claimed just now, and names nothing.
+        // SAFETY: it was claimed just now, and names no object.
         unsafe { word.unlock_exclusive(Value::inline(1)) };
         assert!(!word.try_claim() && !word.is_vacant());
         let read = Entry::new(Value::EMPTY);

@@ -1,6 +1,4 @@
-//! The pool with its entries, each the place and the lock of an object.
-//!
-//! Lock order: entry, class, slab caches, space.
+//! The pool with numbered entries. Each entry is the place and the lock of an object.
 
 use crate::background::{self, run_compactor};
 use crate::check::check_pool;
@@ -20,7 +18,7 @@ use page::fork::AtFork;
 use page::{Budget, page_size};
 use std::sync::{Arc, Weak};
 
-/// A pool with numbered entries, each of which may hold an object. They are made as they are used.
+/// A pool with numbered entries, each of which may hold an object. Entries are made on first use.
 #[derive(Debug)]
 pub struct EntryPool(Arc<PoolInner>);
 
@@ -39,11 +37,11 @@ impl AtFork for EntryPool {
 }
 
 impl EntryPool {
-    /// Returns a pool without pages, with entries 0 to `len - 1`, at most 2^32 - 1 of them, and
-    /// such columns beside each. The caller has to register it for forks ([`page::fork`]), or to
-    /// use it in no child; a pool whose pages are not in children refuses requests there anyway.
+    /// Returns a pool without pages, with entries 0 to `len - 1` (at most 2^32 - 1 of them) and
+    /// `columns` beside each. The caller must register it for forks ([`page::fork`]), or use it in
+    /// no child. A pool whose pages are not in children refuses requests there in any case.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
-        // u32::MAX marks slots of zspages that are held, so no entry has that number.
+        // u32::MAX marks withheld slots of zspages, so no entry has that number.
         if len > u32::MAX as u64 {
             return Err(Error::Index { index: len, len: u32::MAX as u64 });
         }
@@ -51,7 +49,7 @@ impl EntryPool {
         Ok(EntryPool(Arc::new(inner)))
     }
 
-    /// Returns a pool whose entries are handle slots, which begin with generation `first`.
+    /// Returns a pool whose entries are handle slots, whose generations begin with `first`.
     pub(crate) fn with_handles(
         config: Config,
         handles: Arc<HandleSlots>,
@@ -62,7 +60,6 @@ impl EntryPool {
         Ok(EntryPool(Arc::new(inner)))
     }
 
-    /// Holds the pool over forks from now on.
     pub(crate) fn register(&self) {
         let weak: Weak<PoolInner> = Arc::downgrade(&self.0);
         page::fork::register(weak, page::fork::Turn::First);
@@ -72,9 +69,10 @@ impl EntryPool {
         &self.0
     }
 
-    /// Locks entry `index` for reading. What it holds stays and does not change until the pin is
-    /// dropped. An entry has six pins at most at a time: a call for another waits. An entry that
-    /// holds nothing may not exist; then it is not locked, and may be given something meanwhile.
+    /// Locks entry `index` for reading. Its content stays in place and does not change until the
+    /// pin is dropped. An entry has at most six pins at a time; a call for another waits. An empty
+    /// entry may not exist; then nothing is locked, and another thread may fill the entry while the
+    /// pin is held.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -82,8 +80,8 @@ impl EntryPool {
         EntryReadGuard::new(expect_here(&self.0), index)
     }
 
-    /// As [`read`](Self::read), but an entry that holds nothing where `admits` says no of its row:
-    /// asked before the entry is waited for, and again with the entry locked.
+    /// As [`read`](Self::read), but returns an empty pin if `admits` rejects the entry's row.
+    /// `admits` is called before the entry is waited for, and again with the entry locked.
     pub(crate) fn read_if(
         &self,
         index: u32,
@@ -92,9 +90,9 @@ impl EntryPool {
         Ok(EntryReadGuard::new_if(ensure_here(&self.0)?, index, admits))
     }
 
-    /// Locks entries for reading one after the other, each two entries before it is given out, and
-    /// has the processor fetch what they hold meanwhile. A caller that drops each pin before it
-    /// asks for the next holds three at most. `entries` has to ascend.
+    /// Locks entries for reading one after the other, each two entries before it is returned, and
+    /// prefetches their contents into the processor's caches. A caller that drops each pin before
+    /// it asks for the next holds at most three. `entries` must ascend.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -102,8 +100,8 @@ impl EntryPool {
         EntryIter::new(expect_here(&self.0), entries)
     }
 
-    /// Makes the processor fetch what entry `index` holds, which is to be overwritten soon, while
-    /// something else is done.
+    /// Prefetches the content of entry `index`, which is to be overwritten soon, into the
+    /// processor's caches.
     pub fn prefetch(&self, index: u32) {
         let Ok(here) = ensure_here(&self.0) else { return };
         let value = here.entries().peek(index, |entry, _| entry.peek());
@@ -112,16 +110,16 @@ impl EntryPool {
         }
     }
 
-    /// Locks entry `index` for a change.
+    /// Locks entry `index` exclusively.
     ///
     /// # Errors
-    /// There is no such entry, no memory for it, or [`Error::LeftBehind`].
+    /// If there is no such entry or no memory for it, or [`Error::LeftBehind`].
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         EntryWriteGuard::lock(ensure_here(&self.0)?, index)
     }
 
-    /// Locks entry `index` as [`lock`](Self::lock) does; returns `None` for an entry that does not
-    /// exist and so holds nothing.
+    /// Locks entry `index` as [`lock`](Self::lock) does. Returns `None` if the entry does not
+    /// exist, and so is empty.
     ///
     /// # Panics
     /// In a child that is [left behind](Self::is_left_behind).
@@ -129,33 +127,32 @@ impl EntryPool {
         EntryWriteGuard::lock_existing(expect_here(&self.0), index, |_| true)
     }
 
-    /// Returns the first entry from `index` on that may hold something; those before it hold
-    /// nothing.
+    /// Returns the first entry from `index` on that exists. All entries between `index` and it are
+    /// empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        // A node may have entries behind the last.
+        // A node may have entries beyond the pool's last one.
         let made = try_repair(&self.0).entries().first_made(index)?;
         u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
-    /// Returns what `look` returns for what entry `index` holds at this moment, and what lies
-    /// beside it; nothing where it was never made. Waits for nothing: what it holds may be changed
-    /// or freed meanwhile.
+    /// Calls `look` with the current content of entry `index` and its row, and returns the result,
+    /// or `None` if the entry does not exist. Never waits: other threads may change or free the
+    /// content during the call.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
         let entries = try_repair(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
-    /// Returns whether entry `index` holds nothing and is not locked by a thread that may be about
-    /// to change that. It is ordered as a load with acquire: of two threads that each lock an
-    /// entry, pass a sequentially consistent fence, and then look with this at the other's, or lock
-    /// it if it is there, one sees that the other has locked.
+    /// Returns true if entry `index` is empty and not locked exclusively. The check is a load with
+    /// acquire ordering. If two threads each lock an entry, pass a sequentially consistent fence,
+    /// and then check or lock the other's entry, at least one of them sees the other's lock.
     pub fn is_vacant(&self, index: u32) -> bool {
         let entries = try_repair(&self.0).entries();
         entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
-    /// Shows `look` entries that hold something, some from `index` on, locked or not; from where to
-    /// go on, if there may be more. `look` must not wait for anything.
+    /// Calls `look` with some nonempty entries from `index` on, locked or not. Returns the index at
+    /// which to continue if there may be more. `look` must not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
@@ -168,10 +165,10 @@ impl EntryPool {
         Some((leaf + 1) * LEAF as u64)
     }
 
-    /// Gives the object of entry `index` the flags that `choose` says, of its length, its flags and
-    /// what lies beside the entry, and returns whether it has. Waits for nothing: an entry that is
-    /// locked is left. `choose` is asked until it says the flags that are there, so a time it looks
-    /// at is not older than the flags.
+    /// Sets the flags of the object of entry `index` to the result of `choose`, which gets the
+    /// object's length, its flags and the entry's row. Returns false if the entry is locked or has
+    /// no object; never waits. `choose` is called until its result matches the flags, so a time
+    /// that it reads is not older than the flags.
     pub fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -180,8 +177,9 @@ impl EntryPool {
         ensure_here(&self.0).is_ok_and(|here| here.entries().set_flags_if_unlocked(index, choose))
     }
 
-    /// Gives back the memory of entries that hold nothing any more, if enough do; bytes. `go_on` is
-    /// asked now and then. Does nothing while another thread does it.
+    /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
+    /// number of bytes freed. Stops when `go_on`, which is called now and then, returns false. Does
+    /// nothing while another thread is in this function.
     pub fn tidy(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match ensure_here(&self.0) {
             Ok(here) => here.entries().rebalance(go_on),
@@ -189,7 +187,7 @@ impl EntryPool {
         }
     }
 
-    /// Reads that had to wait since an entry was being changed.
+    /// Returns the number of reads that waited because an entry was being changed.
     pub fn read_waits(&self) -> u64 {
         try_repair(&self.0).entries().read_waits()
     }
@@ -198,13 +196,13 @@ impl EntryPool {
     /// [`EntryWriteGuard::replace`].
     ///
     /// # Errors
-    /// There is no such entry, no memory or no class for them, or [`Error::LeftBehind`].
+    /// If there is no such entry, no memory, or no class for the bytes, or [`Error::LeftBehind`].
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
         ensure_here(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
     }
 
-    /// Returns the count of the pool's pages (`mem_used`) and its limit, both in pages.
+    /// Returns the budget: the number of the pool's pages (`mem_used`) and its limit in pages.
     pub fn pages(&self) -> &Budget {
         try_repair(&self.0).inner().memory.space.budget()
     }
@@ -215,17 +213,18 @@ impl EntryPool {
         self.pages().used() * page_size() + self.0.metadata_bytes()
     }
 
-    /// Returns the size classes, calculated at each call.
+    /// Returns the size classes, which each call calculates.
     pub fn table(&self) -> ClassTable {
         self.0.table()
     }
 
-    /// Returns the bytes of the largest object that the pool can store.
+    /// Returns the size of the largest object that the pool can store, in bytes.
     pub fn largest(&self) -> usize {
         self.0.largest()
     }
 
-    /// Gives back the pages that are retained for the next objects, and returns how many.
+    /// Releases the pages that are retained for the next objects. Returns the number of pages
+    /// released.
     pub fn trim(&self) -> usize {
         if ensure_here(&self.0).is_err() {
             return 0;
@@ -234,7 +233,7 @@ impl EntryPool {
         purge::purge_all(&self.0, &alone)
     }
 
-    /// Statistics per class.
+    /// Returns statistics per class.
     pub fn classes(&self) -> Classes {
         let here = try_repair(&self.0);
         let table = here.table();
@@ -242,9 +241,9 @@ impl EntryPool {
         Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &here.lock(class))))
     }
 
-    /// Asserts the state of every class, zspage and entry. No other caller may use the pool
-    /// meanwhile; compaction is waited for, and kept away. In a child that is left behind there is
-    /// nothing to assert.
+    /// Asserts the state of every class, zspage and entry. No other caller may use the pool during
+    /// the check. Waits for background compaction and keeps it from starting. Does nothing in a
+    /// child that is left behind.
     pub fn check(&self) {
         let Ok(here) = ensure_here(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
@@ -252,10 +251,11 @@ impl EntryPool {
         check_pool(here);
     }
 
-    /// Moves objects together in every class, the largest first, and gives back the pages retained;
-    /// by how many pages less are in use. While another thread compacts, only the retained pages
-    /// go. In a pool that has grown since, objects go to finer classes too; where there is next to
-    /// nothing to free, those may take a few pages more than they save.
+    /// Moves objects together in every class, the largest first, and releases the retained pages.
+    /// Returns the number of pages by which the pool has shrunk. If another thread compacts, only
+    /// retained pages are released. If the pool has grown since the last time, objects also move to
+    /// finer classes. These may take a few pages more than they save if there is next to nothing to
+    /// free.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {
             compact::shrink_until(&self.0, usize::MAX);
@@ -263,12 +263,13 @@ impl EntryPool {
         })
     }
 
-    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed.
+    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed. Returns the
+    /// number of pages by which the pool has shrunk.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.pages_less_after(|| {
             let before = self.pages().used();
             let gained = compact::shrink_until(&self.0, bytes.div_ceil(page_size())).gained();
-            // Where objects came to pages that were not committed, as many more were left as those.
+            // Pages that were committed for moved objects must be made up for by releasing more.
             let committed = self.pages().used().saturating_sub(before);
             purge::purge(&self.0, gained + committed);
         })
@@ -280,43 +281,44 @@ impl EntryPool {
         before.saturating_sub(self.pages().used())
     }
 
-    /// Returns the bytes of pages that [`compact`](Self::compact) could free, were nothing pinned.
+    /// Returns the number of bytes that [`compact`](Self::compact) could free if no entry were
+    /// pinned.
     pub fn freeable(&self) -> usize {
         let here = try_repair(&self.0);
         let pages = here.classes.iter().map(|class| here.lock(class).gain() as usize);
         pages.sum::<usize>() * page_size()
     }
 
-    /// Returns the pages that compaction has freed so far.
+    /// Returns the number of pages that compaction has freed.
     pub fn pages_compacted(&self) -> u64 {
         self.compaction_stat().freed_pages
     }
 
-    /// Returns what compaction has done so far, and the processor time it took.
+    /// Returns the statistics of compaction, with its processor time.
     pub fn compaction_stat(&self) -> CompactionStat {
         CompactionStat::of(&self.0)
     }
 
-    /// Makes the pool work in the background from now on, whenever it is worth it: two threads, one
-    /// of which compacts, while the other prefaults pages and gives back what too much is retained.
+    /// Enables two background threads, which run whenever it is worthwhile. One compacts, the other
+    /// prefaults pages and releases surplus retained pages.
     pub fn compact_in_background(&self) {
         background::enable(&self.0, |inner| &inner.compactor, run_compactor);
         background::enable(&self.0, |inner| &inner.prefaulter, run_prefaulter);
     }
 
-    /// Ends the background threads, if there are any, and waits for them.
+    /// Stops the background threads, if there are any, and waits until they have ended.
     pub fn stop_background(&self) {
         self.0.compactor.stop();
         self.0.prefaulter.stop();
     }
 
-    /// Returns whether a child has the pool's pages too.
+    /// Returns whether the pool's pages are in children too.
     pub fn is_in_children(&self) -> bool {
         self.0.memory.space.is_in_children()
     }
 
-    /// Returns whether this is a child, and the pool's pages stayed with the parent: then it
-    /// refuses everything.
+    /// Returns true if this process is a child and the pool's pages stayed with the parent. The
+    /// pool then refuses all requests.
     pub fn is_left_behind(&self) -> bool {
         self.0.is_in_child() && !self.is_in_children()
     }

@@ -1,24 +1,25 @@
-//! Counts of readers, for a thread that frees memory at which they may still look.
+//! Counts of readers, for a thread that frees memory which they may still be reading.
 //!
 //! ```text
-//!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a line of memory for the threads
-//!   stripe 1: | ...                                       |     whose number is that of the stripe
+//!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a cache line for the threads
+//!   stripe 1: | ...                                       |     whose number maps to the stripe
 //! ```
-//! A reader counts itself in before it loads a pointer and out when it is done with what is behind
-//! it. A thread that retires memory first makes the pointer name something else, and then waits
-//! until each count has been zero.
+//! A reader counts itself in before it loads a pointer, and out when it has finished with the
+//! memory behind the pointer. A thread that retires memory first changes the pointer, and then
+//! waits until each count has been zero.
 //!
-//! Invariants. zs-R1: a reader that the waiting did not see entered after a count was looked at,
-//! both by read-modify-write of that count; so it sees what was done before the waiting. zs-R2: new
-//! readers enter in the phase that is not waited for, so a steady stream of them holds up no one; a
-//! reader that was late with its phase is waited for in it. zs-R3: no one waits while inside, so
-//! the waiting is short.
+//! Invariants:
+//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked its count. Both use a
+//!   read-modify-write of that count, so the reader sees everything done before `wait`.
+//! - zs-R2: new readers enter in the phase that is not waited for, so a steady stream of them does
+//!   not delay `wait`. A reader that enters late in the old phase is waited for.
+//! - zs-R3: no thread waits while it is inside, so `wait` is short.
 
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
 
 const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Two lines: the next one is fetched along.
+/// Two cache lines, because the processor fetches adjacent lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe {
@@ -26,15 +27,14 @@ struct Stripe {
     emptied: AtomicU64,
 }
 
-/// Counts of readers.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     stripes: [Stripe; STRIPES],
-    /// The phase that readers enter in: the lowest bit.
+    /// The phase in which readers enter: the lowest bit.
     phase: AtomicU64,
 }
 
-/// A reader, until it is dropped.
+/// A reader that is inside until this is dropped.
 #[derive(Debug)]
 pub(crate) struct EpochGuard<'r>(&'r AtomicU64);
 
@@ -47,7 +47,8 @@ impl Epoch {
         Epoch { stripes: std::array::from_fn(stripe), phase: AtomicU64::new(0) }
     }
 
-    /// Counts the caller in. What is loaded from now on is not taken away until it is out again.
+    /// Counts the caller in. Memory that it reaches by loads from now on is not freed until it
+    /// leaves.
     pub(crate) fn enter(&self) -> EpochGuard<'_> {
         self.enter_on(thread_number())
     }
@@ -59,7 +60,7 @@ impl Epoch {
         EpochGuard(inside)
     }
 
-    /// Waits until all readers that were inside are out. The caller must not be inside.
+    /// Waits until all readers that were inside have left. The caller must not be inside.
     pub(crate) fn wait(&self) {
         let first = self.phase.fetch_xor(1, Ordering::AcqRel) & 1;
         self.wait_for(first);
@@ -70,27 +71,26 @@ impl Epoch {
     fn wait_for(&self, phase: u64) {
         for stripe in &self.stripes {
             let mut backoff = Backoff::default();
-            // A write, though it changes nothing: zs-R1.
+            // A read-modify-write, though it changes nothing: zs-R1.
             while stripe.inside[phase as usize].fetch_add(0, Ordering::AcqRel) != 0 {
                 backoff.wait();
             }
         }
     }
 
-    /// Adds one to a count that is kept here because this line of memory is the thread's already.
+    /// Increments a tally, which is kept here because the thread already owns this cache line.
     pub(crate) fn count_emptied(&self) {
         self.stripes[thread_number() % STRIPES].emptied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the sum of all tallies.
     pub(crate) fn emptied(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.emptied.load(Ordering::Relaxed)).sum()
     }
 
-    /// Forgets the readers, in a child that lost their threads.
+    /// Resets the counts of readers, in a child that lacks their threads.
     ///
     /// # Safety
-    /// It is such a child, in which no other thread is inside.
+    /// The process is such a child, and no other thread in it is inside.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn forget_lost(&self) {
         let counts = self.stripes.iter().flat_map(|stripe| &stripe.inside);
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(readers.emptied(), 1);
     }
 
-    /// What a pointer names is made worthless once the readers were waited for; none may see that.
+    /// A retired value is overwritten after the wait for readers; no reader may see that.
     #[test]
     fn nothing_is_retired_under_a_reader() {
         const ROUNDS: u32 = 2000;
@@ -155,7 +155,7 @@ mod tests {
     }
 }
 
-/// `make loom`.
+/// Models; run by `make loom`.
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)]
 mod loom_tests {
@@ -164,7 +164,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two places, of which the pointer names one; the other is written to, as by its next user.
+    /// Two places, one of which the pointer names. The other is written to, as its next user would.
     struct Scene {
         readers: Epoch,
         current: AtomicU64,
@@ -179,7 +179,7 @@ mod loom_tests {
     fn read(scene: &Scene, stripe: usize) {
         let inside = scene.readers.enter_on(stripe);
         let at = scene.current.load(Ordering::Acquire);
-        // SAFETY: the pointer is loom's, which checks the access.
+        // SAFETY: the pointer comes from loom's cell, and loom checks the access.
         scene.places[at as usize].with(|place| assert_eq!(unsafe { *place }, 7));
         drop(inside);
     }
@@ -210,7 +210,8 @@ mod loom_tests {
         });
     }
 
-    /// The second waiting begins in the other phase; a reader late with its phase counts there too.
+    /// The second wait begins in the other phase; a reader that enters late in the old phase counts
+    /// too.
     #[test]
     fn loom_retire_twice_against_lookups() {
         model(4, || {

@@ -34,19 +34,19 @@ pub enum Error {
     /// The write is longer than the object.
     #[error("{len} bytes can't be written to an object of {object} bytes")]
     Length {
-        /// Bytes to be written.
+        /// The number of bytes to be written.
         len: usize,
-        /// Bytes of the object.
+        /// The number of bytes of the object.
         object: usize,
     },
-    /// This process is the child of a fork, and the pool's pages stayed with the parent, as the
-    /// configuration says (`in_children`).
+    /// This process is the child of a fork, and the pool's pages stayed with the parent, because
+    /// the configuration does not set `in_children`.
     #[error(
         "the pool's pages were left with the parent process; make another pool in the child, or \
          set in_children when the pool is made"
     )]
     LeftBehind,
-    /// The handle was freed already, or is not of this pool.
+    /// The handle was freed already, or belongs to another pool.
     #[error("handle {raw:#x} is stale, or of another pool")]
     Handle {
         /// The handle's raw form.
@@ -55,12 +55,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the pool's limit is what refused.
+    /// Returns whether the pool's limit caused the error.
     pub fn is_limit(&self) -> bool {
         matches!(self, Error::Pages(page::Error::Limit { .. }))
     }
 
-    /// Returns whether the pool's [`Supply`](page::Supply) is what refused.
+    /// Returns whether the pool's [`Supply`](page::Supply) caused the error.
     pub fn is_refused(&self) -> bool {
         matches!(
             self,

@@ -1,23 +1,27 @@
-//! Fork: the pool is held still before it, and repaired in the child, when it is used there first.
+//! Fork: the pool is locked before it, and repaired in the child on first use.
 //!
-//! With all locks held, what other threads were about can only be: an object staged that no entry
-//! names yet, or one that no entry names any more; an entry locked; slots held for a release; a
-//! zspage in no list; a handle slot taken for nothing yet. The child has none of those threads, so
-//! it frees such objects, unlocks all entries, and makes lists and counts anew. (A header that was
-//! taken and not yet given to a zspage stays lost.)
+//! While all locks are held, other threads can have left only the following unfinished:
+//! - Objects that no entry names yet or any more.
+//! - Locked entries.
+//! - Slots withheld for a release.
+//! - Zspages in no list.
+//! - Handle slots that are taken, but hold nothing yet.
 //!
-//! The thread that forks waits for none of these locks: it is not amid a call of the pool. What it
-//! has pinned, locked or staged holds nothing in the child (`ForkStamp`), where it can only be
-//! dropped.
+//! The child has none of those threads, so it frees such objects, unlocks all entries, and rebuilds
+//! lists and counts. (A header that was taken and not yet given to a zspage stays lost.)
 //!
-//! A pool whose pages are not `in_children` has no object in a child. Nothing is repaired then:
-//! counts stay as they were, every request is refused, and nothing is waited for that a lost thread
-//! had begun. It knows that by itself, from the generation of the process that made it, whoever
-//! holds it over forks.
+//! The thread that forks waits for none of these locks, because it is not inside a call of the
+//! pool. Its guards hold nothing in the child (`ForkStamp`), and can only be dropped there.
+//!
+//! A pool whose pages are not `in_children` has no objects in a child. Then nothing is repaired:
+//! counts stay as they were, every request is refused, and no call waits for an operation that a
+//! lost thread had begun. The pool detects this by comparing generations of processes, so it needs
+//! no fork handler.
 //!
 //! # Safety
-//! What repairs is unsafe: it unlocks, and frees what lost threads had. `is_in_child` says that
-//! those are lost, and `repairing` that one thread repairs, before any other uses the pool.
+//! The functions that repair are unsafe, because they unlock and free on behalf of lost threads.
+//! `is_in_child` establishes that those threads are lost, and `repairing` that one thread repairs
+//! before any other uses the pool.
 #![allow(unsafe_code)]
 
 use crate::class::ClassState;
@@ -51,29 +55,29 @@ fn at_fork(inner: &PoolInner, step: Step) {
     inner.prefaulter.at_fork(step);
     inner.repairing.at_fork(step);
     inner.handles.iter().for_each(|handles| handles.at_fork(step));
-    // SAFETY: this looks at none.
+    // SAFETY: `at_fork` reads no entry.
     unsafe { inner.entries_as_found().at_fork(step) };
     inner.plan.at_fork(step);
     inner.classes.iter().for_each(|class| class.state.at_fork(step));
     inner.memory.at_fork(step);
 }
 
-/// A pool in which nothing is left to repair, or that is left behind, where no one repairs. The one
-/// way to its entries. No one keeps it beyond the call that asked for it: a fork may come after.
+/// A pool in which nothing is left to repair, or that is left behind, where nothing is repaired. It
+/// is the only way to the pool's entries. It must not be kept beyond the current call, because a
+/// fork may follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'p>(&'p PoolInner);
 
 impl<'p> Here<'p> {
-    /// Returns the pool, to be kept.
+    /// Returns the pool itself, which may be kept.
     #[inline]
     pub(crate) fn inner(self) -> &'p PoolInner {
         self.0
     }
 
-    /// Returns the pool's entries.
     #[inline]
     pub(crate) fn entries(self) -> &'p Table {
-        // SAFETY: `ensure_here` or `try_repair` made this, and repaired them if need was.
+        // SAFETY: `ensure_here` or `try_repair` made this, and repaired the entries if necessary.
         unsafe { self.0.entries_as_found() }
     }
 }
@@ -87,8 +91,8 @@ impl Deref for Here<'_> {
     }
 }
 
-/// The first use in a child repairs what lost threads left, without the heap: it may be in what
-/// answers a fault. Everything that uses the pool begins here.
+/// Repairs the state that lost threads left behind, on the first use in a child. Does not use the
+/// heap, because it may run while a page fault is handled. Every use of the pool begins here.
 ///
 /// # Errors
 /// [`Error::LeftBehind`]
@@ -100,7 +104,7 @@ pub(crate) fn ensure_here(inner: &PoolInner) -> Result<Here<'_>, Error> {
     Ok(Here(inner))
 }
 
-/// The same for those that have no error to return.
+/// As [`ensure_here`], for callers that have no error to return; panics instead.
 #[inline]
 pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
     match ensure_here(inner) {
@@ -109,7 +113,7 @@ pub(crate) fn expect_here(inner: &PoolInner) -> Here<'_> {
     }
 }
 
-/// The same for figures: where the pool is left behind, they are as they were.
+/// As [`ensure_here`], for statistics: those of a pool that is left behind stay as they were.
 #[inline]
 pub(crate) fn try_repair(inner: &PoolInner) -> Here<'_> {
     let _left_behind = ensure_here(inner);
@@ -123,7 +127,8 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        // SAFETY: it is a child, which has the pages, and `repairing` is held: others wait for it.
+        // SAFETY: this is a child that has the pages, and `repairing` is held, so other threads
+        // wait for it.
         unsafe { repair(inner) };
     }
     Ok(())
@@ -132,9 +137,9 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
 /// Repairs the pool.
 ///
 /// # Safety
-/// This is a child that lost all other threads, and none uses the pool meanwhile.
+/// This is a child that lacks all other threads of its parent, and no other thread uses the pool.
 unsafe fn repair(inner: &PoolInner) {
-    // SAFETY: as the caller says. What this thread had locked before the fork is stale.
+    // SAFETY: guaranteed by the caller. The locks that this thread held before the fork are stale.
     let entries = unsafe {
         inner.memory.repair_arena();
         inner.entries_as_found().repair();
@@ -147,7 +152,7 @@ unsafe fn repair(inner: &PoolInner) {
     }
     inner.retained.reset();
     inner.compaction.is_active.store(false, Relaxed);
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         inner.memory.free_unattached();
         inner.memory.space.live().for_each(|id| repair_zspage(inner, entries, id));
@@ -160,13 +165,13 @@ unsafe fn repair(inner: &PoolInner) {
     inner.generation.store(generation(), Release);
 }
 
-/// Length of the object at `offset`, if entry `index` names it.
+/// Returns the length of the object at `offset` if entry `index` names it.
 fn len_named(entries: &Table, index: u32, offset: u64) -> Option<usize> {
     let place = entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
     (place.offset == offset).then_some(place.len)
 }
 
-/// Takes a zspage into the lists, which are made anew, without what no entry names.
+/// Adds a zspage to the lists, which are being rebuilt, without the objects that no entry names.
 ///
 /// # Safety
 /// As for [`repair`].
@@ -178,7 +183,7 @@ unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
         inner.count_len(None, len);
         len.is_some()
     };
-    // SAFETY: as the caller says; the entry was asked.
+    // SAFETY: guaranteed by the caller; `named` checks the entry.
     unsafe { header.repair(named) };
     locked.insert_repaired(id);
 }

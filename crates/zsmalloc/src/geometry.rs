@@ -1,45 +1,46 @@
 //! Geometry: the size classes, and the shape of their zspages.
 //!
-//! Native zspages are long, since only pages that objects touch are committed: what a long one
-//! costs is address space, and what it saves is the tail behind the last object. Waste of a full
-//! zspage of k pages and objects of s bytes: `k * P mod s`; of an object of n bytes: `s - n`. There
-//! is a class for every 8 bytes; which of them are open is the plan's to say.
+//! Native zspages are long, because only pages that objects touch are committed. A long zspage
+//! costs only address space, and saves the unused tails of shorter ones. The waste of a full zspage
+//! of k pages with objects of s bytes is `k * P mod s`; that of an object of n bytes is `s - n`.
+//! There is a class for every 8 bytes; the plan decides which classes are open.
 //!
-//! The kernel's geometry stays selectable, for comparison: every formula is that of its size
-//! classes, and the 8 bytes by which it grows a request are left unused at the end of the slot.
+//! The kernel's geometry can be selected for comparison. Every formula is that of the kernel's size
+//! classes, and the 8 bytes by which the kernel grows a request stay unused at the end of the slot.
 
 use page::{EXTENT_PAGES_MAX, page_size};
 use std::ops::RangeInclusive;
 
-/// Offsets of objects, and native classes, are multiples of this.
+/// The unit of object offsets and of native class sizes.
 pub(crate) const GRAIN: usize = 8;
-/// The smallest class.
 const SIZE_MIN: usize = 32;
-/// The block of a device: the largest class of order 0, in which it is stored raw.
+/// The bytes of a device's slot, which are also the largest class of order 0, in which a slot is
+/// stored raw.
 const BLOCK: usize = 4096;
 /// The largest order: blocks of 64 KiB.
 pub const ORDER_MAX: u32 = 4;
-/// The largest object, and the largest page there may be: the kernel's geometry has a class of a
-/// page.
+/// The size of the largest object. It is also the largest supported page size, because the kernel's
+/// geometry has a class of one page.
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
-/// What the kernel adds to every request: the handle it keeps in the object.
+/// The bytes that the kernel adds to every request for the handle, which it keeps in the object.
 const HEADER: usize = 8;
-/// Most objects of a native zspage, and of one of objects below `SMALL`: headers have these sizes.
+/// The maximum number of objects in a native zspage, and in one of objects below `SMALL` bytes.
+/// Headers have room for this number.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
-/// Most objects of any zspage: a page of the smallest. Where more pages are taken, they hold no
-/// more.
+/// The maximum number of objects in any zspage: a page of the smallest objects. Longer zspages hold
+/// no more.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
 
-/// The rule by which class tables are made.
+/// The rule by which a class table is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes 8 bytes apart (8 << order above 4 KiB), of which those are open that pay for
-    /// themselves, given the pool's objects; zspages of about a hundred objects, committed page by
-    /// page.
+    /// Classes 8 bytes apart (8 << order above 4 KiB). The plan opens those that pay for
+    /// themselves, given the pool's objects. A zspage has about a hundred objects and is committed
+    /// page by page.
     Native {
-        /// Objects have up to 4096 << order bytes.
+        /// The largest object has 4096 << order bytes.
         order: u32,
     },
     /// The kernel's classes, whose zspages are committed whole.
@@ -49,37 +50,37 @@ pub enum Geometry {
 /// The parameters of the kernel's geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
-    /// Longest zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for classes above a
-    /// page).
+    /// The maximum length of a zspage: 1 to 256 >> order, in pages (of 4096 << order bytes, for
+    /// classes above a page).
     pub chain: usize,
-    /// How a length up to `chain` is chosen.
+    /// The rule that chooses a length up to `chain`.
     pub rule: ChainRule,
-    /// Whether sizes with the same shape of zspages share a class.
+    /// True if sizes whose zspages have the same shape share a class.
     pub merge: bool,
-    /// Objects have up to 4096 << order bytes, and up to a page at least.
+    /// The largest object has 4096 << order bytes, but at least a page.
     pub order: u32,
 }
 
 /// The kernel's rules for the length of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainRule {
-    /// The shortest with the greatest percentage used, in whole numbers: the rule until 6.2, and
-    /// the one that the documentation describes.
+    /// The shortest length with the greatest integer percentage used. This was the rule until Linux
+    /// 6.2, and is the one in the documentation.
     UsedPercent,
-    /// The shortest with the fewest bytes wasted: the rule of today's kernel.
+    /// The shortest length with the fewest bytes wasted: the rule of the current kernel.
     LeastWaste,
 }
 
-/// An impossible geometry.
+/// The reason why a geometry is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
     /// The chain is longer than the longest extent, or has no page.
     #[error("chains can't have {chain} pages; 1 to {max} are possible at order {order}")]
     Chain {
-        /// The requested pages of a chain.
+        /// The requested number of pages in a chain.
         chain: usize,
-        /// The most pages that a chain may have.
+        /// The maximum number of pages in a chain.
         max: usize,
         /// The requested order.
         order: u32,
@@ -90,19 +91,19 @@ pub enum GeometryError {
         /// The requested order.
         order: u32,
     },
-    /// The system's pages are longer than the largest object: headers have no room for all the
-    /// objects that would lie in one.
+    /// The system's pages are longer than the largest object; headers have no room for all the
+    /// objects of one page.
     #[error("pages can't have {page} bytes; up to {max} are possible")]
     Page {
-        /// Bytes of a page of this system.
+        /// The number of bytes in a page of this system.
         page: usize,
-        /// Most bytes that a page may have.
+        /// The maximum number of bytes in a page.
         max: usize,
     },
 }
 
 impl Default for KernelGeometry {
-    /// Returns the geometry of today's kernel: chains of up to 8 pages, least waste, merged.
+    /// Returns the geometry of the current kernel: chains of up to 8 pages, least waste, merged.
     fn default() -> Self {
         KernelGeometry { chain: 8, rule: ChainRule::LeastWaste, merge: true, order: 0 }
     }
@@ -152,10 +153,10 @@ impl Geometry {
         }
     }
 
-    /// Returns what [`ClassTable::huge_size`] does, without a table where it is not needed.
+    /// Returns the same as [`ClassTable::huge_size`], but makes no table if none is needed.
     ///
     /// # Errors
-    /// As of [`table`](Self::table).
+    /// As for [`table`](Self::table).
     pub fn huge_size(&self, order: u32) -> Result<usize, GeometryError> {
         match self {
             Geometry::Kernel(_) => Ok(self.table()?.huge_size(order)),
@@ -176,20 +177,21 @@ impl Geometry {
 pub struct ClassShape {
     /// The number of the class; merged sizes share the number of the largest.
     pub index: u32,
-    /// Bytes from one slot to the next.
+    /// The distance between two slots, in bytes.
     pub size: usize,
-    /// The smallest of the sizes that share the class; the same as `size` if only one has it.
+    /// The smallest of the sizes that share the class; equal to `size` if the class has only one
+    /// size.
     pub size_min: usize,
-    /// Bytes of the largest object in the class.
+    /// The size of the largest object in the class, in bytes.
     pub capacity: usize,
-    /// Pages of a zspage.
+    /// The number of pages of a zspage.
     pub pages: usize,
-    /// Slots of a zspage.
+    /// The number of slots of a zspage.
     pub objects: usize,
 }
 
 impl ClassShape {
-    /// Returns the bytes of a zspage that no slot covers.
+    /// Returns the number of bytes of a zspage that no slot covers.
     pub fn waste(&self) -> usize {
         self.waste_for(page_size())
     }
@@ -208,7 +210,7 @@ impl ClassShape {
         (bytes - self.waste_for(page)) * 100 / bytes
     }
 
-    /// Returns whether a zspage is one block (of pages) with one object.
+    /// Returns true if a zspage is one block (of pages) with one object.
     fn is_huge(&self) -> bool {
         self.objects == 1
     }
@@ -227,29 +229,29 @@ impl ClassTable {
         &self.classes
     }
 
-    /// Returns the geometry that the table was made of.
+    /// Returns the geometry from which the table was made.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Returns the bytes of the largest object.
+    /// Returns the size of the largest object in bytes.
     pub fn largest(&self) -> usize {
         self.classes.last().map_or(0, |class| class.capacity)
     }
 
-    /// Returns the position of the class for objects of `len` bytes.
+    /// Returns the position of the smallest class that holds objects of `len` bytes.
     pub fn position(&self, len: usize) -> Option<usize> {
         let position = self.classes.partition_point(|class| class.capacity < len);
         (len > 0 && position < self.classes.len()).then_some(position)
     }
 
-    /// Returns the largest size whose zspages hold more than one object, up to blocks of `order`.
+    /// Returns the largest size, up to blocks of `order`, whose zspages hold more than one object.
     pub fn watermark(&self, order: u32) -> usize {
         let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
     }
 
-    /// Returns the length from which on objects, of blocks of `order`, are stored whole, as
+    /// Returns the compressed length at and above which blocks of `order` are stored raw, because
     /// compression would gain nothing.
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
@@ -259,15 +261,16 @@ impl ClassTable {
     }
 }
 
-/// A raw block is read by a copy; a 64th is the least that is worth a codec's time.
+/// Returns the compressed length at and above which a native block is stored raw. Reading a raw
+/// block is a copy, so compression must save at least a 64th to be worth a codec's time.
 fn native_huge_size(order: u32) -> usize {
     (BLOCK << order) - ((BLOCK << order) >> 6) + 1
 }
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Models have one class, whose objects straddle pages: 4 in 3 pages. At order 1 there is a
-        // smaller one too, and so a plan.
+        // Models have one class, whose objects straddle pages: 4 in 3 pages. From order 1 on there
+        // is a smaller one too, and so a plan.
         let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
@@ -285,18 +288,18 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// Returns the pages of a native zspage: of the upper third of the lengths there may be, the
-/// shortest with the smallest wasted share of its bytes.
+/// Returns the number of pages of a native zspage: among the upper third of the possible lengths,
+/// the shortest with the smallest wasted share of its bytes.
 fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let least = size.div_ceil(page);
     let longest = (objects * size / page).clamp(least, EXTENT_PAGES_MAX as usize);
     let shortest = (longest - longest / 3).max(least);
-    // Whoever starts a program waits for this: so without division.
+    // The loop avoids division because the start of every program waits for it.
     let (grows, mut wasted) = (page % size, shortest * page % size);
     let mut best = (shortest, wasted);
     for pages in shortest..=longest {
-        // wasted / pages < best's
+        // wasted / pages < best's share.
         if wasted * best.0 < best.1 * pages {
             best = (pages, wasted);
         }
@@ -307,7 +310,7 @@ fn native_chain(page: usize, size: usize) -> usize {
 }
 
 impl KernelGeometry {
-    /// Returns the classes of up to a page, and behind them those of up to a block of `order`.
+    /// Returns the classes of up to a page, followed by those of up to a block of `order`.
     fn classes(&self, page: usize) -> Vec<ClassShape> {
         let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
         let block = BLOCK << self.order;
@@ -333,11 +336,12 @@ impl KernelGeometry {
         let count = (top - sizes.start()).div_ceil(step) + 1;
         let shapes = (0..count).map(|nth| {
             let size = (sizes.start() + nth * step).min(top);
-            // Only the largest is never grown: its requests are taken as they come.
+            // The largest class takes objects of its full size; in the others the handle needs
+            // room.
             let capacity = if size == top { size } else { size - HEADER };
             let of_blocks =
                 |blocks| shape(page, first + nth as u32, size, capacity, blocks * unit / page);
-            // Of equal ones the first, which is the shortest.
+            // If lengths score equally, the first and shortest wins.
             let others = (2..=self.chain).map(of_blocks);
             others.fold(of_blocks(1), |best, next| {
                 if self.score(page, &next) < self.score(page, &best) { next } else { best }
@@ -347,7 +351,7 @@ impl KernelGeometry {
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// Returns the score of a shape, of which the rule prefers the lowest.
+    /// Returns the score of a shape. The rule prefers the lowest score.
     fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
             ChainRule::UsedPercent => 100 - shape.used_percent_for(page),
@@ -355,7 +359,7 @@ impl KernelGeometry {
         }
     }
 
-    /// Returns what the zspages of each possible length would be for a size of up to a page.
+    /// Returns the shape of zspages of each possible length for a size of up to a page.
     pub fn candidates(&self, size: usize) -> impl Iterator<Item = ClassShape> {
         let capacity = size.saturating_sub(HEADER);
         (1..=self.chain).map(move |pages| shape(page_size(), 0, size, capacity, pages))
@@ -367,8 +371,8 @@ fn shape(page: usize, index: u32, size: usize, capacity: usize, pages: usize) ->
     ClassShape { index, size, size_min: size, capacity, pages, objects }
 }
 
-/// Sizes whose zspages look the same share the largest one's class; walked from the largest down,
-/// as each is held against the class made last.
+/// Merges sizes whose zspages have the same shape into the class of the largest. The walk is from
+/// the largest size down, because each is compared with the class made last.
 fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
     let mut classes: Vec<ClassShape> = Vec::new();
     for shape in shapes.into_iter().rev() {
@@ -387,7 +391,8 @@ fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Tables of all orders for pages of 4, 16 and 64 KiB, each beside its page's bytes.
+    /// Returns the tables of all orders for pages of 4, 16 and 64 KiB, each with its page size in
+    /// bytes.
     pub(crate) fn tables() -> impl Iterator<Item = (usize, ClassTable)> {
         let geometries = (0..=ORDER_MAX).flat_map(|order| {
             let max = EXTENT_PAGES_MAX as usize >> order;

@@ -1,8 +1,8 @@
-//! The exclusive lock of an entry, and the changes made under it: the entry is given an object, or
-//! a payload of the user's.
+//! The exclusive lock of an entry, and the changes made under it: an object or a payload of the
+//! user is stored in the entry.
 //!
-//! A store builds first, swaps under the lock, and frees last: a new object is whole before the
-//! entry names it, and the old one is freed after the entry no longer does.
+//! A store first writes a new object, then changes the entry under the lock, and frees the old
+//! object last. So an entry never names an incomplete or freed object.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -20,7 +20,7 @@ use crate::table::{ForkStamp, Row, WriteLock};
 use crate::{Error, purge};
 use page::ExtentId;
 
-/// Takes a slot for `len` bytes of entry `index`; its offset.
+/// Takes a slot for `len` bytes of entry `index`. Returns the slot's offset.
 fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     let (own, class) = inner.classes_of(len)?;
     let new = alloc_slot(inner, class, index)?;
@@ -37,8 +37,8 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     Ok(new.offset())
 }
 
-/// Takes note that the next object of a class will lie on a page that is not there yet, for the
-/// thread that prefaults.
+/// Requests a page for the next object of a class from the prefaulting thread. The object will lie
+/// on a page that is not committed yet.
 fn request_page(inner: &PoolInner, class: &Class) {
     if inner.prefaulter.is_enabled() && policy::prefaults(inner.used()) {
         inner.retained.want(class);
@@ -46,8 +46,8 @@ fn request_page(inner: &PoolInner, class: &Class) {
     }
 }
 
-/// At the limit, slots on committed pages are tried, then pages retained are given back, or those
-/// waited for that another thread gives back.
+/// Takes a slot of `class` for entry `index`. At the limit, it tries slots on committed pages, then
+/// releases retained pages or waits for another thread that is releasing some.
 fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, Error> {
     let mut backoff = Backoff::default();
     let mut refusals = 0;
@@ -63,7 +63,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // A supply that refuses memory for metadata may count retained pages too.
+                    // A supply that refuses memory for metadata may accept it after retained pages
+                    // are released.
                     Err(refused) => refused,
                 }
             }
@@ -79,8 +80,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // This comes after the look for pages: a thread that had some of them is still at it, or
-        // they came since the slot was refused.
+        // This check follows the purge: a thread that took the pages before is still releasing
+        // them, or they were released after the slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
@@ -94,15 +95,16 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
     }
 }
 
-/// Frees an object of `len` bytes at `offset` in a zspage of `class`, that no entry names any more.
+/// Frees an object of `len` bytes at `offset` in a zspage of `class`. No entry names the object any
+/// more.
 ///
 /// # Safety
-/// There is one, and it is the caller's to free.
+/// There is such an object, and the caller has the right to free it.
 unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
     inner.count_len(Some(len), None);
     let mut locked = inner.lock(class);
     let slot = locked.slot_at(zspage, offset);
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let emptied = unsafe { locked.free_slot(zspage, slot) };
     let is_worth_asking = locked.state.inuse.is_multiple_of(ASK_EVERY)
         && (policy::should_begin(locked.gain(), locked.state.committed)
@@ -117,7 +119,7 @@ unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, 
     }
 }
 
-/// A stored object that no entry names yet; it is freed on drop.
+/// A stored object that no entry names yet. It is freed on drop.
 #[derive(Debug)]
 pub struct StagedObject<'p> {
     inner: &'p PoolInner,
@@ -130,7 +132,7 @@ pub struct StagedObject<'p> {
 impl<'p> StagedObject<'p> {
     pub(crate) fn new(inner: &'p PoolInner, index: u32, bytes: &[u8]) -> Result<Self, Error> {
         let offset = alloc(inner, bytes.len(), index)?;
-        // SAFETY: it was taken just now for so many bytes, and no entry names it yet (zs-M2).
+        // SAFETY: it was taken just now for this many bytes, and no entry names it yet (zs-M2).
         unsafe { inner.memory.write(offset, bytes) };
         Ok(StagedObject { inner, index, offset, len: bytes.len(), stamp: ForkStamp::now() })
     }
@@ -138,16 +140,17 @@ impl<'p> StagedObject<'p> {
 
 impl Drop for StagedObject<'_> {
     fn drop(&mut self) {
-        // A child frees what no entry names.
+        // In a child, the repair frees objects that no entry names.
         if !self.stamp.is_stale() {
             let (class, zspage) = self.inner.locate(self.offset);
-            // SAFETY: `new` stored it, and no entry was made to name it, or it would be forgotten.
+            // SAFETY: `new` stored it, and no entry names it: an object that an entry names is
+            // forgotten.
             unsafe { free(self.inner, class, zspage, self.offset, self.len) };
         }
     }
 }
 
-/// An object that a locked entry names: it stays in its place as long as the entry is locked.
+/// An object that a locked entry names. It stays in place while the entry is locked.
 #[derive(Clone, Copy, Debug)]
 struct Object<'p> {
     location: Location,
@@ -156,22 +159,21 @@ struct Object<'p> {
 }
 
 impl Object<'_> {
-    /// Returns whether `bytes` may lie in its slot.
+    /// Returns whether `bytes` fit into the object's slot.
     fn has_room_for(&self, bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.len() <= self.class.capacity()
     }
 }
 
-/// Room for bytes that an entry is to hold; it is released on drop.
+/// Room for bytes that an entry is to hold. It is released on drop.
 #[derive(Debug)]
 pub struct Reservation<'p> {
-    /// What the entry holds.
     held: Option<Object<'p>>,
-    /// The stored bytes; `None` if they go to the place of the object that the entry holds.
+    /// The object staged for the bytes; `None` if they replace the entry's object in place.
     staged: Option<StagedObject<'p>>,
 }
 
-/// An exclusively locked entry; it is unchanged if this is dropped.
+/// An exclusively locked entry. Dropping the guard leaves the entry unchanged.
 #[derive(Debug)]
 pub struct EntryWriteGuard<'p> {
     inner: &'p PoolInner,
@@ -180,26 +182,26 @@ pub struct EntryWriteGuard<'p> {
 }
 
 impl<'p> EntryWriteGuard<'p> {
-    /// Locks entry `index`, made if there is none.
+    /// Locks entry `index`, and makes it if it does not exist.
     #[inline]
     pub(crate) fn lock(here: Here<'p>, index: u32) -> Result<Self, Error> {
         here.check_index(index)?;
         Ok(EntryWriteGuard { inner: here.inner(), index, lock: here.entries().lock(index)? })
     }
 
-    /// The same, if there is one and `admits` says so of its row.
+    /// Locks entry `index` if it exists and `admits` returns true for its row.
     pub(crate) fn lock_existing(
         here: Here<'p>,
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
-        // A node may have entries behind the last.
+        // A node may have entries beyond the pool's last one.
         here.check_index(index).ok()?;
         let lock = here.entries().lock_existing(index, admits)?;
         Some(EntryWriteGuard { inner: here.inner(), index, lock })
     }
 
-    /// Locks the entry of a free handle slot, which is empty; and its number.
+    /// Locks the entry of a free handle slot, which is empty. Returns its number and the guard.
     pub(crate) fn claim(here: Here<'p>, handles: &HandleSlots) -> Result<(u32, Self), Error> {
         let (index, lock) = handles.claim(here.entries())?;
         Ok((index, EntryWriteGuard { inner: here.inner(), index, lock }))
@@ -215,8 +217,8 @@ impl<'p> EntryWriteGuard<'p> {
     pub fn content(&self) -> Content<&[u8]> {
         match self.lock.value().decode() {
             Ok(Location { offset, len, flags }) => {
-                // SAFETY: the entry names it and is locked as long as this guard is borrowed; what
-                // changes the bytes takes the guard.
+                // SAFETY: the entry names it and is locked while this guard is borrowed. Functions
+                // that change the bytes take the guard by value.
                 let bytes = unsafe { self.inner.memory.read(offset, len) };
                 Content::Object { bytes, flags }
             }
@@ -224,7 +226,6 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Returns the object the entry holds, if it does.
     fn object(&self) -> Option<Object<'p>> {
         let location = self.lock.value().decode().ok()?;
         let (class, zspage) = self.inner.locate(location.offset);
@@ -237,16 +238,16 @@ impl<'p> EntryWriteGuard<'p> {
         StagedObject::new(self.inner, self.index, bytes)
     }
 
-    /// Makes the entry hold `bytes`, and unlocks it: [`reserve`](Self::reserve) and
-    /// [`store_in`](Self::store_in) in one call. On an error nothing has changed.
+    /// Stores `bytes` in the entry and unlocks it: [`reserve`](Self::reserve) and
+    /// [`store_in`](Self::store_in) in one call. On an error the entry is unchanged.
     pub fn store(self, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         let room = self.reserve(bytes)?;
         Ok(self.store_in(room, bytes, flags))
     }
 
-    /// Finds room for `bytes`, which the entry does not hold yet. The room is the place of the
-    /// object that the entry holds, if a new object would lie in the same class, or if it fits
-    /// there and the pool has no room for both (I6).
+    /// Finds room for `bytes`. If a new object would lie in the same class, the room is the place
+    /// of the object that the entry holds. It is also that place if `bytes` fit there and the pool
+    /// has no room for both objects (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
         if held.is_some_and(|object| object.class.takes(bytes.len())) {
@@ -261,10 +262,10 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Makes the entry hold `bytes`, for which `room` was reserved under this lock, and unlocks it.
+    /// Stores `bytes` in `room`, which was reserved under this lock, and unlocks the entry.
     ///
     /// # Panics
-    /// If `room` is another entry's, or for other bytes.
+    /// If `room` was reserved for another entry or for other bytes.
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
@@ -278,10 +279,10 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Makes the entry name `staged`, which was staged for it, unlocks it, and frees what it held.
+    /// Makes the entry name `staged`, unlocks it, and frees the object that it named before.
     ///
     /// # Panics
-    /// If `staged` is of another entry or pool.
+    /// If `staged` belongs to another entry or pool.
     pub fn replace(self, staged: StagedObject<'p>, flags: u8) -> Old {
         let held = self.object();
         self.name_staged(staged, flags, held)
@@ -297,11 +298,13 @@ impl<'p> EntryWriteGuard<'p> {
         staged.stamp.assert_same_process();
         let value = Value::object(Location { offset: staged.offset, len: staged.len, flags });
         std::mem::forget(staged);
-        // SAFETY: it was staged for this entry, in this pool, and is whole; it is named once.
+        // SAFETY: it was staged for this entry in this pool, it is whole, and no other entry names
+        // it.
         unsafe { self.finish(value, held) }
     }
 
-    /// Makes the entry hold `payload` (59 bits), unlocks it, and frees what it held.
+    /// Stores `payload` (59 bits) in the entry, unlocks it, and frees the object that it named
+    /// before.
     ///
     /// # Panics
     /// If `payload` has more than 59 bits.
@@ -311,9 +314,9 @@ impl<'p> EntryWriteGuard<'p> {
         unsafe { self.finish(value, held) }
     }
 
-    /// Puts `bytes` in the place of the entry's object, if they fit in its slot: an overwrite does
-    /// this if the pool has no room for both (I6). Otherwise returns the lock, with nothing
-    /// changed.
+    /// Writes `bytes` in the place of the entry's object, if they fit into its slot. An overwrite
+    /// does this if the pool has no room for both objects (I6). Otherwise returns the guard, with
+    /// nothing changed.
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
             Some(object) if object.has_room_for(bytes) => {
@@ -323,16 +326,16 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Puts `bytes`, which fit there, in the place of the object the entry holds, and unlocks it.
+    /// Writes `bytes`, which fit there, in the place of the entry's object, and unlocks the entry.
     fn store_in_place(self, object: Object<'p>, bytes: &[u8], flags: u8) -> Old {
         let Object { location: Location { offset, len, flags: old_flags }, class, .. } = object;
         let value = Value::object(Location { offset, len: bytes.len(), flags });
         self.inner.count_len(Some(len), Some(bytes.len()));
-        // A mover copies under the class's lock what it found whole. A fork takes it too: in the
-        // child the entry says how long the bytes are that are there.
+        // The class's lock is held because a mover must copy a whole object. A fork takes the lock
+        // too, so in the child the entry's length matches the bytes.
         let locked = self.inner.lock(class);
         // SAFETY: the object's slot has room for them; its entry is locked exclusively and its
-        // class is locked (zs-M2). The entry goes on to name the same place.
+        // class is locked (zs-M2). The entry keeps naming the same place.
         unsafe {
             self.inner.memory.write(offset, bytes);
             self.lock.unlock(value);
@@ -341,8 +344,8 @@ impl<'p> EntryWriteGuard<'p> {
         Old::Object { bytes: len, flags: old_flags }
     }
 
-    /// Overwrites the first bytes of the entry's object with `bytes`; the object keeps its length.
-    /// Unlocks the entry.
+    /// Overwrites the first bytes of the entry's object with `bytes`, and unlocks the entry. The
+    /// object keeps its length.
     pub fn patch(self, bytes: &[u8]) -> Result<(), Error> {
         let held = self.object();
         let len = held.map_or(0, |object| object.location.len);
@@ -366,17 +369,17 @@ impl<'p> EntryWriteGuard<'p> {
         }
     }
 
-    /// Unlocks the entry, which says `value` from then on, and frees what it held.
+    /// Changes the entry's value to `value`, unlocks it, and frees the object that it named before.
     ///
     /// # Safety
-    /// An object that `value` names lies in this pool, whole, and no other entry names it; `held`
-    /// is what the entry holds.
+    /// An object that `value` names lies in this pool, is whole, and no other entry names it.
+    /// `held` is the object that the entry holds.
     unsafe fn finish(self, value: Value, held: Option<Object<'p>>) -> Old {
         let (inner, old) = (self.inner, self.lock.value());
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.lock.unlock(value) };
         if let Some(Object { location, class, zspage }) = held {
-            // SAFETY: the entry named it up to now, and no other does.
+            // SAFETY: only this entry named it, and it no longer does.
             unsafe { free(inner, class, zspage, location.offset, location.len) };
         }
         old.into()

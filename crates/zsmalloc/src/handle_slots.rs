@@ -1,17 +1,17 @@
-//! Handle slots: entries with a generation, given out and taken back, behind the handles of a
+//! Handle slots: entries with a generation that are allocated and freed, behind the handles of a
 //! [`Pool`](crate::Pool).
 //!
 //! ```text
 //!   leaf:  | floor | used |   12 bytes per slot in its nodes: the entry, and the generation
 //!   shard: leaf, a bit per slot of it that was free when the shard took it, and the 24 slots
-//!          that came free last; there are 8 shards, for the threads
+//!          that were freed last; there are 8 shards, for the threads
 //! ```
-//! A slot is free if its entry is empty and unlocked, and it is taken by locking that entry: shards
-//! and counts only say where to look. A slot's generation grows when its entry becomes empty,
-//! before that is unlocked; at the last generation the slot is worn out. A free slot may go from
-//! the table, which keeps its leaf's floor.
+//! A slot is free if its entry is empty and unlocked, and a thread takes it by locking that entry.
+//! Shards and counts are only hints where to look. A slot's generation grows when its entry becomes
+//! empty, before the entry is unlocked; at the last generation the slot is worn out. A free slot
+//! may be removed from the table, which keeps its leaf's floor.
 //!
-//! Lock order: shard, the table's.
+//! Lock order: shard, then the table's lock.
 
 use crate::Error;
 use crate::entry::Value;
@@ -19,31 +19,33 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, thread_number}
 use crate::table::{GENERATION_MAX, LEAF, Table, WriteLock, is_worn_out};
 use page::fork::Step;
 
-/// Handle slots are taken from a leaf that has room for so many, or from a new one: that pays for
-/// looking at all.
+/// The minimum number of free handle slots in a leaf that a shard takes. With fewer, the search
+/// would not pay.
 const ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
-/// Handle slots that a shard remembers.
+/// The number of freed handle slots that a shard remembers.
 const RECENT: usize = 24;
-/// Leaves there can be: the last slot of the one after has a number that no entry has.
+/// The maximum number of leaves. The next leaf would contain `u32::MAX`, which is no entry's
+/// number.
 const LEAVES: u32 = ((1 << 32) / LEAF as u64 - 1) as u32;
 const NO_LEAF: u32 = u32::MAX;
 
-/// Where threads look for free slots.
+/// The hints where the threads of a shard look for free slots.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// Read by others, so that they take another.
+    /// Read by threads of other shards, which take another leaf.
     leaf: AtomicU32,
 }
 
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// Those not looked at yet, of the shard's leaf.
+    /// The slots of the shard's leaf that were not tried yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// Those that came free last, whose entries are at hand: the first so many.
+    /// The slots that were freed last, whose entries are likely cached; the first `count` are
+    /// valid.
     recent: [u32; RECENT],
     count: usize,
 }
@@ -69,22 +71,21 @@ impl Free {
     }
 }
 
-/// Which entries of a table are given out as handle slots.
+/// The allocator of a table's entries as handle slots.
 #[derive(Debug)]
 pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
-    /// Leaves that were ever taken.
+    /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// Leaves below had no room when it was last looked for.
+    /// All leaves below this one had no room at the last search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
 
 impl HandleSlots {
-    /// Handle slots there can be.
     pub(crate) const LEN: u64 = LEAVES as u64 * LEAF as u64;
 
-    /// None is given out.
+    /// Returns an allocator that has given out no slot.
     pub(crate) fn new() -> Self {
         let shard = || Shard { leaf: AtomicU32::new(NO_LEAF), ..Shard::default() };
         HandleSlots {
@@ -95,8 +96,8 @@ impl HandleSlots {
         }
     }
 
-    /// Takes a free slot of the table: its number and its entry, which is empty.
-    /// [`mark_used`](Self::mark_used) is to be told before it holds something.
+    /// Takes a free slot of the table. Returns its number and its entry, which is empty. The caller
+    /// must call [`mark_used`](Self::mark_used) before it stores something in the entry.
     pub(crate) fn claim<'t>(&self, table: &'t Table) -> Result<(u32, WriteLock<'t>), Error> {
         let shard = self.shard();
         let mut free = shard.free.lock();
@@ -120,7 +121,7 @@ impl HandleSlots {
     }
 
     /// Finds a leaf for a shard: the lowest with room that no other shard has, else a new one, else
-    /// any.
+    /// any leaf with a free slot.
     fn leaf_with_room(
         &self,
         table: &Table,
@@ -130,7 +131,7 @@ impl HandleSlots {
         let has_room = |leaf: &u32| room(table, *leaf) >= ROOM_MIN;
         let from = self.lowest.load(Relaxed);
         let lowest = (from..opened).find(has_room).unwrap_or(opened);
-        // Refused where a handle slot below was given back meanwhile.
+        // Fails if another thread freed a handle slot below `lowest` at the same time.
         let _ = self.lowest.compare_exchange(from, lowest, Relaxed, Relaxed);
         let others = |leaf: &u32| {
             let is_its = |other: &&Shard| other.leaf.load(Relaxed) == *leaf;
@@ -151,14 +152,15 @@ impl HandleSlots {
         rest.next().ok_or(Error::Index { index, len })
     }
 
-    /// Notes that a handle slot that was taken is about to hold an object.
+    /// Counts a handle slot as used, before it holds an object.
     pub(crate) fn mark_used(&self, table: &Table, index: u32) {
         if let Some(leaf) = table.handle_leaf(index as u64 / LEAF as u64) {
             leaf.used.fetch_add(1, Relaxed);
         }
     }
 
-    /// Notes that a handle slot holds none any more, whose generation had been `generation`.
+    /// Counts a handle slot as free after its object was freed. `generation` is the generation of
+    /// that object.
     pub(crate) fn mark_free(&self, table: &Table, index: u32, generation: u32) {
         if generation == GENERATION_MAX {
             self.worn_out.fetch_add(1, Relaxed);
@@ -172,27 +174,28 @@ impl HandleSlots {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
-        // The thread that has the shard does without this slot.
+        // If another thread holds the shard, it does not learn of this slot now.
         if let Some(mut free) = self.shard().free.try_lock() {
             free.push_recent(index);
         }
     }
 
-    /// Handle slots that hold an object.
+    /// Returns the number of handle slots that hold an object.
     pub(crate) fn live(&self, table: &Table) -> u64 {
         let used = table.handle_leaves().map(|(_, leaf)| leaf.used.load(Relaxed) as u64);
         used.sum::<u64>().saturating_sub(self.worn_out.load(Relaxed))
     }
 
-    /// Holds the shards still over a fork: no slot is being given out. Before the table is.
+    /// Locks or unlocks the shards for a fork, so that no slot is being given out. They are locked
+    /// before the table.
     pub(crate) fn at_fork(&self, step: Step) {
         self.shards.iter().for_each(|shard| shard.free.at_fork(step));
     }
 
-    /// Counts anew in a child, whose table is repaired.
+    /// Rebuilds the counts in a child, whose table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
-        // Handle slots without an object are free, whatever a lost thread had them for; it may not
-        // have come to ending their generation, or to counting them.
+        // Handle slots without an object are free, even if a lost thread had taken them. That
+        // thread may not have advanced their generation or counted them.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);
@@ -207,7 +210,7 @@ impl HandleSlots {
         size_of_val(&*self.shards)
     }
 
-    /// Asserts that the counts are those of the table.
+    /// Asserts that the counts match the table.
     pub(crate) fn check(&self, table: &Table) {
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
@@ -221,13 +224,13 @@ impl HandleSlots {
     }
 }
 
-/// Handle slots of a leaf that are not used.
+/// Returns the number of unused handle slots of a leaf.
 fn room(table: &Table, leaf: u32) -> u32 {
     let used = table.handle_leaf(leaf as u64).map_or(0, |leaf| leaf.used.load(Relaxed));
     (LEAF as u32).saturating_sub(used)
 }
 
-/// Returns a bit for each slot of a leaf that can be taken.
+/// Returns a bitmap of the slots of a leaf that can be taken.
 fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     let mut free = [u64::MAX; LEAF.div_ceil(64)];
     free[LEAF / 64..].fill((1 << (LEAF % 64)) - 1);
@@ -240,7 +243,7 @@ fn free_slots(table: &Table, leaf: u32) -> [u64; LEAF.div_ceil(64)] {
     free
 }
 
-/// Number and generation of the first slots whose entries name objects.
+/// Returns the numbers and generations of the first `most` slots whose entries name objects.
 pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
     let mut live = Vec::new();
     table.for_each(|index, entry, row| {
@@ -251,8 +254,8 @@ pub(crate) fn live_slots(table: &Table, most: usize) -> Vec<(u32, u32)> {
     live
 }
 
-/// Counts the slots of a leaf that are used, and those worn out among them. Before that, the
-/// generation of those that hold nothing ends, if `end` says so.
+/// Returns the number of used slots of a leaf, and the number of worn-out slots among them. If
+/// `end` is true, first advances the generation of each slot that holds no object.
 fn count(table: &Table, leaf: u64, end: bool) -> (u32, u32) {
     let (mut used, mut worn_out) = (0, 0);
     table.for_each_of(leaf, |_, entry, row| {

@@ -1,7 +1,7 @@
-//! A pool's inside: its entries, classes and memory, which of the classes are open, and how many
-//! objects of each size there are.
+//! The inside of a pool: its entries, classes and memory, the set of open classes, and the number
+//! of objects of each size.
 //!
-//! Lock order: entry, class, slab caches, space. Pages are given back with no lock held.
+//! Lock order: entry, class, slab caches, space. Pages are released with no lock held.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -25,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What compaction has done so far, and whether it is at it.
+/// The statistics of compaction, and whether it is running.
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
     pub(crate) moved_objects: AtomicU64,
@@ -34,41 +34,38 @@ pub(crate) struct Compaction {
     pub(crate) spent_pages: AtomicU64,
     pub(crate) cpu_nanoseconds: AtomicU64,
     pub(crate) plans: AtomicU64,
-    /// Whether a thread compacts.
     pub(crate) is_active: AtomicBool,
-    /// Pages in use when all objects were last in the classes that the plan had for them, or fewer
-    /// that were since.
+    /// The number of pages in use when all objects were last in the classes of the plan, or the
+    /// smallest number since.
     refined: AtomicUsize,
 }
 
-/// Pages of a pool that has grown.
+/// The number of pages of a pool that has grown.
 #[derive(Debug)]
 pub(crate) struct Grown(usize);
 
-/// All there is of a pool.
 pub(crate) struct PoolInner {
     entries: Table,
-    /// Entries there can be.
+    /// The maximum number of entries.
     len: u64,
-    /// Which of them are free, in a pool that gives out handles.
+    /// The allocator of free entries, in a pool that gives out handles.
     pub(crate) handles: Option<Arc<HandleSlots>>,
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
     geometry: Geometry,
-    /// Position of the smallest class for sizes up to 8 bytes times the place here.
+    /// Maps `size / 8`, rounded up, to the position of the smallest class for the size.
     by_size: Box<[u16]>,
-    /// Which of the classes are open.
     pub(crate) plan: Plan,
     pub(crate) retained: Retained,
     pub(crate) compaction: Compaction,
-    /// Compaction by itself.
+    /// The thread that compacts in the background.
     pub(crate) compactor: Arc<Worker>,
-    /// Pages prefaulted, and given back, by themselves.
+    /// The thread that prefaults and releases pages in the background.
     pub(crate) prefaulter: Arc<Worker>,
-    /// That of the process that made the pool, or repaired what lost threads left: see
+    /// The generation of the process that made or last repaired the pool: see
     /// [`page::fork::generation`].
     pub(crate) generation: AtomicU32,
-    /// Held while it does.
+    /// Held during the repair in a child.
     pub(crate) repairing: Mutex<()>,
 }
 
@@ -88,11 +85,12 @@ impl PoolInner {
         let shapes = table.classes();
         let supply = config.pages.supply.clone();
         let supply = supply.as_deref();
-        // All capacities are multiples of the grain, so the place of a size tells its class.
+        // All capacities are multiples of the grain, so a size rounded up to the grain determines
+        // its class.
         let by_size = (0..table.largest() / GRAIN + 1)
             .map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
         let whole = matches!(config.geometry, Geometry::Kernel(_));
-        // Long zspages need no fine map; the kernel's have 1 to 16 pages.
+        // Long zspages need no fine map; the kernel's zspages have 1 to 16 pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
         let classes = shapes.iter().enumerate();
@@ -102,7 +100,7 @@ impl PoolInner {
             len,
             handles,
             by_size: boxed(supply, by_size)?,
-            // In most models there is one class; nothing is to be planned.
+            // Most models have one class, so there is nothing to plan.
             plan: match whole || shapes.len() == 1 {
                 true => Plan::of_all(shapes.len(), supply)?,
                 false => Plan::new(shapes.len(), |position| shapes[position].size, supply)?,
@@ -121,16 +119,16 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries, whatever lost threads left there: [`crate::fork::Here`] is for others.
+    /// Returns the entries, unrepaired. All other code uses [`crate::fork::Here`].
     ///
     /// # Safety
-    /// That is repaired, or the caller does so and looks at no entry before, or looks at none.
+    /// The entries are repaired, or the caller repairs them before it reads any, or reads none.
     #[inline]
     pub(crate) unsafe fn entries_as_found(&self) -> &Table {
         &self.entries
     }
 
-    /// Returns the size classes: calculated, since they are rarely asked for.
+    /// Returns the size classes. They are calculated at each call, because they are rarely needed.
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
@@ -138,26 +136,25 @@ impl PoolInner {
         }
     }
 
-    /// Refuses the number of an entry that can't be there.
+    /// Returns an error if `index` is not the number of an entry.
     #[inline]
     pub(crate) fn check_index(&self, index: u32) -> Result<(), Error> {
         let (index, len) = (index as u64, self.len);
         if index < len { Ok(()) } else { Err(Error::Index { index, len }) }
     }
 
-    /// Returns whether this is a child of the process that made or repaired the pool.
+    /// Returns whether this process is a child of the one that made or last repaired the pool.
     #[inline]
     pub(crate) fn is_in_child(&self) -> bool {
         self.generation.load(Acquire) != page::fork::generation()
     }
 
-    /// Returns the largest object.
     pub(crate) fn largest(&self) -> usize {
         self.classes.last().map_or(0, Class::capacity)
     }
 
-    /// Returns the smallest class for objects of `len` bytes, and the one that they are stored in:
-    /// the smallest of the open ones.
+    /// Returns the smallest class for objects of `len` bytes, and the smallest open one, in which
+    /// they are stored.
     pub(crate) fn classes_of(&self, len: usize) -> Result<(&Class, &Class), Error> {
         let Some(&own) = self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) else {
             return Err(Error::Size { size: len, max: self.largest() });
@@ -166,7 +163,6 @@ impl PoolInner {
         Ok((&self.classes[own as usize], &self.classes[open as usize]))
     }
 
-    /// Returns the class and the zspage of the object at `offset`.
     pub(crate) fn locate(&self, offset: u64) -> (&Class, ExtentId) {
         match self.memory.space.find(offset) {
             Some(id) => (self.class_of_zspage(id), id),
@@ -174,15 +170,15 @@ impl PoolInner {
         }
     }
 
-    /// Returns the class of a zspage that stays.
+    /// Returns the class of a zspage. The caller ensures that the zspage is not freed.
     pub(crate) fn class_of_zspage(&self, id: ExtentId) -> &Class {
         &self.classes[self.memory.space.extent(id).tag() as usize]
     }
 
-    /// Makes the processor fetch an object that is to be overwritten, and all on the way to its
-    /// class; it may be gone.
+    /// Prefetches an object that is to be overwritten, and its class, into the processor's caches.
+    /// The object may already be freed.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
-        // The object first: the rest is looked up while the page table is walked for it.
+        // The object comes first: the rest is looked up during the page table walk for it.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
         let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
@@ -192,14 +188,14 @@ impl PoolInner {
     /// Locks a class of the pool.
     ///
     /// # Panics
-    /// If it is another pool's.
+    /// If the class belongs to another pool.
     pub(crate) fn lock<'p>(&'p self, class: &'p Class) -> ClassGuard<'p> {
         self.expect_own(class);
-        // SAFETY: class, memory and retained pages are this pool's.
+        // SAFETY: class, memory and retained pages belong to this pool.
         unsafe { ClassGuard::lock(class, &self.memory, &self.retained) }
     }
 
-    /// The same, if no one has it locked.
+    /// Locks a class of the pool if it is unlocked. Never waits.
     pub(crate) fn try_lock<'p>(&'p self, class: &'p Class) -> Option<ClassGuard<'p>> {
         self.expect_own(class);
         // SAFETY: as above.
@@ -211,29 +207,28 @@ impl PoolInner {
         assert!(self.classes.as_ptr_range().contains(&std::ptr::from_ref(class)), "{class:?}");
     }
 
-    /// Returns the pages in use.
     pub(crate) fn used(&self) -> usize {
         self.memory.space.budget().used()
     }
 
-    /// Returns whether the limit is near, with `others` pages more in use.
+    /// Returns whether the limit would be near if `others` more pages were in use.
     pub(crate) fn is_near_limit(&self, others: usize) -> bool {
         policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
-    /// Returns whether one more page may be prefaulted, beside `others` that are not counted yet.
+    /// Returns whether another page may be prefaulted, beside `others` that are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
         policy::may_prefault(self.used(), prefaulted + others, self.plan.open())
             && !self.is_near_limit(others)
     }
 
-    /// Returns whether objects are stored in a class.
+    /// Returns whether new objects are stored in a class.
     pub(crate) fn is_open(&self, class: &Class) -> bool {
         self.plan.is_open(class.position as usize)
     }
 
-    /// Chooses the open classes anew.
+    /// Chooses the open classes again.
     pub(crate) fn replan(&self, purpose: Purpose) {
         let size = |position: usize| {
             let class = &self.classes[position];
@@ -248,7 +243,7 @@ impl PoolInner {
         }
     }
 
-    /// Notes in each class which objects go there.
+    /// Records in each class which objects it takes.
     fn note_plan(&self) {
         let mut least = 1;
         for class in &self.classes {
@@ -261,9 +256,9 @@ impl PoolInner {
         }
     }
 
-    /// Returns whether the pool has grown so far, since it was refined, that objects lie in coarser
-    /// classes than the plan has for them now. For [`refined`](Self::refined), when they do no
-    /// longer.
+    /// Returns the pool's size if the pool has grown enough since it was refined that objects lie
+    /// in coarser classes than the plan now has for them. The caller passes it to
+    /// [`refined`](Self::refined) after it has moved them.
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.used();
         let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);
@@ -275,7 +270,8 @@ impl PoolInner {
         self.compaction.refined.store(grown.0, Relaxed);
     }
 
-    /// Counts, for the plan, an object of one more length, or of one less, or both.
+    /// Updates the population of the plan: an object of length `gone` was removed, one of length
+    /// `come` was added.
     pub(crate) fn count_len(&self, gone: Option<usize>, come: Option<usize>) {
         let own = |len: Option<usize>| Some(self.classes_of(len?).ok()?.0);
         let (gone, come) = (own(gone), own(come));
@@ -285,7 +281,7 @@ impl PoolInner {
         }
     }
 
-    /// Returns the bytes of memory that manage the pool: maps and descriptors of pages, headers,
+    /// Returns the number of bytes of the pool's metadata: maps and descriptors of pages, headers,
     /// classes and entries.
     pub(crate) fn metadata_bytes(&self) -> usize {
         let handles = self.handles.as_ref().map_or(0, |handles| handles.bytes());

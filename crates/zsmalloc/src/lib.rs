@@ -1,19 +1,19 @@
 //! zsmalloc: a pool that packs objects of arbitrary sizes densely.
 //!
-//! Objects of about one size share *zspages*: extents of consecutive pages of which only those are
-//! committed that an object touches. Every object is one plain slice. Each belongs to an *entry*
-//! of 8 bytes that says where it lies and is its lock; beside the object lies only the entry's
-//! number.
+//! Objects of about one size share *zspages*: extents of consecutive pages. Only pages that an
+//! object touches are committed. Every object is one plain slice, and belongs to an *entry* of 8
+//! bytes, which holds the object's place and is its lock. The zspage's header holds the entry's
+//! number for each object.
 //!
 //! ```text
 //!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed
-//!          -> bytes copied -> entry swapped under its lock -> what it held before is freed
+//!          -> bytes copied -> entry swapped under its lock -> old object freed
 //!   read:  entry locked for reading (the pin) -> slice
-//!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects given back
+//!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects released
 //! ```
 //!
-//! [`EntryPool`] does all that for entries that are numbered, as a device's slots are; [`Pool`]
-//! gives out opaque [`Handle`]s, each of which is an entry and its generation.
+//! Numbered entries, such as a device's slots, are provided by [`EntryPool`]. [`Pool`] gives out
+//! opaque [`Handle`]s, each of which is an entry and its generation.
 
 mod background;
 mod check;

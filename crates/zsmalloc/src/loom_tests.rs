@@ -1,9 +1,9 @@
-//! Models of the whole core: the code as it is, with loom's class locks and entries, over real
+//! Models of the whole core: the production code, with loom's class locks and entries, over real
 //! pages.
 //!
-//! The one class there is has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so that
-//! slots 1 and 2 straddle pages; where there are two, the other has 2 slots of 2048 bytes in a
-//! page. Contents differ per version, and every model ends with a look at all invariants.
+//! The single class has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so slots 1 and 2
+//! straddle pages. If there are two classes, the other has 2 slots of 2048 bytes in a page.
+//! Contents differ per version, and every model ends with a check of all invariants.
 #![allow(clippy::unwrap_used)]
 
 mod alone;
@@ -19,14 +19,13 @@ use std::sync::Arc;
 
 const WORDS: u64 = 8;
 
-/// A core, and what each entry is to hold.
 struct Scene {
     core: EntryPool,
-    /// Counts steps: an order that loom tries out where nothing else has one.
+    /// Counts steps. The counter gives loom points at which to switch threads.
     steps: AtomicUsize,
 }
 
-/// Versions from this one on are objects of the small class.
+/// Versions at or above this one are objects of the small class.
 const SMALL: u8 = 100;
 
 fn bytes(version: u8) -> Vec<u8> {
@@ -54,7 +53,8 @@ impl Scene {
         self.core.lock(index).unwrap().set_payload(0);
     }
 
-    /// The version entry `index` holds; 0 for none. Read twice, with a switch between.
+    /// Returns the version that entry `index` holds, 0 if it is empty. Reads it twice, with a
+    /// switch between.
     fn read(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes: first, .. } = pin.content() else { return 0 };
@@ -66,8 +66,8 @@ impl Scene {
         version
     }
 
-    /// Asserts what the entries hold and every invariant, frees all and asserts that nothing is
-    /// left.
+    /// Asserts the contents of the entries and every invariant, frees all objects, and asserts that
+    /// no page is left.
     fn finish(&self, versions: &[(u32, &[u8])]) {
         self.core.check();
         let used: u64 = self.core.classes().iter().map(|stat| stat.obj_used).sum();
@@ -83,15 +83,15 @@ impl Scene {
         assert_eq!(self.core.pages().used(), 0, "pages left");
     }
 
-    /// Two zspages of two objects each: entries 0 and 1 in one, 4 and 5 in the other.
+    /// Makes two zspages of two objects each: entries 0 and 1 in one, 4 and 5 in the other.
     fn two_half_full(&self) {
         (0..6).for_each(|index| self.store(index, index as u8 + 1));
         self.free(2);
         self.free(3);
     }
 
-    /// As before, with entries 0 and 4 only: so few that one zspage can go though a third object is
-    /// staged.
+    /// As `two_half_full`, with entries 0 and 4 only: few enough that one zspage can be emptied
+    /// even while a third object is staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -101,23 +101,24 @@ impl Scene {
 
 type Actor = fn(&Scene);
 
-/// Every interleaving of the actors with at most `preemptions`, on one class.
+/// Explores every interleaving of the actors with at most `preemptions` preemptions, on one class.
 fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], after: Actor) {
     let make = || Scene::new(Geometry::Native { order: 0 });
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// Preemptions at most: few in `make test`, all that a model asks for in `make long`.
+/// Returns the maximum number of preemptions: few in `make test`, all that a model asks for in
+/// `make long`.
 fn depth() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
 }
 
-/// For a model that takes 10 seconds or more with two preemptions: one of them in `make test`.
+/// Returns the preemptions of a model that takes 10 seconds or more with two: one in `make test`.
 pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }
 
-/// The same on two classes, and so with a plan.
+/// As [`model`], on two classes, and so with a plan.
 fn model_of_two<const N: usize>(
     preemptions: usize,
     before: Actor,
@@ -128,7 +129,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// The same of any scene; each actor but the first runs on a thread of its own, with `ended` last.
+/// As [`model`], for any scene. Each actor except the first runs on its own thread, and calls
+/// `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,
@@ -141,7 +143,7 @@ pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     builder.preemption_bound = Some(preemptions.min(depth()));
     builder.max_branches = 20_000;
     builder.check(move || {
-        // loom's own stack for the first thread is too small to make a pool on.
+        // The stack that loom gives the first thread is too small to make a pool on.
         let scene = thread::Builder::new().stack_size(1 << 16);
         let scene = scene.spawn(move || {
             let scene = Arc::new(make());
@@ -249,7 +251,7 @@ fn loom_core_write_against_compaction() {
     );
 }
 
-/// Of the two entries one lies in the zspage that is emptied.
+/// One of the two entries lies in the zspage that is emptied.
 #[test]
 fn loom_core_overwrite_against_compaction() {
     let actor: Actor = |scene| {
@@ -280,7 +282,8 @@ fn write_in_place(actor: Actor) {
     });
 }
 
-/// Page 1 is ready, and page 2 with it: whatever is stored meanwhile lies on pages that stay.
+/// Pages 1 and 2 are retained. Objects that are stored during their release must lie on pages that
+/// stay.
 #[test]
 fn loom_core_release_against_allocation() {
     model(
@@ -303,7 +306,7 @@ fn loom_core_release_against_allocation() {
     );
 }
 
-/// The last object of a zspage goes, or one more comes, while its other pages are being given back.
+/// The last object of a zspage is freed while its other pages are being released.
 #[test]
 fn loom_core_release_against_free() {
     model(
@@ -325,14 +328,14 @@ fn loom_core_release_against_free() {
     );
 }
 
-/// A mover empties the zspage of which another thread gives pages back, and then stores in.
+/// A mover empties the zspage whose pages another thread releases before it stores there.
 #[test]
 fn loom_core_release_against_compaction() {
     model(
         4,
         |scene| {
             scene.two_half_full();
-            // The emptiest zspage is the one with pages to give back.
+            // The emptiest zspage is the one with pages to release.
             scene.free(1);
         },
         [
@@ -373,7 +376,7 @@ fn loom_core_release_against_free_and_allocation() {
     );
 }
 
-/// At the limit, while pages are given back: stored or refused, but nothing is lost.
+/// At the limit, while pages are being released, a store succeeds or fails, but no object is lost.
 #[test]
 fn loom_core_release_against_store_at_the_limit() {
     model(
@@ -399,7 +402,7 @@ fn loom_core_release_against_store_at_the_limit() {
     );
 }
 
-/// Both compact, one of them after the other or at the same time.
+/// Both threads compact, one after the other or at the same time.
 #[test]
 fn loom_core_two_compactions_against_read() {
     model(

@@ -1,13 +1,13 @@
-//! The plan: which size classes are open, given how many objects of each size there are.
+//! The plan: the set of open size classes, given the number of objects of each size.
 //!
 //! ```text
 //!   sizes (8 bytes apart)   a  b  c  d  e  f  g  h     n(a) .. n(h): live objects of each size
-//!   open classes                  |     |        |     an object: to the smallest that holds it
+//!   open classes                  |     |        |     an object: in the smallest that holds it
 //! ```
 //! An open class costs about half a page, the unused part of its last page. If the class is closed,
-//! its objects are rounded up to the next open class instead. So a small pool wants few open
-//! classes and a large one many. The cost of the cheapest set of open classes up to size j, if j is
-//! open:
+//! its objects are rounded up to the next open class instead. So few open classes are best for a
+//! small pool, and many for a large one. The cost of the cheapest set of open classes up to size j,
+//! if j is open:
 //!
 //! ```text
 //!   cost(j) = min over i < j of
@@ -29,34 +29,30 @@ use std::sync::atomic::AtomicU16;
 /// An upper bound of the number of classes, at any order.
 const CLASSES_MAX: usize = 1536;
 
-/// Which class objects of each size are stored in. Sizes and classes are given by their position in
-/// the table of all classes.
+/// The open class for objects of each size. Sizes and classes are given by their position in the
+/// table of all classes.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// For the size at each position, the open class for objects of that size.
     pub(crate) class_for: Box<[AtomicU16]>,
-    /// Whether the plan follows what is stored. If not, all classes stay open.
+    /// True if the plan follows the stored objects. If false, all classes stay open.
     is_remade: bool,
-    /// The number of open classes.
     open: AtomicUsize,
     /// The plan is outdated when more pages than `above` are in use, or fewer than `below`.
     above: AtomicUsize,
     below: AtomicUsize,
-    /// Locked while a plan is made.
     planning: Mutex<()>,
 }
 
-/// What a plan depends on, for one size.
+/// The facts about one size on which a plan depends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) bytes: usize,
-    /// The number of live objects of this size.
     pub(crate) population: u32,
-    /// Whether the class of this size has committed pages.
+    /// True if the class of this size has committed pages.
     pub(crate) is_used: bool,
 }
 
-/// The reason to make a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The pool has grown. Present objects stay in their classes; the plan is for new ones.
@@ -66,7 +62,7 @@ pub(crate) enum Purpose {
 }
 
 impl Plan {
-    /// Returns a plan for a pool without objects. It has `len` classes, smallest first; `bytes`
+    /// Returns a plan for a pool without objects. It has `len` classes, smallest first. `bytes`
     /// returns the size of the class at a position.
     pub(crate) fn new(
         len: usize,
@@ -83,7 +79,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns a plan in which all of `len` classes are open, and stay so.
+    /// Returns a plan in which all `len` classes are always open.
     pub(crate) fn of_all(len: usize, supply: Option<&dyn Supply>) -> Result<Self, Error> {
         let all = (0..len).map(|position| AtomicU16::new(position as u16));
         Ok(Plan {
@@ -96,22 +92,18 @@ impl Plan {
         })
     }
 
-    /// Returns whether the plan follows what is stored.
     pub(crate) fn is_remade(&self) -> bool {
         self.is_remade
     }
 
-    /// Returns the open class for objects of the size at `position`.
     fn class_for(&self, position: usize) -> usize {
         self.class_for[position].load(Relaxed) as usize
     }
 
-    /// Returns whether the class at `position` is open.
     pub(crate) fn is_open(&self, position: usize) -> bool {
         self.class_for(position) == position
     }
 
-    /// Returns the number of open classes.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
@@ -126,8 +118,8 @@ impl Plan {
         used < self.below.load(Relaxed)
     }
 
-    /// Makes the plan anew, for a pool of `used` pages; `size` returns the facts about the size at
-    /// a position. `note` is called once the plan is published, before another one can be made.
+    /// Makes a new plan for a pool of `used` pages. `size` returns the facts about the size at a
+    /// position. `note` is called once the plan is published, before another one can be made.
     /// Returns false, and does nothing, if another thread is making a plan or all classes stay
     /// open.
     pub(crate) fn make(
@@ -147,8 +139,8 @@ impl Plan {
         true
     }
 
-    /// Publishes a plan, one size at a time. A reader that meets half of it still finds a class
-    /// that is large enough.
+    /// Publishes a plan, one size at a time. A reader that sees half of it still finds a class that
+    /// is large enough.
     fn publish(&self, draft: &Draft) {
         let mut next_open = self.class_for.len() - 1;
         for position in (0..self.class_for.len()).rev() {
@@ -161,12 +153,11 @@ impl Plan {
         self.open.store(open, Relaxed);
     }
 
-    /// Returns the bytes of the plan's table.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.class_for)
     }
 
-    /// Makes sure that no plan is being made while the process forks.
+    /// Locks or unlocks the plan for a fork, so that no plan is being made.
     pub(crate) fn at_fork(&self, step: Step) {
         self.planning.at_fork(step);
     }
@@ -181,7 +172,7 @@ impl Plan {
     }
 }
 
-/// The part of cost(j) that depends on i, as a function of size(j): see the head of this file.
+/// The part of cost(j) that depends on i, as a function of size(j): see the top of this file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     /// cost(i) + B(i)
@@ -207,8 +198,8 @@ impl Line {
     }
 }
 
-/// The lower hull of the lines that were added, by slope: those from `first` to before `end`. The
-/// ones before `first` are the lowest only at sizes that have been passed.
+/// The lower hull of the lines that were added, ordered by slope: those from `first` to before
+/// `end`. The lines before `first` are the lowest only at sizes below those of earlier queries.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -216,12 +207,12 @@ struct Hull {
 }
 
 impl Hull {
-    /// Returns a hull of one line, which is 0: that of no open class and no objects below.
+    /// Returns a hull of one line, which is 0: it represents no open class and no objects below.
     fn new() -> Self {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
 
-    /// Returns the lowest line at `bytes`. From call to call `bytes` must not fall.
+    /// Returns the lowest line at `bytes`, which must not decrease from call to call.
     fn lowest(&mut self, bytes: i64) -> Line {
         let is_better = |lines: &[Line]| lines[1].at(bytes) <= lines[0].at(bytes);
         while self.first + 1 < self.end && is_better(&self.lines[self.first..]) {
@@ -251,7 +242,7 @@ impl Hull {
     }
 }
 
-/// A plan before it is published. It is on the stack, as a store that makes a plan must not
+/// A plan before it is published. It lies on the stack, because a store that makes a plan must not
 /// allocate.
 struct Draft {
     open: [bool; CLASSES_MAX],
@@ -261,9 +252,10 @@ impl Draft {
     /// Finds the cheapest set of open classes among `len`. The largest class is always open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
         let mut hull = Hull::new();
-        // For each class, the best open class below it if it were open itself; plus 1, 0 for none.
+        // For each class, the position plus 1 of the best open class below it, if it were open
+        // itself; 0 for none.
         let mut before = [0; CLASSES_MAX];
-        // Sizes that have objects, and classes to be opened for sizes that have none.
+        // The sizes with objects, and the classes to open for sizes without any.
         let (mut populated, mut spread) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
         let (mut count, mut bytes, mut last) = (0, 0, 0);
         for position in 0..len {
@@ -289,8 +281,8 @@ impl Draft {
         draft
     }
 
-    /// Opens those classes of `spread` to which no present object would go: they cost nothing until
-    /// they are used, and objects of a new size then find a class that fits.
+    /// Opens those classes of `spread` in which no present object would be stored. They cost
+    /// nothing until they are used, and objects of a new size then find a class that fits.
     fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
         for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
@@ -302,8 +294,8 @@ impl Draft {
     }
 }
 
-/// Returns the cost of an open class in bytes. On growth a class that has pages costs nothing more:
-/// to close it would save nothing, as its objects would stay.
+/// Returns the cost of an open class in bytes. On growth, a class that has pages costs nothing
+/// more: closing it would save nothing, because its objects would stay.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,
@@ -321,8 +313,8 @@ mod tests {
         *seed >> 33
     }
 
-    /// Returns the cost of a set of open classes. The last class is always open; a class to which
-    /// no object goes costs nothing.
+    /// Returns the cost of a set of open classes. The last class is always open. A class in which
+    /// no object is stored costs nothing.
     fn cost(sizes: &[Size], purpose: Purpose, is_open: impl Fn(usize) -> bool) -> i64 {
         let (mut cost, mut class, mut serves) = (0, sizes.len() - 1, true);
         for (position, size) in sizes.iter().enumerate().rev() {
@@ -348,7 +340,7 @@ mod tests {
         let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
-            // Sizes at equal distances, or each twice the one before, about as above a page.
+            // Sizes at equal distances, or each twice the one before, roughly as above a page.
             let bytes =
                 |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)

@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A stored object: it must be freed with [`Pool::free`], and can't be used after.
+/// A stored object. It must be freed with [`Pool::free`], and can't be used afterwards.
 ///
 /// ```text
 ///   | 63 .. 52 pool | 51 .. 32 generation | 31 .. 0 slot |
@@ -21,15 +21,15 @@ use std::sync::Arc;
 pub struct Handle(NonZeroU64);
 
 impl Handle {
-    /// Returns the handle as a number, for C or for a table of the caller's. Convert it back with
+    /// Returns the handle as a number, for C or for a table of the caller. Convert it back with
     /// [`from_raw`](Self::from_raw) to free the object, which otherwise stays until the pool is
     /// dropped.
     pub fn into_raw(self) -> u64 {
         self.0.get()
     }
 
-    /// Returns a handle from its number. The pool's functions refuse a number that is stale or made
-    /// up.
+    /// Returns a handle from its number. The pool's functions return an error for a number that is
+    /// stale or invalid.
     pub fn from_raw(raw: u64) -> Result<Self, Error> {
         NonZeroU64::new(raw).map(Handle).ok_or(Error::Handle { raw })
     }
@@ -58,7 +58,7 @@ impl Handle {
 
 /// A pool that gives out handles.
 ///
-/// After a fork, parent and child have a pool each, with the same objects. But if the pages are not
+/// After a fork, parent and child each have a pool with the same objects. But if the pages are not
 /// [`in_children`](page::Config::in_children), the child's pool refuses every operation with
 /// [`Error::LeftBehind`], and its statistics stay as they were at the fork.
 ///
@@ -82,8 +82,8 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let nth = POOLS.fetch_add(1, Relaxed);
-        // After 4096 pools numbers come again; then generations begin elsewhere, so that a handle
-        // of a pool long gone is hardly taken for one of this.
+        // Pool numbers repeat after 4096 pools. Generations then begin elsewhere, so that a handle
+        // of a pool dropped long ago is unlikely to match.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let handles = Arc::new(HandleSlots::new());
@@ -92,14 +92,14 @@ impl Pool {
         Ok(Pool { core, handles, id })
     }
 
-    /// Starts background compaction: from now on the pool compacts itself whenever that is worth
-    /// it, and prefaults pages. Its two threads exist only while they have work, and end when the
-    /// pool is dropped.
+    /// Starts background compaction: the pool compacts itself whenever that is worthwhile, and
+    /// prefaults pages. Its two threads exist only while they have work, and end when the pool is
+    /// dropped.
     pub fn compact_in_background(&self) {
         self.core.compact_in_background();
     }
 
-    /// Stores `bytes`, 1 up to the size of the largest class.
+    /// Stores `bytes`: at least 1 byte, at most the size of the largest class.
     #[doc(alias = "zs_malloc")]
     pub fn store(&self, bytes: &[u8]) -> Result<Handle, Error> {
         let here = ensure_here(self.core.inner())?;
@@ -120,19 +120,20 @@ impl Pool {
         }
     }
 
-    /// Overwrites the first bytes of the object with `bytes`; the object keeps its length. Waits
+    /// Overwrites the first bytes of the object with `bytes`. The object keeps its length. Waits
     /// for the object's readers.
     #[doc(alias = "zs_obj_write")]
     pub fn write(&self, handle: &Handle, bytes: &[u8]) -> Result<(), Error> {
         self.lock(ensure_here(self.core.inner())?, handle)?.patch(bytes)
     }
 
-    /// Returns the bytes behind `handle`, pinned: they are neither moved nor freed while the guard
-    /// lives.
+    /// Returns the bytes of the object of `handle`, pinned: they are neither moved nor freed while
+    /// the guard lives.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so the handle can't be freed meanwhile (which would wait
-    /// for ever). An object has six guards at most at a time: a call for another waits.
+    /// The guard borrows the handle too, so the handle can't be freed while the guard exists (the
+    /// free would wait forever). An object has at most six guards at a time; a call for another
+    /// waits.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
         match pin.content() {
@@ -141,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Frees the object behind `handle`.
+    /// Frees the object of `handle`.
     #[doc(alias = "zs_free")]
     pub fn free(&self, handle: Handle) -> Result<(), Error> {
         let here = ensure_here(self.core.inner())?;
@@ -152,7 +153,6 @@ impl Pool {
         Ok(())
     }
 
-    /// Locks the entry of the object behind `handle`.
     fn lock<'p>(&self, here: Here<'p>, handle: &Handle) -> Result<EntryWriteGuard<'p>, Error> {
         let admits = |row: Row<'_>| self.names(handle, row);
         let entry = EntryWriteGuard::lock_existing(here, handle.index(), admits);
@@ -161,7 +161,7 @@ impl Pool {
         entry.filter(is_live).ok_or(Error::Handle { raw: handle.0.get() })
     }
 
-    /// Returns whether `handle` is of this pool and its slot's generation.
+    /// Returns whether `handle` belongs to this pool and matches its slot's generation.
     fn names(&self, handle: &Handle, row: Row<'_>) -> bool {
         handle.pool() == self.id && handle.generation() == row.generation()
     }
@@ -176,7 +176,7 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Returns the count of the pool's pages and its limit, both in pages.
+    /// Returns the budget: the number of the pool's pages and its limit in pages.
     #[doc(alias = "zs_get_total_pages")]
     pub fn pages(&self) -> &page::Budget {
         self.core.pages()
@@ -187,31 +187,33 @@ impl Pool {
         self.core.bytes()
     }
 
-    /// Returns the bytes of the largest object that can be stored.
+    /// Returns the size in bytes of the largest object that can be stored.
     pub fn largest(&self) -> usize {
         self.core.largest()
     }
 
-    /// Returns the size classes, and with them the class of a size and the size of huge objects.
+    /// Returns the size classes, from which the class of a size and the size of huge objects can be
+    /// found.
     #[doc(alias = "zs_lookup_class_index")]
     #[doc(alias = "zs_huge_class_size")]
     pub fn table(&self) -> crate::ClassTable {
         self.core.table()
     }
 
-    /// Moves objects together, gives retained pages back, and returns the number of pages freed.
-    /// While another thread compacts, this gives back the retained pages only.
+    /// Moves objects together, releases retained pages, and returns the number of pages freed. If
+    /// another thread compacts, only retained pages are released.
     #[doc(alias = "zs_compact")]
     pub fn compact(&self) -> usize {
         self.core.compact()
     }
 
-    /// Compacts as [`compact`](Self::compact) does, until it has freed `bytes` bytes.
+    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed. Returns the
+    /// number of pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.core.shrink(bytes)
     }
 
-    /// Returns the bytes of pages that compaction could free if nothing were pinned.
+    /// Returns the number of bytes that compaction could free if nothing were pinned.
     pub fn freeable(&self) -> usize {
         self.core.freeable()
     }
@@ -222,23 +224,24 @@ impl Pool {
         self.core.pages_compacted()
     }
 
-    /// Returns what compaction has done so far, and the processor time it took.
+    /// Returns the statistics of compaction, with its processor time.
     pub fn compaction_stat(&self) -> CompactionStat {
         self.core.compaction_stat()
     }
 
-    /// Gives back the memory of free handle slots, if there are enough, and returns the bytes given
-    /// back.
+    /// Frees the memory of free handle slots, if there are enough of them. Returns the number of
+    /// bytes freed.
     pub fn tidy(&self) -> usize {
         self.core.tidy(&mut || true)
     }
 
-    /// Returns the number of reads that had to wait because the object was being written.
+    /// Returns the number of reads that waited because the object was being written.
     pub fn read_waits(&self) -> u64 {
         self.core.read_waits()
     }
 
-    /// Gives back the pages that are retained for the next objects, and returns how many.
+    /// Releases the pages that are retained for the next objects. Returns the number of pages
+    /// released.
     pub fn trim(&self) -> usize {
         self.core.trim()
     }
@@ -248,8 +251,8 @@ impl Pool {
         self.core.classes()
     }
 
-    /// Returns a list of the stored objects, the first eight by their handles; `None` if there are
-    /// none. A debug build prints it when the pool is dropped.
+    /// Returns a report of the stored objects with the handles of the first eight, or `None` if
+    /// there are no objects. A debug build prints it when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
         const SHOWN: usize = 8;
         let count = Some(self.len()).filter(|&count| count > 0)?;
@@ -261,18 +264,18 @@ impl Pool {
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
 
-    /// Asserts the pool's whole state. Nothing else may use the pool meanwhile.
+    /// Asserts the pool's whole state. No other thread may use the pool during the check.
     pub fn check(&self) {
         self.core.check();
     }
 }
 
-/// Ends the background threads. A debug build names the objects whose handles were never freed;
+/// Ends the background threads. A debug build prints the handles of objects that were never freed;
 /// their memory is freed with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
-        // Of a child that is left behind they are not.
+        // In a child that is left behind, the objects belong to the parent.
         let are_ours = !self.core.is_left_behind();
         if cfg!(debug_assertions) && are_ours && !std::thread::panicking() {
             self.leak_report().inspect(|report| eprintln!("zsmalloc: {report}"));

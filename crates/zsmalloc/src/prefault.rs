@@ -1,14 +1,14 @@
-//! Pages prefaulted by a thread, so that a store finds them there and takes no page fault.
+//! A thread that prefaults pages, so that stores take no page fault.
 //!
 //! ```text
 //!   store --next slot of the zspage lies on a page that is not committed--> class wants one more
-//!   thread, now and then: too much is retained --> given back, many at a time
+//!   thread, now and then: too much is retained --> released, many at a time
 //!                        class wants pages --> committed, retained --> prefaulted, many at a time
-//!           nothing wanted for a moment: all that is retained goes, and then the thread
+//!           nothing wanted for a moment: all retained pages are released; later the thread ends
 //! ```
-//! Prefaulted pages are retained pages, as those are that objects have left. While a zspage's are
-//! being prefaulted it is *busy*, as while they are given back: else one that was given back could
-//! be prefaulted after.
+//! Prefaulted pages are retained pages, like pages that objects have left. A zspage is *busy* while
+//! its pages are being prefaulted, as it is during a release. Otherwise a page could be prefaulted
+//! after its release.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -22,7 +22,7 @@ use crate::worker::{Wake, Worker};
 use page::PageSet;
 use std::sync::Weak;
 
-/// What the thread does.
+/// The main function of the prefault thread.
 pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
     while worker.wait(IDLE, true) == Wake::Notified {
         worker.set_awake(true);
@@ -41,15 +41,15 @@ pub(crate) fn run_prefaulter(weak: &Weak<PoolInner>, worker: &Worker) {
         worker.set_awake(false);
         let Some(inner) = weak.upgrade() else { return };
         purge_all(&inner, &inner.retained.wait_to_tend());
-        // A thread that wanted a page just before `set_awake(false)` has woken nobody.
+        // A thread that wanted a page just before `set_awake(false)` has woken no thread.
         if purge_and_prefault(&inner) {
             worker.set_awake(true);
         }
     }
 }
 
-/// Gives back what too much is retained, prefaults what is wanted, and returns whether there was
-/// anything to do.
+/// Releases surplus retained pages and prefaults wanted ones. Returns whether there was anything to
+/// do.
 fn purge_and_prefault(inner: &PoolInner) -> bool {
     let has_purged = purge_excess(inner, usize::MAX);
     let Some(_alone) = inner.retained.tend() else { return true };
@@ -68,13 +68,13 @@ fn purge_and_prefault(inner: &PoolInner) -> bool {
             return has_purged || is_wanted;
         }
         inner.memory.space.populate(pages_of(&batch));
-        // SAFETY: `begin_prefault` made them busy for this thread, and the pages are there.
+        // SAFETY: `begin_prefault` made them busy for this thread, and the pages are populated.
         for_each_in_flight(inner, &batch, |locked, id, _| unsafe { locked.end_busy(id) });
         fetching.note(&batch);
     }
 }
 
-/// Commits up to `most` pages that the next objects of the class will lie on, which are to be
+/// Commits up to `most` pages on which the next objects of the class will lie, and which are to be
 /// prefaulted.
 fn begin_prefault(inner: &PoolInner, class: &Class, most: u32) -> Option<InFlight> {
     let mut locked = inner.lock(class);
@@ -105,8 +105,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// Checks, with each page that is committed, that a thread which finds no page on offer sees
-    /// the prefault.
+    /// Checks, for each page that is committed, that a thread which finds no page on offer sees the
+    /// prefault.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,
@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    /// Pages that are being prefaulted are in use and on no offer: a store that meets the limit
-    /// then is to wait for them.
+    /// Pages that are being prefaulted are in use but not on offer, so a store that meets the limit
+    /// must wait for them.
     #[test]
     fn a_prefault_is_seen_by_who_meets_the_limit() {
         let looks = Arc::new(Looks::default());

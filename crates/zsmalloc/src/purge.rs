@@ -1,9 +1,9 @@
-//! Purging: retained pages are released when there are more than the pool may retain, or when they
-//! are needed elsewhere.
+//! Purging: retained pages are released if there are more than the pool may retain, or if they are
+//! needed elsewhere.
 //!
-//! A release is a system call, so it is made with no lock held. In the meantime no object may be
-//! given a slot on those pages, so all their slots are withheld. One thread at a time does this to
-//! a zspage.
+//! A release is a system call, so it is made with no lock held. No object may be given a slot on
+//! those pages during the release, so all their slots are withheld. Only one thread at a time
+//! releases pages of a zspage.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -14,8 +14,8 @@ use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
 
-/// Has pages released if more are retained than may be: by the prefault thread, or by this one if
-/// there is no such thread or it does not keep up. Called with no lock held.
+/// Releases pages if more are retained than allowed. The prefault thread does this, or this thread
+/// if there is no such thread or it does not keep up. Called with no lock held.
 pub(crate) fn relax(inner: &PoolInner) {
     let retained = inner.retained.pages();
     let most = policy::retained_max(inner.used(), inner.retained.prefaulted());
@@ -27,12 +27,12 @@ pub(crate) fn relax(inner: &PoolInner) {
     }
 }
 
-/// Releases pages if more are retained than may be, about `most` at most. Returns whether it
+/// Releases about `most` pages at most, if more are retained than allowed. Returns whether it
 /// released any. Called with no lock held.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // If another thread is at this job, it is left to that one, which looks for more pages after it
-    // has dropped its guard.
+    // If another thread has the job, this one leaves the work to it. That thread checks for more
+    // pages after it has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.tend()
@@ -47,14 +47,14 @@ pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     total > 0
 }
 
-/// Returns how many pages to release, if more are retained than may be.
+/// Returns the number of pages to release if more are retained than allowed.
 fn excess(inner: &PoolInner) -> Option<usize> {
     let retained = inner.retained.pages();
     policy::purge_target(inner.used(), inner.retained.prefaulted(), retained)
 }
 
 /// Releases all retained pages, and destroys zspages that were made for an object and never got
-/// one. Returns the number of pages.
+/// one. Returns the number of pages released.
 pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     inner.retained.forget_wanted();
     let pages = purge(inner, usize::MAX);
@@ -71,7 +71,7 @@ pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
     unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
 }
 
-/// Releases `wanted` retained pages, or a few more, and returns how many.
+/// Releases `wanted` retained pages, or a few more. Returns the number released.
 pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     if inner.retained.pages() == 0 {
         return 0;
@@ -88,7 +88,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
             }
             pages += place.as_ref().map_or(0, |(_, pages)| pages.len() as usize);
         }
-        // SAFETY: `next_offer` began all of the batch just now, by `begin_release`, in this pool.
+        // SAFETY: `next_offer` began all releases of the batch just now, by `begin_release`, in
+        // this pool.
         let gone = unsafe { give_back(inner, &batch, &releasing) };
         if gone == 0 {
             break;
@@ -99,8 +100,8 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
     total
 }
 
-/// Begins to release the retained pages of one zspage, of the first class from `from` on that has
-/// any. Sets `from` to the class at which to go on.
+/// Begins to release the retained pages of one zspage of the first class at or after `from` that
+/// has any. Sets `from` to the class at which to continue.
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
@@ -119,27 +120,28 @@ fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     Some(locked.begin_release(emptiest))
 }
 
-/// Releases pages whose slots are withheld, and destroys zspages that this leaves empty. Returns
-/// the number of pages.
+/// Releases pages whose slots are withheld, and destroys zspages that become empty. Returns the
+/// number of pages released.
 ///
 /// # Safety
-/// `ClassGuard::begin_release` of this pool returned all of the batch, and none of it has been
+/// `ClassGuard::begin_release` of this pool returned the whole batch, and none of it has been
 /// released yet.
 unsafe fn give_back(
     inner: &PoolInner,
     batch: &[Option<InFlight>],
     releasing: &ReleaseScope<'_>,
 ) -> usize {
-    // SAFETY: `begin_release` withheld all slots on these pages, and they are until `end_release`
-    // below; so no object lies there.
+    // SAFETY: `begin_release` withheld all slots on these pages until `end_release` below, so no
+    // object lies there.
     unsafe { inner.memory.release(pages_of(batch)) };
-    // SAFETY: `begin_release` returned these, as the caller says, and `release` is done with them.
+    // SAFETY: the caller guarantees that `begin_release` returned these, and `release` has
+    // finished.
     for_each_in_flight(inner, batch, |locked, id, gone| unsafe { locked.end_release(id, gone) });
     releasing.note(batch)
 }
 
-/// Calls `end` for each zspage of the batch, with its class locked. The zspages still exist, as
-/// they are busy.
+/// Calls `end` for each zspage of the batch, with its class locked. The zspages still exist,
+/// because they are busy.
 pub(crate) fn for_each_in_flight(
     inner: &PoolInner,
     batch: &[Option<InFlight>],
@@ -162,7 +164,7 @@ pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
     }
 }
 
-/// Releases all retained pages of a zspage, and destroys the zspage if that leaves it empty. Does
+/// Releases all retained pages of a zspage, and destroys the zspage if it becomes empty. Does
 /// nothing if another thread is releasing or prefaulting pages of it.
 pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentId) {
     if !locked.fixed_header(id).has_offer() {
@@ -181,7 +183,7 @@ pub(crate) fn release_unused(inner: &PoolInner, class: &Class) {
     let mut before = None;
     loop {
         let locked = inner.lock(class);
-        // If the same one comes again, it could not be destroyed: the loop ends.
+        // If the same zspage is found again, it could not be destroyed, and the loop ends.
         let unused = locked.group(0).next().filter(|id| before != Some(*id));
         let Some(id) = unused else { return };
         before = unused;

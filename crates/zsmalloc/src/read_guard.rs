@@ -1,16 +1,16 @@
-//! The shared lock of an entry: alone, or for entries in a row, which are locked ahead of need, so
-//! that what is read next comes from memory while the caller does something else.
+//! The shared lock of an entry, alone or for consecutive entries. These are locked ahead of need,
+//! so that the next objects are fetched from memory while the caller processes the current one.
 //!
 //! ```text
-//!   entry n            | n + 1                         | n + 2                    | n + 3 ...
-//!   given out, read   | pinned, its bytes are fetched | pinned, its first one is | not looked at
+//!   entry n           | n + 1                        | n + 2                       | n + 3 ...
+//!   returned, read    | pinned, its bytes prefetched | pinned, its first line too  | not touched
 //! ```
-//! Objects of neighbouring entries lie in zspages of their classes, so the processor can't guess
-//! where it will go on, as it does in one stream of bytes. To fetch a single line two entries ahead
-//! has the page table walked by then, for which the lines behind it would wait.
+//! Objects of neighbouring entries lie in zspages of different classes, so the processor can't
+//! predict the next address as it does in a sequential stream. Prefetching one line two entries
+//! ahead performs the page table walk, for which all lines would otherwise wait.
 //!
 //! Entries are pinned in ascending order, so threads that hold some and wait for the next never
-//! wait in a circle.
+//! deadlock.
 #![allow(unsafe_code)]
 
 use crate::entry::{Location, Value};
@@ -22,13 +22,13 @@ use crate::table::{ReadLock, Row};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// The content of an entry. `B` is what is known of an object's bytes: the bytes themselves, or
-/// their number.
+/// The content of an entry. `B` represents an object's bytes: the bytes themselves, or their
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<B> {
-    /// No object, but 59 bits of the user's; 0 in a new entry.
+    /// No object, but a payload of 59 bits of the user; 0 in a new entry.
     Inline(u64),
-    /// An object, and four bits of the user's.
+    /// An object, with four bits of the user.
     Object {
         /// The object's bytes, or their number.
         bytes: B,
@@ -37,8 +37,8 @@ pub enum Content<B> {
     },
 }
 
-/// The content that an entry had when it was looked at, or before a change. The object may be freed
-/// meanwhile, so only its length is known.
+/// The content that an entry had when it was read, or before a change. The object may already be
+/// freed, so only its length is known.
 pub type Old = Content<usize>;
 
 impl From<Value> for Old {
@@ -57,25 +57,25 @@ pub struct EntryReadGuard<'p> {
     object: ObjectStart,
 }
 
-/// Where the object begins that a locked entry names, if it names one. To find it takes three
-/// loads, so it is done once.
+/// The start of the object that a locked entry names, dangling if it names none. Finding it takes
+/// three loads, so it is kept here.
 #[derive(Clone, Copy, Debug)]
 struct ObjectStart(NonNull<u8>);
 
-// SAFETY: the object is looked at as a shared slice would be, by the guard that has this alone.
+// SAFETY: the object is only read, as a shared slice would be, by the guard that owns this.
 unsafe impl Send for ObjectStart {}
 // SAFETY: as above.
 unsafe impl Sync for ObjectStart {}
 
 impl<'p> EntryReadGuard<'p> {
     /// Locks entry `index`.
-    // Once in all, though it is called at several places.
+    // Not inlined, so that several callers share one copy of the code.
     #[inline(never)]
     pub(crate) fn new(here: Here<'p>, index: u32) -> Self {
         Self::new_if(here, index, |_| true)
     }
 
-    /// Locks entry `index`; not one that holds nothing where `admits` says no of its row.
+    /// Locks entry `index`, unless it is empty and `admits` returns false for its row.
     #[inline(always)]
     pub(crate) fn new_if(here: Here<'p>, index: u32, admits: impl Fn(Row<'_>) -> bool) -> Self {
         let lock = here.entries().lock_shared(index, admits);
@@ -86,7 +86,7 @@ impl<'p> EntryReadGuard<'p> {
         EntryReadGuard { lock, object: ObjectStart(object) }
     }
 
-    /// The object, if the entry names one.
+    /// Returns the object if the entry names one, else the payload as an error.
     #[inline]
     fn object(&self) -> Result<(NonNull<[u8]>, u8), u64> {
         let value = self.lock.as_ref().map_or(Value::EMPTY, ReadLock::value);
@@ -104,8 +104,9 @@ impl<'p> EntryReadGuard<'p> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
         match self.object() {
             Ok((bytes, flags)) => {
-                // SAFETY: the entry named the object when it was locked, and is locked as long as
-                // this guard is borrowed, in this process: no one writes to it or frees it (zs-M3).
+                // SAFETY: the entry named the object when it was locked, and stays locked in this
+                // process while this guard is borrowed. So no thread writes or frees the object
+                // (zs-M3).
                 let bytes = unsafe { bytes.as_ref() };
                 Content::Object { bytes, flags }
             }
@@ -113,22 +114,21 @@ impl<'p> EntryReadGuard<'p> {
         }
     }
 
-    /// What lies beside the entry, if it is there and so is locked.
+    /// Returns the entry's row, if the entry exists and so is locked.
     #[inline]
     pub fn row(&self) -> Option<Row<'_>> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the pinned object, while others may read it too; does nothing if
-    /// the entry holds no object. The pin still returns the flags that it found.
+    /// Clears bits of the flags of the pinned object, while other threads may read it too. Does
+    /// nothing if the entry holds no object. The pin still returns the flags that it found.
     pub fn clear_flags(&self, bits: u8) {
         if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);
         }
     }
 
-    /// Makes the processor fetch the first `lines` lines of what the entry holds, which is to be
-    /// read soon.
+    /// Prefetches the first `lines` cache lines of the entry's object, which is read soon.
     #[inline]
     fn prefetch(&self, lines: usize) {
         if let Ok((object, _)) = self.object() {

@@ -1,13 +1,13 @@
-//! Moving objects: within a class, together; and out of a class, to the one that the plan has for
+//! Moving objects: within a class, to pack them, and from a class to the one that the plan has for
 //! them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or the new, if it changed)
 //! ```
-//! All of it under the lock of the class the object leaves: an object is written again only under
-//! that, and a free waits for it. The lock of another class that it goes to is tried for, never
-//! waited for.
+//! All of it happens under the lock of the class that the object leaves. An object is overwritten
+//! only under that lock, and a free waits for it. For the lock of the target class, a mover only
+//! tries and never waits.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -18,35 +18,35 @@ use crate::policy::SCAN_MAX;
 use crate::search::{Search, alloc_slot};
 use page::ExtentId;
 
-/// What was moved in a step.
+/// The results of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
-    /// Pages on which nothing lived before.
+    /// The number of pages on which no object lay before.
     pub(crate) entered: usize,
-    /// Pages on which nothing lives any more.
+    /// The number of pages on which no object lies any more.
     pub(crate) emptied: usize,
-    /// Why it went no further, where that can be helped.
+    /// The reason why the step ended early, if it can be removed.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
-/// What to do before going on.
+/// An obstacle to remove before the next step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Obstacle {
     /// The class at this position has no zspage with room.
     NoRoom(usize),
-    /// Another thread has the class that an object is to go to.
+    /// Another thread holds the lock of the target class.
     Busy,
 }
 
-/// An object that may move: what its entry, which no one had locked, said of it.
+/// An object that may move, as its unlocked entry described it.
 struct Movable {
     index: u32,
     location: Location,
 }
 
-/// The object in a slot of a zspage, if its entry names it and no one has that locked.
+/// Returns the object in a slot of a zspage if its entry names it and is unlocked.
 fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> Option<Movable> {
     let header = source.header(id);
     let index = header.entry(slot)?;
@@ -54,23 +54,23 @@ fn movable(here: Here<'_>, source: &ClassGuard<'_>, id: ExtentId, slot: u32) -> 
     (location.offset == header.offset(slot)).then_some(Movable { index, location })
 }
 
-/// Copies an object to a slot taken for it, and has its entry name that, if it still names the
-/// other and no one has it locked; whether it did.
+/// Copies an object to the slot `to`, and makes its entry name that slot. Returns false if the
+/// entry is locked or no longer names the object.
 ///
 /// # Safety
-/// `movable` said `from` with the class locked that the object lies in, which is since then. `to`
-/// was taken for it, in this pool.
+/// `movable` returned `from` under the lock of the object's class, which has been held since. `to`
+/// was taken for the object, in this pool.
 unsafe fn move_object(here: Here<'_>, from: &Movable, to: &NewSlot) -> bool {
     let Location { offset, len, .. } = from.location;
-    // SAFETY: the entry named the object in a slot of this class, whose lock is held since before;
-    // `to` was taken for an object of this length, by the caller.
+    // SAFETY: the entry named the object in a slot of this class, whose lock has been held since.
+    // The caller took `to` for an object of this length.
     unsafe { here.memory.copy(offset, to.offset(), len) };
     let retargeted = here.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
-        // With the flags of now.
+        // Uses the current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
-        // SAFETY: the copy lies there, and no other entry names it; the caller has the old place.
+        // SAFETY: the copy lies there, and no other entry names it; the caller owns the old place.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     });
     retargeted.flatten().unwrap_or(false)
@@ -95,7 +95,8 @@ pub(crate) fn migrate(
         let lowest = locked.header(target).lowest_free();
         let Some(lowest) = lowest.filter(|&free| is_below(free)) else { break };
         let Some(to) = alloc_slot_in(locked, target, lowest, object.index, is_below) else { break };
-        // SAFETY: both were found with the class locked; the slot is freed that no entry names.
+        // SAFETY: both were found with the class locked. Only the slot that no entry names is
+        // freed.
         unsafe {
             if move_object(here, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
@@ -107,7 +108,8 @@ pub(crate) fn migrate(
     moved
 }
 
-/// Takes slot `lowest` of a zspage, or at the pool's limit one on committed pages that will do.
+/// Takes slot `lowest` of a zspage. At the pool's limit, takes the lowest one on committed pages if
+/// `will_do` accepts it.
 fn alloc_slot_in(
     locked: &mut ClassGuard<'_>,
     target: ExtentId,
@@ -122,8 +124,7 @@ fn alloc_slot_in(
     locked.alloc_slot_at(target, free, entry).ok()
 }
 
-/// Moves at most `most` objects of `source` to the classes that the plan has for them, where that
-/// is another.
+/// Moves at most `most` objects of `source` for which the plan has another class to that class.
 pub(crate) fn reclassify(
     here: Here<'_>,
     locked: &mut ClassGuard<'_>,
@@ -159,7 +160,7 @@ pub(crate) fn reclassify(
             }
             Err(_limit) => break,
         };
-        // SAFETY: as in `migrate`; `to` is of the other class, which is locked too.
+        // SAFETY: as in `migrate`; `to` belongs to the other class, which is locked too.
         unsafe {
             if move_object(here, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));
@@ -171,7 +172,7 @@ pub(crate) fn reclassify(
     moved
 }
 
-/// Returns a slot, at the limit one on committed pages; `None` where there is no zspage with room.
+/// Takes a slot; at the limit, one on committed pages. Returns `None` if no zspage has room.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

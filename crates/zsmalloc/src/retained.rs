@@ -1,12 +1,12 @@
-//! Retained pages: committed, though no live object touches them; kept for the next objects, or
-//! given back.
+//! Retained pages: committed pages that no live object touches. They are kept for the next objects,
+//! or released.
 //!
 //! ```text
 //!   live --last object on it freed--> retained --too many--> withheld --madvise--> untouched
 //!     ^-----------a slot on it taken----'   ^---prefaulted, as a class wants a page---'
 //! ```
-//! Which zspages have some is known: each class has a list of them, and the pool a bit for each
-//! class that has one.
+//! Zspages that have some are found without a search: each class has a list of them, and the pool
+//! has a bit for each class whose list is not empty.
 
 use crate::Error;
 use crate::class::Class;
@@ -17,23 +17,24 @@ use page::heap::boxed;
 use page::{ExtentId, PageSet, Supply, bits};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-/// The retained pages of a pool: how many there are, where, and how many more are wanted.
+/// The retained pages of a pool: their number, their classes, and the number of pages that classes
+/// want.
 #[derive(Debug)]
 pub(crate) struct Retained {
     pages: AtomicUsize,
-    /// Of them, those that were prefaulted, about.
+    /// The approximate number of retained pages that were prefaulted.
     prefaulted: AtomicUsize,
-    /// Which classes have zspages that offer some: a bit each, changed under the class's lock, read
-    /// without.
+    /// The classes with zspages that offer retained pages: one bit each, changed under the class's
+    /// lock, read without it.
     offers: Box<[AtomicU64]>,
-    /// How many more each class wants.
+    /// The number of further pages that each class wants.
     wanted: Box<[AtomicU8]>,
-    /// Threads that give pages back, or prefault some, at the moment.
+    /// The number of threads that are currently releasing or prefaulting pages.
     releases: AtomicUsize,
-    /// Pages given back or prefaulted so far: a thread that waits for some compares two looks at
-    /// it.
+    /// The total number of pages released or prefaulted. A thread that waits for some compares two
+    /// reads of it.
     released: AtomicUsize,
-    /// Whether a thread sees to what is retained.
+    /// True while a thread has the job of releasing or prefaulting.
     tending: AtomicBool,
 }
 
@@ -51,13 +52,12 @@ impl Retained {
         })
     }
 
-    /// Returns the bytes of memory of the tables here.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.offers) + size_of_val(&*self.wanted)
     }
 
     pub(crate) fn pages(&self) -> usize {
-        // In one order with `tending`: see `purge::purge_excess`.
+        // Sequentially consistent with `tending`: see `purge::purge_excess`.
         self.pages.load(SeqCst)
     }
 
@@ -70,34 +70,34 @@ impl Retained {
         self.pages.fetch_add(pages, SeqCst);
     }
 
-    /// Counts pages that are prefaulted.
     pub(crate) fn add_prefaulted(&self, pages: usize) {
         self.prefaulted.fetch_add(pages, Relaxed);
         self.pages.fetch_add(pages, SeqCst);
     }
 
-    /// Counts pages that objects came to: those that were prefaulted, as long as there are some.
+    /// Counts retained pages that new objects use. They count as prefaulted pages while any are
+    /// left.
     pub(crate) fn take(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
         if prefaulted > 0 {
-            // Of two at the same time one may be lost: the next release of pages corrects the
-            // count.
+            // If two threads do this at once, one update may be lost; the next release of pages
+            // corrects the count.
             self.prefaulted.store(prefaulted.saturating_sub(pages), Relaxed);
         }
     }
 
-    /// Counts pages that were given back.
+    /// Counts pages that were released.
     pub(crate) fn note_gone(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
     }
 
-    /// After pages were given back: no more were prefaulted than are left.
+    /// Limits the number of prefaulted pages to that of retained pages, after a release.
     pub(crate) fn correct_prefaulted(&self) {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
 
-    /// Forgets all pages, and the threads that were working on them, in a child.
+    /// Resets the counts of pages and of the threads that were working on them, in a child.
     pub(crate) fn reset(&self) {
         self.pages.store(0, Relaxed);
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
@@ -106,12 +106,12 @@ impl Retained {
         self.tending.store(false, Relaxed);
     }
 
-    /// Notes whether a class has zspages that offer some, whose lock is held.
+    /// Records whether a class, whose lock is held, has zspages that offer pages.
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // A thread that sees the bit set, or clear, sees what was noted before: that pages are
-        // retained, or that another thread has them.
+        // A thread that sees the bit set or clear also sees the cause: pages were retained, or
+        // another thread has taken them.
         if has {
             word.fetch_or(bit, Release)
         } else {
@@ -123,7 +123,7 @@ impl Retained {
         bits::any(&self.offers, class.position..class.position + 1)
     }
 
-    /// Returns the first class from `from` on that has such zspages.
+    /// Returns the first class at or after `from` that has such zspages.
     pub(crate) fn first_offer(&self, from: usize) -> Option<usize> {
         let mut ignored = (1u64 << (from % 64)) - 1;
         let mut words = self.offers.iter().enumerate().skip(from / 64);
@@ -133,47 +133,45 @@ impl Retained {
         })
     }
 
-    /// Takes note that a class wants a page more. (Of two at the same time one may be forgotten.)
+    /// Records that a class wants another page. (If two threads do this at once, one may be lost.)
     pub(crate) fn want(&self, class: &Class) {
         let wanted = &self.wanted[class.position as usize];
         wanted.store((wanted.load(Relaxed) + 1).min(WANTED_MAX), Relaxed);
     }
 
-    /// Returns how many pages a class wanted since this was last asked.
+    /// Returns the number of pages that a class has wanted since the last call.
     pub(crate) fn take_wanted(&self, class: &Class) -> u32 {
         let wanted = &self.wanted[class.position as usize];
         if wanted.load(Relaxed) == 0 { 0 } else { wanted.swap(0, Relaxed).into() }
     }
 
-    /// Nothing is wanted.
     pub(crate) fn forget_wanted(&self) {
         self.wanted.iter().for_each(|wanted| wanted.store(0, Relaxed));
     }
 
-    /// Sees to what is retained, unless another thread does.
+    /// Takes the job of releasing or prefaulting, unless another thread has it.
     pub(crate) fn tend(&self) -> Option<JobGuard<'_>> {
         JobGuard::begin(&self.tending)
     }
 
-    /// The same, after any other.
+    /// Takes the job of releasing or prefaulting; waits while another thread has it.
     pub(crate) fn wait_to_tend(&self) -> JobGuard<'_> {
         JobGuard::wait(&self.tending)
     }
 
-    /// Returns the pages given back or prefaulted so far.
     pub(crate) fn released(&self) -> usize {
         self.released.load(SeqCst)
     }
 
-    /// Returns whether some are being given back or prefaulted, or were since there had been
-    /// `released`.
+    /// Returns whether pages are being released or prefaulted, or have been since
+    /// [`released`](Self::released) returned `released`.
     pub(crate) fn is_release_under_way(&self, released: usize) -> bool {
         self.releases.load(SeqCst) > 0 || self.released() != released
     }
 }
 
-/// Marks that a thread gives pages back or prefaults some. It begins before the thread takes any,
-/// so a thread that finds none on offer sees it.
+/// Counts this thread as releasing or prefaulting. It begins before the thread takes any pages, so
+/// a thread that finds none on offer sees it.
 pub(crate) struct ReleaseScope<'p>(&'p Retained);
 
 impl<'p> ReleaseScope<'p> {
@@ -182,7 +180,7 @@ impl<'p> ReleaseScope<'p> {
         ReleaseScope(retained)
     }
 
-    /// Takes note of pages that went, or are on offer now, and returns how many.
+    /// Counts pages that were released or are on offer now. Returns their number.
     pub(crate) fn note(&self, batch: &[Option<InFlight>]) -> usize {
         let pages = pages_of(batch).map(|(_, pages)| pages.len() as usize).sum();
         self.0.released.fetch_add(pages, SeqCst);
@@ -196,18 +194,19 @@ impl Drop for ReleaseScope<'_> {
     }
 }
 
-/// A busy zspage, and those of its pages that are on their way: back, with their slots withheld, or
-/// here.
+/// A busy zspage and those of its pages that are being released (their slots are withheld) or
+/// prefaulted.
 pub(crate) type InFlight = (ExtentId, PageSet);
 
-/// Zspages whose pages go or come by one call, which interrupts other processors once.
+/// Zspages whose pages are released or prefaulted by one call, which interrupts other processors
+/// once.
 pub(crate) type Batch = [Option<InFlight>; 32];
 
 pub(crate) fn no_batch() -> Batch {
     [const { None }; 32]
 }
 
-/// Returns the pages of a batch, as they are given to the system.
+/// Returns the pages of a batch, as they are passed to the system.
 pub(crate) fn pages_of(
     batch: &[Option<InFlight>],
 ) -> impl Iterator<Item = (ExtentId, &PageSet)> + Clone {

@@ -1,4 +1,4 @@
-//! Where in a locked class an object goes, and from where to where objects move.
+//! The search for a slot of a locked class, and for zspages between which objects move.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -8,20 +8,19 @@ use crate::policy::ALIKE_MAX;
 use crate::zspage::Header;
 use page::{ExtentId, page_size};
 
-/// Which free slots will do.
+/// The free slots that are acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// The lowest of the fullest zspage with room.
+    /// The lowest slot of the fullest zspage with room.
     Lowest,
-    /// Only one whose pages are all committed, in so many of the fullest zspages: for a pool at its
-    /// limit.
+    /// Only a slot whose pages are all committed, in this number of the fullest zspages: for a pool
+    /// at its limit.
     Committed(usize),
 }
 
-/// A free slot of a zspage.
 type Found<'g> = (ExtentId, u32, Header<'g>);
 
-/// Takes a slot for an object. `None` when none will do.
+/// Takes a slot for an object. Returns `None` if no slot is acceptable.
 pub(crate) fn alloc_slot(
     locked: &mut ClassGuard<'_>,
     entry: u32,
@@ -33,7 +32,8 @@ pub(crate) fn alloc_slot(
     Ok(Some(locked.count(new)))
 }
 
-/// Returns a free slot: fullest group first, head of its list first, lowest slot first.
+/// Returns a free slot: from the fullest group first, from the head of its list first, the lowest
+/// slot first.
 fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
     match search {
@@ -58,8 +58,8 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
     })
 }
 
-/// Returns the lowest free slot of the first zspage that should have room: it may be that its free
-/// slots are withheld.
+/// Returns the lowest free slot of the first zspage that should have room. There may be none, if
+/// its free slots are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
     lowest(locked, locked.state.by_fullness[fullest as usize].first()?)
@@ -70,17 +70,17 @@ fn lowest<'g>(locked: &'g ClassGuard<'_>, id: ExtentId) -> Option<Found<'g>> {
     header.lowest_free().map(|slot| (id, slot, header))
 }
 
-/// Returns whether the committed pages could hold another object, were the objects packed.
+/// Returns whether the committed pages could hold another object if the objects were packed.
 fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
     let bytes = locked.state.committed as u64 * page_size() as u64;
     bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
 }
 
-/// Returns the zspages to move objects from and to, if that can free pages, or a zspage: the
-/// emptiest and the fullest that are neither empty nor full. Of those about as full, objects leave
-/// the last and go to the first, so that what manages zspages stays together too. Where zspages are
-/// committed page by page, and only one is left, its objects can move down within it. None of
-/// `skipped` is to give objects.
+/// Returns the zspages to move objects from and to, if that can free pages or a zspage: the
+/// emptiest and the fullest that are neither empty nor full. Among about equally full ones, objects
+/// move from the last to the first, so that headers and descriptors stay together too. If zspages
+/// are committed page by page and only one is left, its objects can move down within it. Zspages in
+/// `skipped` give no objects.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

@@ -1,5 +1,5 @@
-//! Statistics: of compaction; and per class, with a table of them that has the columns of the
-//! kernel's `classes` file.
+//! Statistics of compaction and of each class. The classes are displayed as a table with the
+//! columns of the kernel's `classes` file.
 
 use crate::class::{FULL, GROUPS};
 use crate::class_guard::ClassGuard;
@@ -10,26 +10,26 @@ use page::page_size;
 use std::fmt;
 use std::time::Duration;
 
-/// What compaction has done since the pool was made.
+/// The statistics of compaction since the pool was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStat {
-    /// Objects moved.
+    /// The number of objects moved.
     pub moved_objects: u64,
-    /// Bytes of them.
+    /// The number of bytes moved.
     pub moved_bytes: u64,
-    /// Pages freed, those taken for it left out.
+    /// The number of pages freed, less those taken for the moved objects.
     pub freed_pages: u64,
-    /// Processor time it took.
+    /// The processor time used.
     pub cpu: Duration,
-    /// How often the set of open classes was chosen anew, by any thread.
+    /// The number of times that any thread made a new plan of open classes.
     pub plans: u64,
-    /// Background threads that ended by a panic, those that prefault pages too. Another is started
-    /// when there is something to do, a second later, and each time twice as late, up to a minute.
+    /// The number of background threads, including those that prefault, that ended by a panic.
+    /// Another is started if there is something to do, at first after a second, then after twice as
+    /// long each time, up to a minute.
     pub panics: u64,
 }
 
 impl CompactionStat {
-    /// Returns what compaction has done so far, and what it took.
     pub(crate) fn of(inner: &PoolInner) -> Self {
         let PoolInner { compaction, compactor, prefaulter, .. } = inner;
         let spent = compaction.spent_pages.load(Relaxed);
@@ -49,19 +49,20 @@ impl CompactionStat {
 pub struct ClassStat {
     /// The class and its zspages.
     pub shape: ClassShape,
-    /// Zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
+    /// The number of zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
     pub groups: [u32; GROUPS],
-    /// Slots of the class's zspages, free or in use.
+    /// The number of slots of the class's zspages, free or in use.
     pub obj_allocated: u64,
-    /// Objects in use.
+    /// The number of live objects.
     pub obj_used: u64,
-    /// Committed pages.
+    /// The number of committed pages.
     pub committed: u64,
-    /// Committed pages that no live object touches.
+    /// The number of committed pages that no live object touches.
     pub ready: u64,
-    /// Pages that compaction could free: those of whole zspages if zspages are committed whole.
+    /// The number of pages that compaction could free: those of whole zspages if zspages are
+    /// committed whole.
     pub gain: u64,
-    /// Whether zspages are committed whole.
+    /// True if zspages are committed whole.
     pub whole: bool,
 }
 
@@ -85,20 +86,20 @@ impl ClassStat {
         }
     }
 
-    /// Returns the number of pages of address space that the class's zspages have.
+    /// Returns the number of pages of address space that the class's zspages occupy.
     pub fn pages_used(&self) -> u64 {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Returns the number of pages that compaction could free: those of as many zspages as the free
-    /// slots fill, as far as they are committed.
+    /// Returns the number of pages that compaction could free: those of the zspages that the free
+    /// slots could make up, as far as they are committed.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;
         zspages.min(self.slack())
     }
 
-    /// Returns the number of pages that objects touch beyond the fewest that could hold them.
+    /// Returns the number of pages that objects touch above the minimum that could hold them.
     fn slack(&self) -> u64 {
         let packed = (self.obj_used * self.shape.size as u64).div_ceil(page_size() as u64);
         self.committed.saturating_sub(self.ready + packed)
@@ -120,12 +121,11 @@ impl Classes {
     }
 }
 
-/// The kernel's columns, and behind them one for zspages that are committed page by page.
+/// The kernel's columns, and another one for zspages that are committed page by page.
 const NAMES: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% obj_allocated \
     obj_used pages_used pages_per_zspage freeable committed";
 const WIDTHS: [usize; 19] = [5, 5, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 13, 10, 10, 16, 8, 9];
 
-/// Returns the values of the columns.
 fn numbers(stat: &ClassStat) -> [u64; WIDTHS.len()] {
     let ClassStat { shape, groups, obj_allocated, obj_used, committed, .. } = *stat;
     let class = [shape.index.into(), shape.size as u64];

@@ -1,4 +1,4 @@
-//! All synchronisation of this crate comes from here, so that loom can stand in.
+//! All synchronization of this crate is imported from here, so that loom can replace it.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ pub(crate) use page::fork::Mutex;
 pub(crate) use rustix_futex_sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
-/// A pointer whose changes are the threads' to agree on, so that loom is to see them.
+/// A pointer whose changes threads agree on, so loom must see them.
 #[cfg(not(loom))]
 pub(crate) type AtomicLink = std::sync::atomic::AtomicPtr<u8>;
 #[cfg(loom)]
 pub(crate) type AtomicLink = loom::sync::atomic::AtomicPtr<u8>;
 
-/// Returns a number of this thread's own, to spread over lines of memory what many threads count or
-/// take.
+/// Returns this thread's number, which selects a cache line among several, so that threads rarely
+/// share one.
 #[cfg(not(loom))]
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -45,22 +45,23 @@ loom::thread_local! {
     static NUMBER: std::cell::Cell<usize> = std::cell::Cell::new(0);
 }
 
-/// In a model all share: fewer places, more that can go wrong.
+/// In a model all threads share number 0 by default: fewer places mean more conflicts.
 #[cfg(loom)]
 pub(crate) fn thread_number() -> usize {
     NUMBER.with(|number| number.get())
 }
 
-/// Has this thread of a model share with none that has another number.
+/// Gives this thread of a model the number `of_its_own`, so that it shares a place only with
+/// threads of that number.
 #[cfg(all(test, loom))]
 pub(crate) fn set_thread_number(of_its_own: usize) {
     NUMBER.with(|number| number.set(of_its_own));
 }
 
-/// Whether a job is taken: one word, changed by read-modify-write alone. So the thread that lets go
-/// sees what other threads did before they found it taken.
+/// A flag that is set while a job is taken. It is changed only by read-modify-write, so a thread
+/// that clears it sees what other threads did before they found it set.
 pub(crate) trait Flag {
-    /// Sets it; what it was.
+    /// Sets the flag to `taken`. Returns its previous value.
     fn swap(&self, taken: bool) -> bool;
 }
 
@@ -82,14 +83,14 @@ impl Flag for loom::sync::atomic::AtomicBool {
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {
-    /// Begins, unless another thread is at it.
+    /// Takes the job, unless another thread has it.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
-        // Not `then_some`: what it is given is dropped where it is not wanted, which would end the
-        // other's.
+        // Not `then_some`: its argument would be dropped if unused, which would end the other
+        // thread's job.
         (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
-    /// Begins as soon as no other thread is at it.
+    /// Takes the job, and waits while another thread has it.
     pub(crate) fn wait(taken: &'f F) -> Self {
         let mut backoff = Backoff::default();
         loop {
@@ -107,15 +108,14 @@ impl<F: Flag> Drop for JobGuard<'_, F> {
     }
 }
 
-/// By the system call itself: in the C library's a thread may be cancelled, which can't unwind from
-/// here.
+/// Sleeps by the system call itself. In the C library's function a thread may be cancelled, which
+/// can't unwind from here.
 #[cfg(not(loom))]
 fn sleep() {
     _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
 }
 
-/// Waits longer each time: for a lock that is held for nanoseconds, unless its holder was
-/// preempted.
+/// Waits longer each time, for a lock that is held for nanoseconds unless its holder was preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {
     rounds: u32,
@@ -134,8 +134,8 @@ impl Backoff {
     }
 }
 
-/// loom's mutex, called as the other is. Locks below the class's stay the system's: they are held
-/// over no step that loom knows, so in a model none is ever waited for.
+/// loom's mutex with the interface of the real one. Locks below the class's are the system's even
+/// in a model: loom schedules no other thread while one is held, so no model ever waits for one.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU64, Ordering};
@@ -144,9 +144,8 @@ mod model {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T> {
         mutex: loom::sync::Mutex<T>,
-        /// Grows after each unlock. By itself loom lets no one in between an unlock and what
-        /// follows it up to the next lock, and it is there that pages are given back and objects
-        /// written.
+        /// Incremented after each unlock. Without it, loom switches to no other thread between an
+        /// unlock and the next lock, although pages are released and objects written in between.
         unlocked: AtomicU64,
     }
 

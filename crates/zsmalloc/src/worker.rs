@@ -1,8 +1,8 @@
-//! A thread of the pool's own: started when it is first asked, ended when it has not been for a
+//! A thread of the pool. It is started on the first request, and ends if there was none for a
 //! while.
 //!
-//! Locks: `inner` is taken with no lock held but an entry or a stream, and over a fork before all
-//! others.
+//! Locks: `inner` is taken while no lock is held except an entry or a stream, and by a fork before
+//! all others.
 
 use crate::policy::{self, NICENESS};
 use page::fork::{Mutex, Step};
@@ -13,17 +13,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Bytes of its stack: a plan takes 30 KiB of it.
+/// The bytes of its stack; a plan takes 30 KiB.
 const STACK: usize = 512 << 10;
 
-/// What a wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// It was asked for.
     Notified,
-    /// The time has passed.
     Timeout,
-    /// It is to end.
     Stop,
 }
 
@@ -31,23 +27,23 @@ pub(crate) enum Wake {
 struct Inner {
     thread: Option<JoinHandle<()>>,
     stopping: bool,
-    /// Before this moment none is started, since the last panicked.
+    /// No thread is started before this moment, because the last one panicked.
     not_before: Option<Instant>,
 }
 
-/// The thread, while there is one, and what it is told.
+/// The thread, if it is running, and its requests.
 pub(crate) struct Worker {
     name: &'static str,
     inner: Mutex<Inner>,
     condvar: Condvar,
     notified: AtomicBool,
     panics: AtomicU32,
-    /// Starts or wakes the thread; unset where there is to be none.
+    /// Starts or wakes the thread; unset if there must be none.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Worker {
-    /// None yet; its thread will be called `name`.
+    /// Returns a worker without a thread, which will be called `name`.
     pub(crate) fn new(name: &'static str) -> Self {
         Worker {
             name,
@@ -59,19 +55,19 @@ impl Worker {
         }
     }
 
-    /// Sets `wake`, which has to call [`start_or_wake`](Self::start_or_wake), for all requests from
-    /// now on.
+    /// Sets `wake`, which must call [`start_or_wake`](Self::start_or_wake), for all further
+    /// requests.
     pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // For a second time, there is nothing to change.
+        // On a second call there is nothing to change.
         let _ = self.wake.set(Box::new(wake));
     }
 
-    /// Returns whether there is anyone to ask.
+    /// Returns whether requests have an effect.
     pub(crate) fn is_enabled(&self) -> bool {
         self.wake.get().is_some()
     }
 
-    /// Has the thread work soon.
+    /// Requests that the thread works soon.
     pub(crate) fn notify(&self) {
         if let Some(wake) = self.wake.get()
             && !self.notified.load(Relaxed)
@@ -81,23 +77,23 @@ impl Worker {
         }
     }
 
-    /// Starts the thread, which does `run`, or wakes it.
+    /// Starts the thread, which calls `run`, or wakes it.
     pub(crate) fn start_or_wake(self: &Arc<Self>, run: impl FnOnce() + Send + 'static) {
         let mut inner = self.inner.lock();
         if inner.thread.is_none() && !inner.stopping {
             let worker = self.clone();
             let run = move || {
-                // Of this thread alone, as Linux counts it. If it is refused, the thread is as nice
-                // as the others.
+                // On Linux this applies to this thread alone. If it fails, the thread is as nice as
+                // the others.
                 let _ = rustix::process::nice(NICENESS);
-                // Unwinding has released its locks, and the panic's message said why.
+                // Unwinding has released its locks, and the panic was printed.
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
                     worker.ended_by_panic();
                 }
             };
             let is_early = inner.not_before.is_some_and(|moment| Instant::now() < moment);
             let thread = thread::Builder::new().name(self.name.into()).stack_size(STACK);
-            // Without a thread all stays as it is until the next request.
+            // If no thread was started, the next request tries again.
             inner.thread = if is_early { None } else { thread.spawn(run).ok() };
             if inner.thread.is_none() {
                 self.notified.store(false, SeqCst);
@@ -107,7 +103,8 @@ impl Worker {
         self.condvar.notify_all();
     }
 
-    /// For the thread: another is started in its place, not at once.
+    /// Called by the thread after it has panicked. Another thread is started for a request, after a
+    /// while.
     fn ended_by_panic(&self) {
         let before = self.panics.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
@@ -116,13 +113,12 @@ impl Worker {
         self.notified.store(false, SeqCst);
     }
 
-    /// Threads that ended by a panic.
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Relaxed).into()
     }
 
-    /// For the thread: waits until someone asks, `time` at most. `ends`: it is not to go on after
-    /// that time.
+    /// Called by the thread: waits for a request, at most for `time`. If `ends` is true, the thread
+    /// must end after that time.
     pub(crate) fn wait(&self, time: Duration, ends: bool) -> Wake {
         let mut inner = self.inner.lock();
         while !inner.stopping && !self.notified.load(SeqCst) {
@@ -140,12 +136,13 @@ impl Worker {
         if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
-    /// For the thread: says whether it looks by itself, so that requests need not wake it.
+    /// Called by the thread: sets whether it checks for work by itself, so that requests need not
+    /// wake it.
     pub(crate) fn set_awake(&self, awake: bool) {
         self.notified.store(awake, SeqCst);
     }
 
-    /// For the thread: waits for `time`, or until it is to end, and returns whether it is.
+    /// Called by the thread: waits for `time`, or until it must end. Returns whether it must end.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut inner = self.inner.lock();
@@ -160,7 +157,7 @@ impl Worker {
         self.inner.lock().stopping
     }
 
-    /// Ends the thread and waits for it; none is started again.
+    /// Ends the thread and waits for it. No thread is started again.
     pub(crate) fn stop(&self) {
         let thread = {
             let mut inner = self.inner.lock();
@@ -168,20 +165,20 @@ impl Worker {
             inner.thread.take()
         };
         self.condvar.notify_all();
-        // The thread itself may drop the last reference to the pool.
+        // The thread itself may drop the last reference to the pool, and can't join itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
-            // It ends without a panic, as these are caught.
+            // The join can't fail, because panics of the thread are caught.
             let _ = thread.join();
         }
     }
 
-    /// Holds the thread's start and end still over a fork.
+    /// Locks or unlocks the worker for a fork, so that its thread neither starts nor ends.
     pub(crate) fn at_fork(&self, step: Step) {
         self.inner.at_fork(step);
     }
 
-    /// Forgets the thread, in a child that has not got it.
+    /// Forgets the thread, in a child, which does not have it.
     pub(crate) fn forget_thread(&self) {
         self.notified.store(false, SeqCst);
         std::mem::forget(self.inner.lock().thread.take());
@@ -194,7 +191,7 @@ mod tests {
     use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
-    /// Each thread but the fourth panics; a request is served by a new one after a while.
+    /// Each thread before the fourth panics. A new thread serves requests after a while.
     #[test]
     fn another_thread_comes_after_a_panic() {
         let worker = Arc::new(Worker::new("uzram-test"));

@@ -1,25 +1,25 @@
-//! The header of a zspage, which may move: the extent's descriptor, which stays where it is, has
-//! the pointer to it (`HeaderPtr`).
+//! The header of a zspage, which may move. The extent's descriptor, which never moves, holds the
+//! pointer to it (`HeaderPtr`).
 //!
 //! ```text
 //!   header: |  0  by_fullness: links        |  zspages of the class that are about as full
 //!           |  8  offering: links           |  those that offer retained pages
-//!           | 16  inuse      20  busy       |  live objects; 1 while pages are on their way
+//!           | 16  inuse      20  busy       |  live objects; 1 during a release or prefault
 //!           | 24  residency: 2 * 256 bits   |  which pages are committed, or retained
 //!           | 88  taken: a bit per slot     |  in words of 64
-//!           |     entries: u32 per slot     |  whose the object is
+//!           |     entries: u32 per slot     |  the entry of each object
 //! ```
 //! A slot is *free* (bit clear), *live* (bit set, entry's number) or *withheld* (bit set,
-//! `WITHHELD`): those slots are those on pages that are being given back, kept from the allocator
-//! meanwhile. A page is untouched, committed or retained, and changes as a slab's does
+//! `WITHHELD`). Withheld slots lie on pages that are being released, and are not given out during
+//! the release. A page is untouched, committed or retained, and changes as a slab's does
 //! (`page::Residency`).
 //!
 //! All of it changes under the class's lock only; see `page::Extent` for why the fields are
 //! atomics.
 //!
 //! # Safety
-//! Who is given a slot writes there, and pages are given back by what is withheld: so what takes a
-//! slot or frees it is unsafe, and so is the end of what a thread does with a zspage's pages.
+//! The owner of a slot writes there, and pages are released because their slots are withheld. So
+//! functions that take or free a slot are unsafe, and so are those that end a release or prefault.
 #![allow(unsafe_code)]
 
 mod release;
@@ -30,16 +30,15 @@ use page::{Links, PageSet, Residency, bits, page_size};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Entry of a slot that is withheld for a release. No entry has this number.
+/// The entry number of a withheld slot. No entry has this number.
 const WITHHELD: u32 = u32::MAX;
 
-/// The fixed part of a header.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct FixedHeader {
-    /// In the list of the fullness group.
+    /// The links in the list of the fullness group.
     pub(crate) by_fullness: Links,
-    /// In the list of those that offer retained pages.
+    /// The links in the list of zspages that offer retained pages.
     pub(crate) offering: Links,
     inuse: AtomicU32,
     busy: AtomicU32,
@@ -49,31 +48,29 @@ pub(crate) struct FixedHeader {
 const _: () = assert!(size_of::<FixedHeader>() == 88 && align_of::<FixedHeader>() == 8);
 
 impl FixedHeader {
-    /// Live objects: taken slots, withheld ones left out.
+    /// Returns the number of live objects: taken slots without withheld ones.
     pub(crate) fn inuse(&self) -> u32 {
         self.inuse.load(Relaxed)
     }
 
-    /// Whether a thread gives pages of this zspage back, or prefaults some, at the moment, outside
-    /// the lock.
+    /// Returns whether a thread is releasing or prefaulting pages of this zspage, outside the lock.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) != 0
     }
 
-    /// Returns the pages that are committed.
     #[inline]
     pub(crate) fn committed(&self) -> &PageSet {
         self.residency.committed()
     }
 
-    /// Returns those of them that no live object touches.
+    /// Returns the committed pages that no live object touches.
     #[inline]
     pub(crate) fn retained(&self) -> &PageSet {
         self.residency.retained()
     }
 
-    /// Returns whether retained pages may be given back: there are some, and no one is about it.
-    /// Such a zspage is in the list for it.
+    /// Returns whether retained pages may be released: there are some, and the zspage is not busy.
+    /// Such a zspage is in the list of offers.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
     }
@@ -83,7 +80,7 @@ impl FixedHeader {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header<'a> {
     class: &'a Class,
-    /// Offset of the zspage in the pool's space.
+    /// The offset of the zspage in the pool's space.
     start: u64,
     fixed: &'a FixedHeader,
     taken: &'a [AtomicU64],
@@ -94,12 +91,12 @@ impl<'a> Header<'a> {
     /// Opens the header of the zspage that begins at offset `start`.
     ///
     /// # Safety
-    /// It was made of zeros for the objects of `class`, whose lock is held, and stays for `'a`.
+    /// It was made of zeros for the objects of `class`, whose lock is held, and lives for `'a`.
     pub(crate) unsafe fn new(class: &'a Class, start: u64, header: NonNull<u8>) -> Self {
         let objects = class.objects() as usize;
         let words = Self::words(objects);
-        // SAFETY: it was made for this many slots, as the caller says, so fixed part, bits and
-        // entries lie one behind the other in it (`bytes`); zeros are valid for all of them.
+        // SAFETY: the caller guarantees that it was made for this number of slots. So fixed part,
+        // bits and entries follow each other in it (`bytes`), and zeros are valid for all of them.
         unsafe {
             let taken = header.add(size_of::<FixedHeader>());
             let entries = taken.add(words * 8);
@@ -113,40 +110,35 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Returns the fixed part.
     #[inline]
     pub(crate) fn fixed(&self) -> &'a FixedHeader {
         self.fixed
     }
 
-    /// Words of the bitmap for `objects` slots.
     fn words(objects: usize) -> usize {
         objects.div_ceil(64)
     }
 
-    /// Returns the bytes of a header for `objects` slots.
     pub(crate) fn bytes(objects: usize) -> usize {
         size_of::<FixedHeader>() + Self::words(objects) * 8 + objects * 4
     }
 
-    /// Offset of a slot in the pool's space.
     pub(crate) fn offset(&self, slot: u32) -> u64 {
         self.start + u64::from(self.class.grid().bytes_of(slot).start)
     }
 
-    /// Returns the lowest free slot.
     pub(crate) fn lowest_free(&self) -> Option<u32> {
         self.free_from(0)
     }
 
-    /// Returns the lowest free slot from `start` on.
+    /// Returns the lowest free slot at or above `start`.
     fn free_from(&self, start: u32) -> Option<u32> {
         bits::first(self.taken, start, false).filter(|&slot| (slot as usize) < self.entries.len())
     }
 
-    /// Returns the lowest free slot whose pages are all committed. Free slots without pages, and
-    /// committed pages without free slots, are passed over many at a time: at the limit hundreds of
-    /// zspages are looked at.
+    /// Returns the lowest free slot whose pages are all committed. Skips free slots without pages
+    /// and committed pages without free slots in bulk, because at the limit hundreds of zspages are
+    /// searched.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
         let (class, committed) = (self.class, self.fixed.committed());
         let room = committed.len() as usize * page_size();
@@ -165,22 +157,23 @@ impl<'a> Header<'a> {
         self.taken[slot as usize / 64].load(Relaxed) >> (slot % 64) & 1 == 1
     }
 
-    /// Returns the entry's number of a live slot.
+    /// Returns the entry number of a live slot.
     pub(crate) fn entry(&self, slot: u32) -> Option<u32> {
         let entry = self.entries[slot as usize].load(Relaxed);
         (self.is_taken(slot) && entry != WITHHELD).then_some(entry)
     }
 
-    /// Returns how many pages are to be committed before `slot` is taken.
+    /// Returns the number of pages that must be committed before `slot` is taken.
     pub(crate) fn missing(&self, slot: u32) -> u32 {
         self.fixed.residency.missing(self.class.pages_for(slot))
     }
 
-    /// Takes a free slot for `entry`, with its pages. Returns the number of live objects then, and
-    /// how many of the pages were retained.
+    /// Takes a free slot for `entry`, with its pages. Returns the new number of live objects, and
+    /// the number of the pages that were retained.
     ///
     /// # Safety
-    /// The class is locked, the slot is free, and what is [`missing`](Self::missing) was charged.
+    /// The class is locked, the slot is free, and the pages that are [`missing`](Self::missing)
+    /// were charged.
     pub(crate) unsafe fn take(&self, slot: u32, entry: u32) -> (u32, u32) {
         let reused = self.fixed.residency.enter(self.class.pages_for(slot));
         self.set(slot, entry);
@@ -197,27 +190,26 @@ impl<'a> Header<'a> {
         self.entries[slot as usize].store(entry, Relaxed);
     }
 
-    /// Makes a slot free.
     fn clear(&self, slot: u32) {
         debug_assert!(self.is_taken(slot), "slot {slot} is freed twice");
         let word = &self.taken[slot as usize / 64];
         word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
     }
 
-    /// Makes a live slot free. Returns the number of pages that are retained by that.
+    /// Frees a live slot. Returns the number of pages that become retained.
     ///
     /// # Safety
     /// The class is locked, and no entry names the slot, or will.
     pub(crate) unsafe fn free(&self, slot: u32) -> u32 {
         self.clear(slot);
         self.fixed.inuse.store(self.fixed.inuse() - 1, Relaxed);
-        // Mostly a neighbour lives.
+        // Usually a neighbour is live.
         let is_live = |page| self.has_live_neighbour(slot, page) || self.is_live(page);
         let emptied = self.class.pages_for(slot).filter(|&page| !is_live(page));
         emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32
     }
 
-    /// Returns whether a slot beside `slot` lies on `page` too, and is live for sure.
+    /// Returns whether a slot beside `slot` also lies on `page` and is certainly live.
     fn has_live_neighbour(&self, slot: u32, page: u32) -> bool {
         let (before, after) = self.class.neighbours(slot, page);
         let is_taken = |beside: Option<u32>| beside.is_some_and(|slot| self.is_taken(slot));
@@ -230,7 +222,7 @@ impl<'a> Header<'a> {
         match (self.fixed.inuse(), self.class.commits_whole) {
             (0, _) => false,
             (_, true) => true,
-            // Slots are withheld only while pages are being given back; else the bits alone tell.
+            // Slots are withheld only while pages are being released; otherwise the bits suffice.
             _ if self.fixed.is_busy() => slots.any(|slot| self.entry(slot).is_some()),
             _ => bits::any(self.taken, slots),
         }

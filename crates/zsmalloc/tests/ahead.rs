@@ -1,5 +1,5 @@
-//! Pages fetched ahead of need: they are there while objects are stored, count as used, and go when
-//! no one stores.
+//! Prefaulted pages: they are ready while objects are stored, count as used, and are released when
+//! no thread stores.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -11,7 +11,7 @@ use testkit::seed;
 use testkit::wait::{until, until_with};
 use zsmalloc::{Config, Handle, Pool};
 
-/// Whether the thread that fetches has asked for a page.
+/// True once the prefault thread has requested a page.
 #[derive(Debug, Default)]
 struct Fetched(AtomicBool);
 
@@ -54,8 +54,8 @@ fn pages_are_there_ahead_of_need_and_go_when_no_one_stores() {
             kept.push(store(&pool, &mut rng, nth).unwrap());
             nth += 1;
         }
-        // Where all processors are taken, the thread that fetches has its turn now. More is stored
-        // later, not more at once.
+        // If all processors are busy, the prefault thread gets its turn now. The pause grows with
+        // the number of objects.
         std::thread::sleep(Duration::from_micros(100 + u64::from(nth)));
         fetched.0.load(Relaxed)
     });

@@ -1,4 +1,4 @@
-//! Compaction by itself: it starts when it is worth it, leaves contents alone, and leaves no thread
+//! Background compaction: it starts when it is worthwhile, keeps contents, and leaves no thread
 //! behind.
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-// One test, so that no other's threads are counted.
+// A single test, so that no other test's threads are counted.
 #[test]
 fn a_pool_gives_back_by_itself() {
     let kernel = Geometry::Kernel(KernelGeometry::default());
@@ -40,10 +40,10 @@ fn a_pool_gives_back_by_itself() {
         for (handle, data) in &live {
             assert_eq!(&*pool.read(handle).unwrap(), data);
         }
-        // Idle, the thread ends; asked again, there is one again.
+        // An idle thread ends, and the next request starts another.
         until("the idle thread did not end", || threads() == before);
         pool.check();
-        // Before it ends, it goes on to where nothing can be gained.
+        // Before it ends, it continues until nothing can be gained.
         let ready: u64 = pool.classes().iter().map(|stat| stat.ready).sum();
         assert_eq!((pool.freeable(), ready), (0, 0), "left to be gained in {geometry:?}");
         for (handle, _) in live.drain(400..) {
@@ -54,7 +54,7 @@ fn a_pool_gives_back_by_itself() {
             pool.free(handle).unwrap();
         }
         drop(pool);
-        // A thread that was joined may be listed a moment longer.
+        // A joined thread may be listed a little longer.
         until("a thread after the pool was dropped", || threads() == before);
     }
 }

@@ -1,4 +1,4 @@
-//! How dense a pool is beside the arithmetic of docs/design.md.
+//! The density of a pool compared with the arithmetic of docs/design.md.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -6,20 +6,21 @@ use page::page_size;
 use testkit::seed;
 use zsmalloc::{ClassStat, Config, Geometry, Handle, Pool};
 
-/// The smallest of the sizes of which the densities below are measured; the largest is the block's.
+/// The smallest of the sizes for which the densities below are measured. The largest is the block
+/// size.
 const SMALLEST: usize = 64;
 
-/// How much more than expected may be wasted.
+/// The maximum ratio of the measured waste to the expected one.
 const MARGIN: f64 = 1.1;
 
-/// Bytes of a cell among few that are left of a leaf.
+/// The bytes of a handle slot if few slots of its leaf remain.
 const CELL: usize = 20;
-/// Pages of caches and maps that are not full.
+/// The bytes of partly filled pages of caches and maps.
 const METADATA_SLACK: usize = 128 << 10;
 
-/// What the arithmetic of docs/design.md expects beyond the bytes of `count` objects, of sizes
-/// spread evenly: classes `d` bytes apart cost `d / 2` per object and half a page each, and the
-/// best `d` is at least 8.
+/// Returns the bytes that the arithmetic of docs/design.md expects besides those of `count` objects
+/// with evenly spread sizes. Classes `d` bytes apart cost `d / 2` per object and half a page each.
+/// The best `d` is at least 8.
 fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     let page = page_size() as f64;
     let (count, width) = (count as f64, (largest - SMALLEST) as f64);
@@ -28,7 +29,7 @@ fn expected_waste(count: usize, bytes: usize, largest: usize) -> f64 {
     count * apart / 2.0 + width / apart * page / 2.0 + bytes as f64 / 3500.0
 }
 
-/// Pages beyond the bytes of `live`, over what is expected.
+/// Returns the bytes of pages that exceed those of `live`, relative to the expected excess.
 fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
     let bytes: usize = live.iter().map(|(_, len)| len).sum();
     let waste = pool.pages().used() * page_size() - bytes;
@@ -43,21 +44,20 @@ fn waste(pool: &Pool, live: &[(Handle, usize)]) -> f64 {
     waste as f64 / expected
 }
 
-/// Bytes that manage the pool.
 fn metadata(pool: &Pool) -> usize {
     pool.bytes() - pool.pages().used() * page_size()
 }
 
-/// Bytes of the bodies of all zspages, were they in caches of their own length.
+/// Returns the bytes of the headers of all zspages, if each had exactly the size it needs.
 fn bodies(pool: &Pool) -> usize {
     let bytes = |objects: usize| 80 + objects.div_ceil(64) * 8 + objects * 4;
     let zspages = |stat: &ClassStat| stat.obj_allocated as usize / stat.shape.objects;
     pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
 }
 
-/// Grown to each of `counts`, what was stored under coarser plans has moved to finer classes.
-/// Shrunk to all of them but the last, all that is in closed classes has moved, and so have bodies
-/// of zspages.
+/// Each time after the pool has grown to one of `counts`, compaction moves objects that were stored
+/// under coarser plans to finer classes. After it has shrunk to one of them, compaction moves all
+/// objects out of closed classes, and packs the headers.
 fn pools_are_dense(order: u32, counts: [usize; 4]) {
     let mut rng = Rng::with_seed(seed(113));
     let geometry = Geometry::Native { order };

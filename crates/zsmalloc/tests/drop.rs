@@ -1,5 +1,5 @@
-//! Pools that are dropped with objects in them. Alone in its process, so that nothing else moves
-//! the figures.
+//! Pools that are dropped with objects in them. The test runs alone in its process, so that nothing
+//! else changes the figures.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -7,10 +7,10 @@ use zsmalloc::{Columns, Config, EntryPool, Geometry, KernelGeometry, Pool};
 
 const ROUNDS: usize = 200;
 const MIB: usize = 1 << 20;
-/// No process has this much address space but under a sanitizer.
+/// Only a process under a sanitizer has this much address space.
 const SHADOW_MIN: usize = 1 << 40;
 
-/// A figure of /proc/self/status in bytes.
+/// Returns a value of /proc/self/status in bytes.
 fn status(name: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap();
@@ -24,7 +24,7 @@ fn config(round: usize) -> Config {
     Config { geometry, ..Config::default() }
 }
 
-/// A pool and a core of objects of all sizes, some of them freed: about 5 MiB.
+/// Returns a pool and a core with objects of all sizes, some of them freed: about 5 MiB.
 fn filled(round: usize) -> (Pool, EntryPool) {
     let pool = Pool::new(config(round)).unwrap();
     let core = EntryPool::new(config(round), 2000, Columns::default()).unwrap();
@@ -42,7 +42,8 @@ fn filled(round: usize) -> (Pool, EntryPool) {
 }
 
 fn dropped_pools_leave_nothing() {
-    // The first ones make what stays: the allocator's own, the list of pools for forks.
+    // The first rounds make permanent allocations: the allocator's own, and the list of pools for
+    // forks.
     (0..4).for_each(|round| drop(filled(round)));
     let before = ["VmSize:", "RssAnon:"].map(status);
     if before[0] > SHADOW_MIN {
@@ -53,7 +54,7 @@ fn dropped_pools_leave_nothing() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after <= before + 4 * MIB, "{before} -> {after} bytes after {ROUNDS} rounds");
     }
-    // The figures can tell: what is alive is seen.
+    // The figures are sensitive enough: pools that exist raise them.
     let alive: Vec<_> = (0..8).map(filled).collect();
     let full = ["VmSize:", "RssAnon:"].map(status);
     assert!(full.iter().zip(after).all(|(full, after)| *full > after + 16 * MIB), "{full:?}");
@@ -63,7 +64,7 @@ fn dropped_pools_leave_nothing() {
 /// Set in the child that leaks.
 const LEAK: &str = "UZRAM_TEST_LEAK";
 
-/// Prints, in a pool's name, what its drop should print.
+/// Prints the report that the drop of a pool should print.
 fn leak() {
     let pool = Pool::new(Config::default()).unwrap();
     assert_eq!(pool.leak_report(), None);
@@ -76,7 +77,7 @@ fn leak() {
     pool.free(zsmalloc::Handle::from_raw(raw[0]).unwrap()).unwrap();
     println!("<{}>", pool.leak_report().unwrap());
     drop(pool);
-    drop(Pool::new(Config::default()).unwrap()); // of this nothing is said
+    drop(Pool::new(Config::default()).unwrap()); // of this pool nothing is printed
 }
 
 fn a_leak_is_reported() {
@@ -90,7 +91,7 @@ fn a_leak_is_reported() {
     assert_eq!(err, told);
 }
 
-// One test, so that no other's memory is counted.
+// A single test, so that no other test's memory is counted.
 #[test]
 fn pools_go_with_their_objects() {
     if std::env::var_os(LEAK).is_some() {

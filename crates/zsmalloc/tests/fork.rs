@@ -15,7 +15,7 @@ fn data(rng: &mut Rng) -> Vec<u8> {
     vec![byte; len]
 }
 
-/// Stores, writes, frees, compacts and tidies until told to stop.
+/// Stores, writes, frees, compacts and tidies until `stop` is set.
 fn disturb(pool: &Pool, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::with_seed(seed);
     let mut mine: Vec<(Handle, Vec<u8>)> = Vec::new();
@@ -90,7 +90,7 @@ fn a_child_has_a_whole_copy() {
                 in_child(|| {
                     use_pool(&pool, &kept, seed);
                     if round % 20 == 0 {
-                        // A grandchild, of a pool that was repaired already.
+                        // A grandchild, with a pool that was already repaired.
                         in_child(|| use_pool(&pool, &kept, seed));
                     }
                 });
@@ -118,8 +118,8 @@ fn a_forgotten_child_costs_nothing() {
     pool.free(handle).unwrap();
 }
 
-/// A pool is its own in the child, guards from before the fork are none there: they can be dropped,
-/// which does nothing, whether the pool was used before or not.
+/// A child has a pool of its own, in which guards from before the fork hold nothing. They can only
+/// be dropped, which has no effect, whether the pool was used before or not.
 #[test]
 fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     for in_children in [true, false] {
@@ -133,7 +133,7 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
                     guards.iter_mut().for_each(|guard| drop(guard.take()));
                 }
                 if in_children {
-                    // With a reader it would wait for ever.
+                    // If a reader were left, this would wait forever.
                     pool.write(&handles[0], b"FIRST").unwrap();
                 }
                 for guard in &mut guards {
@@ -160,14 +160,14 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// A thread of the child's that looks for entries, while another uses the pool there first and so
-/// repairs it, is none of those that were lost: it is waited for, once, before nodes are freed.
+/// A thread of the child looks for entries while another thread uses the pool first and so repairs
+/// it. The first thread is not treated as lost: it is waited for, once, before nodes are freed.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak, page::fork::Turn::First);
-    // The last leaf of a region, which is found behind all others.
+    // The last leaf of a region, which is found after all others.
     let leaf = 65_024..65_536;
     let set_all = |payload| {
         leaf.clone().for_each(|index| _ = core.lock(index).unwrap().set_payload(payload));
@@ -190,14 +190,14 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
                 assert_eq!(core.read(65_535).content(), Content::Inline(7));
             });
             set_all(0);
-            // It would wait for ever for a reader that was counted out twice.
+            // It would wait forever for a reader that was counted out twice.
             assert!(core.tidy(&mut || true) > 0);
             core.check();
         });
     }
 }
 
-/// The same of entries: pinned, locked for a change, and objects that are staged.
+/// The same for entries that are pinned or exclusively locked, and for staged objects.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
     let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());
@@ -222,7 +222,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
         in_child(|| {
             if is_used_first {
                 (0..20).for_each(|index| expect(index, index as u8));
-                // These may come to lie where those were that were staged.
+                // These may be stored where the staged objects were.
                 (20..30).for_each(|index| store(index, index as u8));
             }
             drop((staged.take(), room.take()));
@@ -243,7 +243,7 @@ fn locks_from_before_the_fork_hold_nothing_in_a_child() {
             }
         });
         in_child(|| {
-            // What changes an entry by a lock from before is refused, and changes nothing.
+            // A change through a lock from before the fork is refused, and has no effect.
             let (locked, staged) = (locked.take().unwrap(), staged.take().unwrap());
             let replace = AssertUnwindSafe(|| locked.replace(staged, 0));
             assert!(catch_unwind(replace).is_err());

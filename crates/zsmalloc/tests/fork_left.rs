@@ -1,5 +1,5 @@
-//! A pool whose pages stay with the parent (`in_children: false`): in a child it refuses
-//! everything, touches nothing and waits for no one.
+//! A pool whose pages stay with the parent (`in_children: false`). In a child it refuses all
+//! requests, touches nothing and never waits.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -16,7 +16,8 @@ fn left() -> Config {
     Config { pages, ..Config::default() }
 }
 
-/// Memory of the child's own, some of which lies where the pool's pages were, if nothing else does.
+/// Allocates the child's own memory. Some of it would lie where the pool's pages were, if the
+/// addresses were free.
 fn own_memory() -> Vec<Vec<u8>> {
     (0..16).map(|nth| vec![nth + 1; 4 << 20]).collect()
 }
@@ -25,11 +26,11 @@ fn is_whole(own: &[Vec<u8>]) -> bool {
     own.iter().zip(1..).all(|(own, nth)| own.iter().all(|&byte| byte == nth))
 }
 
-/// Objects, and the raw handles of others, which are live too.
+/// Returns handles of objects, and the raw handles of other live objects.
 fn filled(pool: &Pool) -> (Vec<Handle>, Vec<u64>) {
     let store = |nth: usize| pool.store(&vec![nth as u8; 1 + nth * 37 % 4096]).unwrap();
     let mut handles: Vec<_> = (0..3000).map(store).collect();
-    // Holes to compact, and pages that are ready.
+    // Holes to compact, and retained pages.
     let mut raw: Vec<_> = handles.drain(1000..).map(Handle::into_raw).collect();
     for raw in raw.drain(500..) {
         pool.free(Handle::from_raw(raw).unwrap()).unwrap();
@@ -59,7 +60,7 @@ fn a_child_without_the_pages_is_refused_everything() {
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         let (pool, stop) = (pool.as_ref().unwrap(), &stop);
-        // Whatever it is about when the child is made, the child waits for none of it.
+        // Whatever these threads are doing at a fork, the child does not wait for it.
         let mut seeds = Rng::with_seed(seed(1));
         for _ in 0..3 {
             let mut rng = seeds.fork();
@@ -79,19 +80,19 @@ fn a_child_without_the_pages_is_refused_everything() {
             in_child(|| {
                 let own = own_memory();
                 expect_refusals(pool, &handles, &raw);
-                // What needs no page says how it was.
+                // Requests that need no page return the state at the fork.
                 assert!(pool.len() >= 1500 && !pool.is_empty());
                 assert!(pool.pages().used() > 0 && pool.bytes() > 0 && pool.largest() == 4096);
                 assert!(!pool.classes().to_string().is_empty());
                 let _ = (pool.freeable(), pool.compaction_stat(), pool.read_waits());
                 pool.check();
                 assert!(is_whole(&own));
-                // A grandchild has no more than the child.
+                // A grandchild is refused too.
                 in_child(|| expect_refusals(pool, &handles, &raw));
             });
         }
     });
-    // Dropped there, it takes nothing with it.
+    // Dropping the pool in the child frees no memory of the child.
     in_child(|| {
         let own = own_memory();
         drop(pool.take());
@@ -111,7 +112,7 @@ fn a_child_without_the_pages_is_refused_everything() {
     raw.into_iter().for_each(|raw| pool.free(Handle::from_raw(raw).unwrap()).unwrap());
 }
 
-/// Also where nobody has it held over forks.
+/// Entries are refused too, even if the pool is not registered for forks.
 #[test]
 fn words_are_refused_in_a_child_without_the_pages() {
     for is_registered in [false, true] {
@@ -128,7 +129,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             let own = own_memory();
             assert!(matches!(core.lock(7), Err(Error::LeftBehind)));
             assert!(matches!(core.stage(7, b"bytes"), Err(Error::LeftBehind)));
-            // These have no error to say it with.
+            // These can't return an error.
             let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
             assert!(panics(&|| drop(core.read(7))));
             assert!(panics(&|| drop(core.lock_existing(7))));

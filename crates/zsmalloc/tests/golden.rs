@@ -1,5 +1,5 @@
-//! Class tables against the public figures: the kernel's document (one chain rule), today's kernel
-//! (the other), the patches of 2014 and 2016, and the multi-page series of 2024.
+//! Class tables against published figures: the kernel's document (one chain rule), the current
+//! kernel (the other), the patches of 2014 and 2016, and the multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
 use testkit::s3::COUNTS;
@@ -37,7 +37,7 @@ fn unmerged_there_are_255_sizes() {
     }
 }
 
-/// Rows from class 202 up: index, size, pages per zspage.
+/// Returns the rows from class 202 up: index, size, pages per zspage.
 fn upper_rows(chain: usize, rule: ChainRule) -> Vec<(u32, usize, usize)> {
     let rows = table(chain, rule);
     let upper = rows.classes().iter().filter(|class| class.index >= 202);
@@ -79,12 +79,12 @@ fn the_documents_listings() {
         (254, 4096, 1),
     ];
     assert_eq!(upper_rows(16, ChainRule::UsedPercent), sixteen);
-    // Today's rule differs in one row.
+    // The current kernel's rule differs in one row.
     sixteen[5] = (213, 3440, 16);
     assert_eq!(upper_rows(16, ChainRule::LeastWaste), sixteen);
 }
 
-/// The document's example: pages, bytes wasted and percent used by objects of 1568 bytes.
+/// The document's example: pages, bytes wasted and percentage used for objects of 1568 bytes.
 #[test]
 fn zspages_of_1568_bytes() {
     let rows = [(1, 960, 76), (2, 352, 95), (3, 1312, 89), (4, 704, 95), (5, 96, 99)];
@@ -93,7 +93,7 @@ fn zspages_of_1568_bytes() {
         let candidates = kernel.candidates(1568);
         let candidates = candidates.map(|shape| (shape.pages, shape.waste(), shape.used_percent()));
         assert_eq!(candidates.collect::<Vec<_>>(), rows);
-        // With chains of 4 the sizes #95 to #99 merge into #100; with 5 the class is its own.
+        // With chains of 4 the sizes #95 to #99 merge into #100; with 5 the size has its own class.
         let class = |chain| {
             let table = table(chain, rule);
             table.classes()[table.position(1568 - 8).unwrap()]
@@ -151,13 +151,12 @@ fn multi_page_classes_of_2024() {
         assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
         let unmerged = KernelGeometry { merge: false, ..kernel };
         let table = Geometry::Kernel(unmerged).table().unwrap();
-        // The page itself counts among the sizes, though it is the last of the run below.
+        // The page size counts among the sizes, though it is the last of the run below.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
 }
 
-/// The document's sample of the statistics: size, objects there is room for, objects, pages,
-/// freeable pages.
+/// The document's sample of the statistics: size, slots, objects, pages, freeable pages.
 #[test]
 fn the_documents_statistics() {
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
@@ -184,7 +183,7 @@ fn the_documents_statistics() {
 const HEADER: &str = "class size 10% 20% 30% 40% 50% 60% 70% 80% 90% 99% 100% \
     obj_allocated obj_used pages_used pages_per_zspage freeable";
 
-/// A table as it is printed, its words one space apart.
+/// Returns the printed table, with single spaces between words.
 fn printed(pool: &Pool) -> Vec<String> {
     let text = pool.classes().to_string();
     assert!(text.ends_with('\n'));
@@ -202,8 +201,7 @@ fn expect(pool: &Pool, header: &str, rows: [&str; 2], total: &str) {
     }
 }
 
-/// The columns of the kernel's `classes` file, and ours behind them where pages are committed one
-/// by one.
+/// The columns of the kernel's `classes` file, followed by ours if pages are committed one by one.
 #[test]
 fn the_printed_table() {
     let stored = |pool: &Pool, len: usize, count: usize| -> Vec<Handle> {
@@ -212,7 +210,7 @@ fn the_printed_table() {
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
     assert_eq!(printed(&pool).last().unwrap(), &format!("Total{}", " 0".repeat(15)));
-    // Three zspages of 8 objects each, two of them half full: that is 50%, and counts as up to 60%.
+    // Three zspages of 8 objects each. Two of them are half full: 50% counts as up to 60%.
     for (nth, handle) in stored(&pool, 500, 24).into_iter().enumerate() {
         if matches!(nth, 0..4 | 8..12) {
             pool.free(handle).unwrap();
@@ -223,8 +221,8 @@ fn the_printed_table() {
         ["30 512 0 0 0 0 0 2 0 0 0 0 1 24 16 3 1 1", "254 4096 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 0"];
     expect(&pool, HEADER, rows, "Total 0 0 0 0 0 2 0 0 0 0 2 25 17 4 1");
 
-    // 107 blocks to a zspage; five use five pages of it. Of 520 bytes there are 126 to a zspage of
-    // 16 pages.
+    // A zspage has 107 blocks; five blocks use five pages of it. A zspage of 16 pages has 126
+    // objects of 520 bytes.
     let pool = Pool::new(Config::default()).unwrap();
     let _blocks = stored(&pool, 4096, 5);
     let _small = stored(&pool, 520, 257);

@@ -1,4 +1,4 @@
-//! Numbers of zspages that come again in other classes, while a compactor looks for their bodies.
+//! IDs of zspages that are reused in other classes, while a compactor looks for their headers.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

@@ -1,5 +1,5 @@
-//! Random operations against a naive model, which knows where each object must lie and which pages
-//! must be committed; every object keeps its own bytes.
+//! Random operations against a naive model, which predicts where each object lies and which pages
+//! are committed. Every object keeps its own bytes.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use testkit::seed;
 use zsmalloc::meta::{Arena, Cache, CacheStat, Error};
 
-/// Slabs by offset, with the objects in use, and the pages retained, by slab and number.
+/// The slabs by offset, with their objects in use, and the retained pages, by slab and number.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,
     retained: BTreeSet<(u64, usize)>,
 }
 
-/// A cache, its model and the objects taken from it, each with the byte that fills it.
+/// A cache, its model and the objects allocated from it, each with the byte that fills it.
 struct Subject {
     cache: Cache,
     size: usize,
@@ -36,7 +36,6 @@ impl Subject {
         start / page_size()..=(start + self.cache.geometry().stride - 1) / page_size()
     }
 
-    /// The pages on which objects lie.
     fn live_pages(&self) -> BTreeSet<(u64, usize)> {
         let objects = self.model.slabs.iter().flat_map(|(&slab, objects)| {
             objects
@@ -46,7 +45,8 @@ impl Subject {
         objects.collect()
     }
 
-    /// The lowest free object, or the lowest on committed pages, that there must be.
+    /// Returns the lowest free object, or the lowest on `committed` pages, as the model predicts
+    /// it.
     fn lowest(&self, committed: Option<&BTreeSet<(u64, usize)>>) -> Option<(u64, usize)> {
         let is_committed = |slab, index| {
             let mut pages = self.pages_of(index).map(|page| (slab, page));
@@ -72,7 +72,7 @@ impl Subject {
         self.cache.arena().offset_of(object).unwrap()
     }
 
-    /// Slab and index of an object that was given out before.
+    /// Returns the slab and index of an object that was given out before.
     fn place(&self, object: NonNull<u8>) -> (u64, usize) {
         let offset = self.offset_of(object);
         let (&slab, _) = self.model.slabs.range(..=offset).next_back().unwrap();
@@ -80,7 +80,7 @@ impl Subject {
     }
 
     fn take(&mut self, object: NonNull<u8>, (slab, index): (u64, usize), stamp: u8) {
-        // SAFETY: the object is `size` bytes that this thread alone has.
+        // SAFETY: the object has `size` bytes, and only this thread has it.
         unsafe { object.write_bytes(stamp, self.size) };
         self.live.push((object, stamp));
         assert!(self.model.slabs.entry(slab).or_default().insert(index), "{index} given out twice");
@@ -106,8 +106,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object down, if the model says that it can be: to the lowest place of all in a
-    /// scattered cache, or to the lowest on committed pages.
+    /// Moves an object down if the model allows it: to the lowest free place in a scattered cache,
+    /// or to the lowest on committed pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);
@@ -131,7 +131,7 @@ impl Subject {
         let (object, stamp) = self.live.swap_remove(nth);
         self.compare(object, stamp);
         let (slab, index) = self.place(object);
-        // SAFETY: the object left `live`: no one uses it again.
+        // SAFETY: the object left `live`, so it is not used again.
         unsafe { self.cache.free(object).unwrap() };
         self.model.slabs.get_mut(&slab).unwrap().remove(&index);
         let live = self.live_pages();
@@ -140,8 +140,8 @@ impl Subject {
         self.release(live.len(), |committed| 2.max(committed / 64));
     }
 
-    /// Lets the highest retained pages go, until as many are left as `most` says of the committed
-    /// ones.
+    /// Releases the highest retained pages in the model, until at most `most` of the committed ones
+    /// are left. Returns the number released.
     fn release(&mut self, live: usize, most: impl Fn(usize) -> usize) -> usize {
         let before = self.model.retained.len();
         while self.model.retained.len() > most(live + self.model.retained.len()) {
@@ -203,7 +203,7 @@ fn random_operations_match_the_model() {
             shapes.iter().map(|&(size, align)| Subject::new(&arena, size, align)).collect();
         for step in 0..15_000usize {
             let nth = random.usize(..shapes.len());
-            // Fill and drain in turn, so that slabs become full, and empty, and go.
+            // Fill and drain in turn, so that slabs become full and empty, and are destroyed.
             let filling = step / 2500 % 2 == 0;
             subjects[nth].step(step as u8, filling, &mut random, || false);
             if step < 2000 || step % 100 == 0 {
@@ -252,9 +252,10 @@ fn a_refused_page_is_made_up_for_by_a_committed_one() {
     let cache = Cache::new(&arena, page_size() / 2, 8).unwrap();
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
-    // Page 0 goes; the free object on page 3 is not the lowest, but on a committed page.
+    // Page 0 is released. The free object on page 3 is not the lowest, but lies on a committed
+    // page.
     for &object in &objects[..2] {
-        // SAFETY: no one uses the object again.
+        // SAFETY: the object is not used again.
         unsafe { cache.free(object).unwrap() };
     }
     assert_eq!(cache.shrink(), 1);

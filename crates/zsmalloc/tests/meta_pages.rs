@@ -1,4 +1,4 @@
-//! Pages on which no object lives are really given back, whoever frees, and moving objects makes a
+//! Pages without objects are really released, whichever thread frees, and moving objects makes a
 //! cache dense.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -16,8 +16,7 @@ fn cache_of(size: usize) -> (Arc<Arena>, Cache) {
     (arena, cache)
 }
 
-/// Whether there is memory behind an address: bits 63 (present) and 62 (swapped) of its page's
-/// entry.
+/// Returns whether a page has memory: bit 63 (present) or 62 (swapped) of its pagemap entry is set.
 fn is_resident(pagemap: &std::fs::File, address: usize) -> bool {
     let mut entry = [0; 8];
     pagemap.read_exact_at(&mut entry, (address / page_size() * 8) as u64).unwrap();
@@ -25,7 +24,7 @@ fn is_resident(pagemap: &std::fs::File, address: usize) -> bool {
 }
 
 fn write(object: NonNull<u8>, stamp: u64) {
-    // SAFETY: an object of 8 bytes or more, aligned to 8, which the caller alone has.
+    // SAFETY: the object has 8 bytes or more, is aligned to 8, and only the caller has it.
     unsafe { object.cast().write(stamp) }
 }
 
@@ -50,7 +49,7 @@ fn freed_pages_are_really_given_back() {
         Rng::with_seed(testkit::seed(size as u64)).shuffle(&mut objects);
         let kept = objects.split_off(4950);
         for object in objects {
-            // SAFETY: no one uses the object again.
+            // SAFETY: the object is not used again.
             unsafe { cache.free(object).unwrap() };
         }
         cache.check();
@@ -67,12 +66,12 @@ fn locked_pages_stay_and_are_counted() {
     let (arena, cache) = cache_of(page_size());
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     let (first, bytes) = (objects[0].as_ptr().cast(), 8 * page_size());
-    // SAFETY: the eight objects are eight pages in a row.
+    // SAFETY: the eight objects are eight consecutive pages.
     if unsafe { rustix::mm::mlock(first, bytes) }.is_err() {
         return; // more than this process may lock
     }
     for object in objects {
-        // SAFETY: no one uses the object again.
+        // SAFETY: the object is not used again.
         unsafe { cache.free(object).unwrap() };
     }
     assert_eq!(cache.shrink(), 0);
@@ -94,13 +93,14 @@ fn moving_objects_down_makes_a_cache_dense() {
         objects.iter().for_each(|&(object, n)| write(object, n));
         random.shuffle(&mut objects);
         for (object, _) in objects.split_off(2000) {
-            // SAFETY: no one uses the object again.
+            // SAFETY: the object is not used again.
             unsafe { cache.free(object).unwrap() };
         }
         for (object, n) in &mut objects {
             if let Some(lower) = cache.alloc_before(*object) {
                 write(lower, read(*object));
-                // SAFETY: only this vector names the object, and it names the other from now on.
+                // SAFETY: only this vector names the object, and it names the other one from now
+                // on.
                 unsafe { cache.free(std::mem::replace(object, lower)).unwrap() };
             }
             assert_eq!(read(*object), *n);
@@ -111,13 +111,13 @@ fn moving_objects_down_makes_a_cache_dense() {
         let packed = bytes.div_ceil(page_size());
         assert!(pages <= packed + packed / 32 + 2, "{size}: {pages} pages, {packed} would do");
         arena.check();
-        // Sections, descriptors, their bits, maps, buckets of addresses: a few pages each.
+        // Sections, descriptors, their bits, maps, and tables of addresses: a few pages each.
         let metadata = arena.bytes() - pages * page_size();
         assert!(metadata <= 12 * page_size() + bytes / 100, "{size}: {metadata} bytes of metadata");
     }
 }
 
-/// One thread's random part in the stress.
+/// Performs the random operations of one thread of the stress test.
 fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut own: Vec<(NonNull<u8>, u64)> = Vec::new();
@@ -139,7 +139,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
                     free(own.swap_remove(nth));
                 }
             }
-            // Objects change hands: freed by another thread than the one that took them.
+            // Objects change owners: another thread frees them than the one that allocated them.
             15..25 if !own.is_empty() => {
                 let (object, stamp) = own.swap_remove(nth);
                 shared.lock().unwrap().push((object.expose_provenance().get(), stamp));
@@ -176,7 +176,7 @@ fn threads_share_a_cache() {
         arena.check();
         for (address, _) in shared.into_inner().unwrap() {
             let object = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap();
-            // SAFETY: the threads are gone, and no one else names the object.
+            // SAFETY: the threads have ended, and nothing else names the object.
             unsafe { cache.free(object).unwrap() };
         }
         cache.check();
@@ -186,16 +186,17 @@ fn threads_share_a_cache() {
     }
 }
 
-/// Objects are memory that is given out: a child has it, whatever the arena was asked for.
+/// Objects are plain memory, so a child has them, even if the arena's configuration excludes
+/// children.
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {
     let config = page::Config { in_children: false, ..page::Config::default() };
     let cache = Cache::new(&Arena::new(config).unwrap(), 48, 16).unwrap();
     let object = cache.alloc().unwrap();
-    // SAFETY: an object of 48 bytes that was just taken.
+    // SAFETY: an object of 48 bytes that was allocated just now.
     unsafe { object.write_bytes(7, 48) };
     in_child(|| {
-        // SAFETY: written above, and no one else has it.
+        // SAFETY: written above, and nothing else uses it.
         assert_eq!(unsafe { object.cast::<[u8; 48]>().read() }, [7; 48]);
     });
 }

@@ -1,4 +1,5 @@
-//! Random stores, reads, overwrites and frees against naive models, through both owners.
+//! Random stores, reads, overwrites and frees against naive models, for pools of handles and of
+//! entries.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -14,7 +15,6 @@ fn config(geometry: Geometry) -> Config {
     Config { geometry, ..Config::default() }
 }
 
-/// Random events on a pool.
 fn operate(geometry: Geometry, run: Run) -> Report {
     let report = testkit::run::<PoolModel>(pool::Setup { geometry, refuse: None }, run).unwrap();
     println!("{geometry:?}: {report:?}");
@@ -31,7 +31,6 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// Random events on a table of entries.
 fn operate_on_entries(setup: entries::Setup, run: Run) -> entries::Report {
     let report = testkit::run::<EntriesModel>(setup, run).unwrap();
     println!("{:?}: {report:?}", setup.geometry);
@@ -51,7 +50,7 @@ fn objects_above_a_page_match_the_model() {
     }
 }
 
-/// With any geometry, and with requests that are refused.
+/// Any geometry, with refused requests.
 #[test]
 fn any_pool_matches_the_model() {
     (200..scaled(220, 500)).for_each(|nth| _ = run_any::<PoolModel>(nth as u64, 1000));
@@ -74,7 +73,7 @@ fn slots_match_the_model() {
     }
 }
 
-/// With any geometry, limit, and requests that are refused.
+/// Any geometry and limit, with refused requests.
 #[test]
 fn any_table_matches_the_model() {
     (300..scaled(310, 500)).for_each(|nth| _ = run_any::<EntriesModel>(nth as u64, 1000));
@@ -92,7 +91,7 @@ fn a_pool_at_its_limit_loses_nothing() {
     }
 }
 
-/// An overwrite that needs no more room than the old object never fails for the limit (I6).
+/// An overwrite that needs no more room than the old object never fails because of the limit (I6).
 #[test]
 fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
     let setup = entries::Setup { limit: Some(64), ..entries(Geometry::default()) };
@@ -138,7 +137,7 @@ fn every_refusal_leaves_handles_as_they_were() {
     }
 }
 
-/// Every size, in every slot of a zspage: all bytes of all objects are their own.
+/// Every size, in every slot of a zspage: all objects keep their own bytes.
 #[test]
 fn every_size_fills_a_whole_zspage() {
     for geometry in [geometry::some()[0], geometry::some()[1]] {
@@ -164,8 +163,8 @@ fn every_size_fills_a_whole_zspage() {
     }
 }
 
-/// The objects of one size lie in its class, one full zspage; natively they may be in larger ones
-/// too.
+/// Asserts that the objects of one size fill one zspage of their class. In the native geometry they
+/// may also lie in larger classes.
 fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
     let classes = pool.classes();
     let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();
@@ -204,7 +203,7 @@ fn foreign_and_invented_handles_are_refused() {
         }
     }
     assert_eq!(&*pool.read(&handle).unwrap(), b"mine");
-    // A cell that is used a million times accepts no handle of its earlier lives.
+    // A handle slot that is used a million times accepts no handle of its earlier generations.
     let raw = handle.into_raw();
     pool.free(Handle::from_raw(raw).unwrap()).unwrap();
     for _ in 0..1_100_000 {
@@ -222,7 +221,8 @@ fn threads_share_a_pool() {
     share_a_pool(4);
 }
 
-/// With objects of up to 4096 << `order` bytes; fewer of large ones.
+/// Shares a pool of objects of up to 4096 << `order` bytes among threads. Fewer are stored if they
+/// are large.
 fn share_a_pool(order: u32) {
     let core =
         EntryPool::new(config(Geometry::Native { order }), 4096, Columns::default()).unwrap();
@@ -236,7 +236,8 @@ fn share_a_pool(order: u32) {
                 for version in 0..(20_000 >> order) * scaled(1, 30) as u64 {
                     let index = rng.u32(..4096);
                     if rng.bool() {
-                        // The first bytes say whose this is: every reader can tell foreign bytes.
+                        // The first bytes identify the entry and version, so every reader detects
+                        // foreign bytes.
                         let stamp =
                             [(index as u64).to_le_bytes(), (thread << 32 | version).to_le_bytes()];
                         let data = stamp.concat().repeat(rng.usize(1..=256 << order));

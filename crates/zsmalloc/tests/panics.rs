@@ -1,5 +1,5 @@
-//! A background thread that panics, in code of others here: another comes in its place, and nothing
-//! is lost.
+//! A background thread that panics in the caller's code: another thread replaces it, and nothing is
+//! lost.
 #![allow(clippy::unwrap_used)]
 
 use page::{Request, Supply};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use testkit::wait::until;
 use zsmalloc::{Config, Pool};
 
-/// Panics at the first page that a thread of the pool's wants, and counts those that come after.
+/// Panics when a thread of the pool first requests a page, and counts the requests.
 #[derive(Debug, Default)]
 struct Panics(AtomicU32);
 
@@ -30,7 +30,7 @@ fn another_thread_comes_after_a_panic() {
     let pool = Pool::new(Config { pages, ..Config::default() }).unwrap();
     pool.compact_in_background();
     let mut handles = Vec::new();
-    // A second goes by before there is another.
+    // No thread is started for a second after the panic.
     until("the mover panics", || {
         for nth in 0..100 {
             handles.push((pool.store(&[nth; 1000]).unwrap(), nth));
@@ -53,7 +53,7 @@ fn another_thread_comes_after_a_panic() {
     assert_eq!(pool.pages().used(), 0);
 }
 
-/// A walk that is ended by a panic is no one's any more.
+/// A pass that a panic ended does not block later passes.
 #[test]
 fn words_are_tidied_after_a_panic() {
     let pool =

@@ -1,4 +1,5 @@
-//! One test for each bug of other compressed memories that could be ours: see docs/past-bugs.md.
+//! One test for each bug of other compressed memories that could also occur here: see
+//! docs/past-bugs.md.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -17,12 +18,13 @@ fn config(geometry: Geometry) -> Config {
     Config { geometry, ..Config::default() }
 }
 
-/// Bytes that say whose they are, all of them.
+/// Returns bytes that all depend on `stamp`, so that each object is recognizable.
 fn stamped(stamp: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|nth| (stamp.wrapping_mul(0x9e37_79b9) ^ nth).to_le_bytes()[0]).collect()
 }
 
-/// Native and the kernel's with every length of chain, by both rules, merged and not.
+/// Returns the native geometry, and the kernel's with every chain length, both rules, merged and
+/// not.
 fn geometries() -> impl Iterator<Item = Geometry> {
     let kernel = (1..=8).flat_map(|chain| {
         [
@@ -35,8 +37,8 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     [Geometry::default()].into_iter().chain(kernel)
 }
 
-/// Row 11: a class has room for every size it is chosen for, and the class looked up is the one
-/// used.
+/// Row 11: a class has room for every size for which it is chosen, and the class that is looked up
+/// is the one used.
 #[test]
 fn every_size_has_room_in_its_class() {
     for geometry in geometries() {
@@ -55,8 +57,8 @@ fn every_size_has_room_in_its_class() {
     }
 }
 
-/// Row 11: all objects of a whole zspage, of the largest and the smallest size of every class,
-/// written to their last byte, keep their own bytes.
+/// Row 11: a whole zspage is filled with objects of the largest and the smallest size of every
+/// class. All of them keep their own bytes, up to the last one.
 #[test]
 fn objects_of_a_full_zspage_do_not_overlap() {
     for geometry in geometries() {
@@ -84,7 +86,8 @@ fn objects_of_a_full_zspage_do_not_overlap() {
     }
 }
 
-/// Row 2: however many write one slot, it has one object, and none is left when it is freed.
+/// Row 2: however many threads write one slot, it has one object, and no object is left when it is
+/// freed.
 #[test]
 fn threads_that_write_one_slot_leave_one_object() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
@@ -108,13 +111,13 @@ fn threads_that_write_one_slot_leave_one_object() {
     assert_eq!((objects(), core.pages().used()), (0, 0));
 }
 
-/// Threads that disturb go on until something was moved meanwhile, this long in all of a test at
-/// most: on a busy machine they could else be done before a mover has its turn. It is waited for in
-/// full only where nothing is moved at all.
+/// The maximum time in a test for which threads that disturb wait until something was moved. On a
+/// busy machine they could otherwise finish before the mover runs. The full time passes only if
+/// nothing is moved at all.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Rows 1, 7 and 8: four threads compact at once, while others store, read and free; every list is
-/// right after every round.
+/// Rows 1, 7 and 8: four threads compact at once while others store, read and free. Every list is
+/// correct after every round.
 #[test]
 fn compaction_from_four_threads_at_once() {
     for (seed, geometry) in
@@ -169,7 +172,8 @@ fn compaction_from_four_threads_at_once() {
     }
 }
 
-/// Writers in place while another thread moves their objects: no write is lost (rows 1 and 2).
+/// Rows 1 and 2: threads write in place while another thread moves their objects, and no write is
+/// lost.
 #[test]
 fn stress_writes_in_place_are_not_lost_to_moves() {
     const WRITERS: u32 = 3;
@@ -230,7 +234,7 @@ fn stress_writes_in_place_are_not_lost_to_moves() {
     assert!(core.pages_compacted() > 0, "nothing moved");
 }
 
-/// Row 9: a pool goes while objects are in it, right after threads were busy in it.
+/// Row 9: a pool is dropped with objects in it, right after threads used it.
 #[test]
 fn pools_are_dropped_right_after_use() {
     for round in 0..1000u32 {
@@ -253,7 +257,7 @@ fn pools_are_dropped_right_after_use() {
     }
 }
 
-/// Row 18: what was freed is never readable: a new object has the bytes it was given, all of them.
+/// Row 18: freed bytes are never readable. A new object has only the bytes that were stored in it.
 #[test]
 fn freed_bytes_are_never_read() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -275,7 +279,7 @@ fn freed_bytes_are_never_read() {
     pool.check();
 }
 
-/// Row 18: an object that gets shorter in place shows none of its old bytes.
+/// Row 18: an object that becomes shorter in place shows none of its old bytes.
 #[test]
 fn a_shorter_overwrite_shows_no_old_bytes() {
     let core = EntryPool::new(Config::default(), 1, Columns::default()).unwrap();
@@ -283,15 +287,14 @@ fn a_shorter_overwrite_shows_no_old_bytes() {
     core.lock(0).unwrap().replace(staged, 0);
     assert!(core.lock(0).unwrap().overwrite(&[1; 10], 0).is_ok());
     assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10][..], flags: 0 });
-    // One byte more than the slot has is refused, and changes nothing.
+    // One byte more than the slot's size is refused, and changes nothing.
     let slot = core.classes().iter().find(|stat| stat.obj_used > 0).unwrap().shape.capacity;
     assert!(core.lock(0).unwrap().overwrite(&vec![2; slot + 1], 0).is_err());
     assert_eq!(core.read(0).content(), Content::Object { bytes: &[1; 10][..], flags: 0 });
     core.check();
 }
 
-/// Row 10: a write that fails leaves the old bytes, and what comes later does not bring others
-/// back.
+/// Row 10: a write that fails leaves the old bytes, and no later operation brings back others.
 #[test]
 fn a_failed_write_leaves_the_old_bytes_for_good() {
     let core = EntryPool::new(Config::default(), 64, Columns::default()).unwrap();
@@ -312,7 +315,7 @@ fn a_failed_write_leaves_the_old_bytes_for_good() {
     core.check();
 }
 
-/// The limit is reached, not only approached: its last page is given out, and the next one is not.
+/// The limit can be used completely: its last page is given out, and the next one is not.
 #[test]
 fn the_last_page_of_a_limit_is_given_out() {
     for geometry in [
@@ -328,12 +331,12 @@ fn the_last_page_of_a_limit_is_given_out() {
     }
 }
 
-/// A pool at its limit finds the free slots whose pages are committed, wherever they are.
+/// A pool at its limit finds free slots on committed pages, wherever they are.
 #[test]
 fn at_the_limit_committed_slots_are_used_first() {
     let pool = Pool::new(Config::default()).unwrap();
     let mut stored: Vec<_> = (0..4).map(|_| pool.store(&[7; 4096]).unwrap()).collect();
-    // The lowest slot's page is given back; the third's is kept ready.
+    // The lowest slot's page is released; the third slot's page stays retained.
     pool.free(stored.remove(0)).unwrap();
     pool.trim();
     pool.free(stored.remove(1)).unwrap();
@@ -344,7 +347,7 @@ fn at_the_limit_committed_slots_are_used_first() {
     stored.into_iter().for_each(|handle| pool.free(handle).unwrap());
 }
 
-/// A handle that is not of a live object is refused at once, also while the cell's object is being
+/// A handle that names no live object is refused at once, even while the slot's object is being
 /// read.
 #[test]
 fn bad_handles_are_refused_without_waiting_for_readers() {
@@ -352,7 +355,7 @@ fn bad_handles_are_refused_without_waiting_for_readers() {
     let stale = pool.store(b"first").unwrap().into_raw();
     pool.free(Handle::from_raw(stale).unwrap()).unwrap();
     let refused = Error::Handle { raw: stale };
-    // The cell is free: a handle of the generation that comes next names nothing yet.
+    // The handle slot is free: a handle of its next generation names nothing yet.
     let next = stale + (1 << 32);
     for bytes in [&b""[..], b"x"] {
         let written = pool.write(&Handle::from_raw(next).unwrap(), bytes);
@@ -372,7 +375,8 @@ fn both_geometries() -> [Geometry; 2] {
     [Geometry::default(), Geometry::Kernel(KernelGeometry::default())]
 }
 
-/// `count` objects of `len` bytes; those that go are freed again, by their numbers.
+/// Stores `count` objects of `len` bytes and frees those for whose numbers `goes` returns true.
+/// Returns the others.
 fn fragmented(
     pool: &Pool,
     len: usize,
@@ -408,16 +412,16 @@ fn expect(pool: &Pool, kept: &[(Handle, Vec<u8>)]) {
     }
 }
 
-/// The class that most objects of `len` bytes lie in.
+/// Returns the statistics of the class in which most objects of `len` bytes lie.
 fn class_of(pool: &Pool, len: usize) -> ClassStat {
     let first = pool.table().position(len).unwrap();
     let classes = pool.classes();
     let near = classes.iter().skip(first).take_while(|stat| stat.shape.size < len + len / 4 + 64);
-    // Of equal ones the smallest.
+    // If several have the same number, the smallest class.
     *near.max_by_key(|stat| (stat.obj_used, usize::MAX - stat.shape.size)).unwrap()
 }
 
-/// Objects and pages of the classes of `sizes`.
+/// Returns the number of objects and pages of the classes of `sizes`.
 fn in_classes(pool: &Pool, sizes: std::ops::Range<usize>) -> (u64, u64) {
     let classes = pool.classes();
     let within = || classes.iter().filter(|stat| sizes.contains(&stat.shape.size));
@@ -440,7 +444,7 @@ fn a_little_is_freed_in_the_largest_class_only() {
         assert_eq!(before[0], after[0], "the small class");
         assert_eq!((before[1].0, before[1].1 - freed as u64), after[1]);
         assert!(class_of(&pool, 3000).freeable() > 0, "more was freed than was asked for");
-        // All of the rest goes when all is asked for.
+        // The rest is freed when everything is requested.
         assert!(pool.shrink(usize::MAX) > freed);
         assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() == 0));
         expect(&pool, &small);
@@ -448,13 +452,13 @@ fn a_little_is_freed_in_the_largest_class_only() {
     }
 }
 
-/// A zspage of which nothing can be moved keeps no other from being emptied.
+/// A zspage from which nothing can be moved does not keep others from being emptied.
 #[test]
 fn a_pinned_object_holds_up_no_others() {
     for geometry in both_geometries() {
         for len in [100, 700, 1500, 3000] {
             let pool = Pool::new(config(geometry)).unwrap();
-            // The emptiest zspage is the first: one object is left of it.
+            // The first zspage is the emptiest, with one object left.
             let alone = pool.store(&stamped(77, len)).unwrap();
             let objects = class_of(&pool, len).shape.objects;
             let others: Vec<_> = (1..objects).map(|_| pool.store(&vec![1; len]).unwrap()).collect();
@@ -466,7 +470,7 @@ fn a_pinned_object_holds_up_no_others() {
             let (before, freeable) = (pool.pages().used(), pool.freeable() / page::page_size());
             let freed = pool.compact();
             assert_eq!(pool.pages().used(), before - freed);
-            // What can't go is the pinned zspage, and what the last one is short of.
+            // The pages that may stay: those of the pinned zspage, and a partly filled last one.
             let pages = class_of(&pool, len).shape.pages;
             let may_stay = if class_of(&pool, len).whole { 2 * pages } else { freeable / 10 + 8 };
             assert!(
@@ -476,7 +480,7 @@ fn a_pinned_object_holds_up_no_others() {
             assert_eq!((guard.as_ptr(), &*guard), (at, &*stamped(77, len)));
             drop(guard);
             expect(&pool, &kept);
-            // Let go, it moves with the others.
+            // Once unpinned, it moves with the others.
             pool.compact();
             assert_eq!(class_of(&pool, len).freeable(), 0, "{geometry:?} {len}");
             assert_eq!(*pool.read(&alone).unwrap(), stamped(77, len));
@@ -485,8 +489,8 @@ fn a_pinned_object_holds_up_no_others() {
     }
 }
 
-/// A pool that has reached its limit can still be compacted, which is when that is needed most:
-/// also where the lowest free slots, which objects would move to, have no pages.
+/// A pool at its limit can be compacted, which is when compaction is needed most. This includes
+/// pools in which the lowest free slots, the targets of moves, have no pages.
 #[test]
 fn compaction_at_the_limit_frees_pages() {
     for (geometry, in_halves) in both_geometries().into_iter().flat_map(|g| [(g, false), (g, true)])
@@ -502,7 +506,7 @@ fn compaction_at_the_limit_frees_pages() {
             let which = format!("{geometry:?} {len} {in_halves}: {freed} of {freeable} pages");
             assert!(freed > 0 && freed >= freeable / 2, "{which}");
             assert_eq!(pool.pages().used(), used - freed, "{which}");
-            // There is room again for what was refused before.
+            // An object that was refused before now has room.
             let block = pool.store(&[1; 4096]).unwrap();
             expect(&pool, &kept);
             pool.free(block).unwrap();
@@ -510,10 +514,10 @@ fn compaction_at_the_limit_frees_pages() {
     }
 }
 
-/// Who is asked, and where the answer comes.
+/// The channel on which the other thread is asked, and the channel of its answer.
 type Other = (Sender<()>, Receiver<[usize; 2]>);
 
-/// A supply that, once armed, holds a commit up until another thread has answered.
+/// A supply that, once armed, delays a commit until another thread has answered.
 #[derive(Debug)]
 struct Halting {
     ask: Mutex<Option<Other>>,
@@ -524,7 +528,7 @@ impl Supply for Halting {
     fn grant(&self, _: Request) -> bool {
         if let Some((ask, answered)) = self.ask.lock().unwrap().take() {
             ask.send(()).unwrap();
-            // Much longer than an answer at once takes; waited for in full only where the test
+            // Much longer than an immediate answer takes. The full time passes only if the test
             // fails.
             *self.answer.lock().unwrap() = answered.recv_timeout(Duration::from_secs(120)).ok();
         }
@@ -532,8 +536,8 @@ impl Supply for Halting {
     }
 }
 
-/// Row 8: while a thread compacts, others are sent away at once and not made to wait, the second of
-/// them too.
+/// Row 8: while one thread compacts, other compactors return at once and do not wait, including the
+/// second of them.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
@@ -545,7 +549,7 @@ fn a_second_compactor_is_sent_away_at_once() {
         core.lock(index).unwrap().replace(staged, 0);
     };
     (0..4000).for_each(|index| store(&core, index));
-    // In runs, so that the target of the first move has no page there: the mover must ask for it.
+    // In runs, so that the first move's target has no page there, and the mover must request one.
     let is_gone = |index: u32| index / 16 % 2 == 1;
     (0..4000).filter(|&index| is_gone(index)).for_each(|index| {
         core.lock(index).unwrap().set_payload(0);
@@ -557,7 +561,7 @@ fn a_second_compactor_is_sent_away_at_once() {
         let core = &core;
         scope.spawn(move || {
             asked.recv().expect("compaction asked for no page");
-            // An answer that comes too late is taken by no one.
+            // An answer that is too late is not received.
             let _ = answer.send([(); 2].map(|()| core.shrink(usize::MAX)));
         });
         assert!(core.compact() > 0);
@@ -571,7 +575,7 @@ fn a_second_compactor_is_sent_away_at_once() {
     }
 }
 
-/// Refuses all as long as the pool has more pages than so many.
+/// Refuses all requests while the pool has more than `most` pages.
 #[derive(Debug, Default)]
 struct Tight {
     pool: OnceLock<Weak<Pool>>,
@@ -585,8 +589,8 @@ impl Supply for Tight {
     }
 }
 
-/// Where all memory has a limit, ready pages go before a store fails: also where what manages a
-/// zspage is refused.
+/// If all memory has a limit, retained pages are released before a store fails. This includes
+/// stores for which the header of a zspage is refused.
 #[test]
 fn ready_pages_go_before_a_store_is_refused() {
     let tight = Arc::new(Tight::default());
@@ -606,7 +610,7 @@ fn ready_pages_go_before_a_store_is_refused() {
     pool.check();
 }
 
-/// Flags of more than four bits were written over the length of the object.
+/// Before the fix, flags of more than four bits overwrote the length of the object.
 #[test]
 fn flags_leave_the_length_alone() {
     let pool = EntryPool::new(Config::default(), 1, Columns::default()).unwrap();
@@ -629,7 +633,7 @@ fn flags_leave_the_length_alone() {
     pool.check();
 }
 
-/// The number of an entry that can't be is that of slots which are withheld.
+/// `u32::MAX` marks withheld slots, so it is not the number of an entry.
 #[test]
 fn nothing_is_staged_for_an_entry_that_cannot_be() {
     let pool = EntryPool::new(Config::default(), 8, Columns::default()).unwrap();
@@ -649,7 +653,7 @@ impl Supply for Without {
     }
 }
 
-/// Address space that a supply refuses was said to be refused by the system.
+/// Before the fix, a refusal of address space by a supply was reported as one by the system.
 #[test]
 fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     let kinds: [fn(Request) -> bool; 3] = [
@@ -666,8 +670,8 @@ fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     }
 }
 
-/// Entries that are all there share memory with numbers behind the last one, which could be locked,
-/// and were found.
+/// Before the fix, numbers beyond the last entry could be found and locked, because they lie in the
+/// same node.
 #[test]
 fn no_entry_is_behind_the_last() {
     const LEN: u32 = 300;

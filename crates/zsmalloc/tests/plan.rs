@@ -1,5 +1,5 @@
-//! The plan at work: classes open and close as the population shifts, contents stay, and an emptied
-//! pool is small.
+//! Tests of the plan: classes open and close as the population shifts, contents stay, and an
+//! emptied pool is small.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -9,7 +9,7 @@ use testkit::wait::until;
 use testkit::{is_long, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, Geometry, Handle, Pool};
 
-/// Objects by number, stored with an owner of either kind.
+/// Objects by number, stored in a pool of either kind.
 trait Store {
     fn put(&mut self, nth: usize, bytes: &[u8]);
     fn free(&mut self, nth: usize);
@@ -18,7 +18,7 @@ trait Store {
     fn trim(&self);
     fn check(&self);
     fn used(&self) -> usize;
-    /// Bytes of memory, and objects that the zspages there are have room for.
+    /// Returns the bytes of memory, and the number of slots of the existing zspages.
     fn left(&self) -> (usize, u64);
     fn plans(&self) -> u64;
     fn compact_in_background(&self);
@@ -119,12 +119,13 @@ impl Store for Words {
     }
 }
 
-/// Pages that refinement may take beyond what it frees.
+/// The number of pages that refinement may take beyond those that it frees.
 const REFINED_MAX: usize = 8;
-/// Most objects there are at a time; of blocks of `order` fewer, so that they have as many bytes.
+/// The maximum number of objects at a time. For a larger `order` there are fewer, so that they have
+/// as many bytes.
 const OBJECTS: usize = 12_000;
 
-/// Pools for objects of up to 4096 << `order` bytes, and the largest of these.
+/// Returns pools for objects of up to 4096 << `order` bytes.
 fn subjects(order: u32) -> [Subject; 2] {
     let config = || Config { geometry: Geometry::Native { order }, ..Config::default() };
     let objects = OBJECTS >> order;
@@ -141,7 +142,7 @@ fn subjects(order: u32) -> [Subject; 2] {
 struct Subject {
     store: Box<dyn Store>,
     largest: usize,
-    /// What is stored, and where in `live` it is named.
+    /// The stored bytes of each object, and its position in `live`.
     model: Vec<Option<(Vec<u8>, usize)>>,
     live: Vec<usize>,
     versions: u64,
@@ -152,7 +153,6 @@ impl Subject {
         Subject { store, largest, model: vec![None; objects], live: Vec::new(), versions: 0 }
     }
 
-    /// Most objects there are at a time.
     fn objects(&self) -> usize {
         self.model.len()
     }
@@ -178,7 +178,7 @@ impl Subject {
         }
     }
 
-    /// Puts and frees until `most` objects are there, of sizes that shift to `sizes`.
+    /// Stores and frees until there are `most` objects, whose sizes shift to `sizes`.
     fn shift(&mut self, rng: &mut Rng, sizes: &Sizes, most: usize) {
         for step in 0.. {
             let nth = rng.usize(..self.objects());
@@ -188,7 +188,7 @@ impl Subject {
                     self.put(nth, sizes.pick(rng));
                 }
                 live if live == most => break,
-                // Of those there are, some are written anew.
+                // Some existing objects are overwritten.
                 _ if step % 4 == 0 => self.put(nth, sizes.pick(rng)),
                 _ => {}
             }
@@ -205,8 +205,8 @@ impl Subject {
         }
     }
 
-    /// Compacts by hand; what it says it freed is gone, and nothing more can be. Where nothing was
-    /// freed, classes that objects were refined to may have taken a few pages.
+    /// Compacts by hand. Asserts that the reported pages were freed. If none were, refinement may
+    /// have taken a few pages.
     fn compact(&self) {
         let before = self.store.used();
         let freed = self.store.compact();
@@ -222,8 +222,8 @@ impl Subject {
         while let Some(&nth) = self.live.last() {
             self.free(nth);
         }
-        // A mover may just have made a zspage for what is gone by now; it gives it back when it is
-        // done.
+        // A mover may just have made a zspage for an object that was freed since. It destroys the
+        // zspage when it has finished.
         until("nothing is left after all was freed", || {
             self.store.trim();
             (self.store.used(), self.store.left().1) == (0, 0)
@@ -232,7 +232,7 @@ impl Subject {
     }
 }
 
-/// The pool grows tenfold and more, shrinks to a twentieth, and its sizes are others each time.
+/// The pool grows tenfold and more, shrinks to a twentieth, and has other sizes each time.
 fn classes_come_and_go(subject: &mut Subject, in_background: bool, rounds: usize, rng: &mut Rng) {
     if in_background {
         subject.store.compact_in_background();
@@ -271,8 +271,7 @@ fn classes_come_and_go_and_contents_stay() {
     }
 }
 
-/// What is left of a pool that was large is what an empty one has, and tables that are never given
-/// back.
+/// An emptied pool has little more memory than a new one: only tables that are never freed.
 #[test]
 fn an_emptied_pool_is_small() {
     for mut subject in subjects(0) {
@@ -290,16 +289,16 @@ fn an_emptied_pool_is_small() {
             left.push(subject.store.left().0);
         }
         println!("{empty} bytes when empty, {left:?} when emptied");
-        // Of words and cells nothing is given back: 8 bytes and 12 each, and pages that are not
-        // full.
+        // The bound allows for entries that are not freed (8 bytes each, 12 with a generation), and
+        // for partly filled pages.
         assert!(left.iter().all(|&bytes| bytes < empty + 16 * OBJECTS + (32 << 10)), "{left:?}");
         assert!(left.iter().all(|&bytes| bytes < left[0] + (16 << 10)), "{left:?}");
     }
 }
 
-/// Objects that got shorter in place are of another class, which has no zspage yet. At the limit
-/// there is no page for one: nothing moves, and nothing is left of the attempt. Later they all
-/// move.
+/// Objects that became shorter in place belong to another class, which has no zspage yet. At the
+/// limit it can get no page, so nothing moves, and the attempt leaves nothing behind. Later all of
+/// them move.
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;

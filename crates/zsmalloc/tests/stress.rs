@@ -1,5 +1,5 @@
-//! Threads at a pool whose load shifts: classes open and close, objects and zspages' bodies move,
-//! the limit swings, and every read is compared with what it must be.
+//! Threads use a pool whose load shifts: classes open and close, objects and headers move, and the
+//! limit changes. Every read is compared with the expected content.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -12,7 +12,8 @@ use testkit::load::{Sizes, Stop, Subject, rounds};
 use testkit::{load_time, seed};
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryWriteGuard, Old, Pool};
 
-/// What an entry must hold, in 64 bits: nothing, a payload, or an object's version and length.
+/// The expected content of an entry, in 64 bits: nothing, a payload, or an object's version and
+/// length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64);
 
@@ -28,7 +29,7 @@ impl Expected {
         Expected(Self::INLINE | payload)
     }
 
-    /// Bytes and flags of the object, or else the payload.
+    /// Returns the bytes and flags of the object, or else the payload as an error.
     fn content(self, index: u32) -> Result<(Vec<u8>, u8), u64> {
         if self.0 & Self::INLINE != 0 {
             return Err(self.0 & !Self::INLINE);
@@ -45,8 +46,8 @@ impl Expected {
     }
 }
 
-/// A device's entries. What one must hold is changed while the entry is locked, so that whoever has
-/// it locked knows what to find, whatever other threads do.
+/// The entries of a device. An entry's expected content changes only while the entry is locked, so
+/// a thread that has locked it knows the content, whatever other threads do.
 struct Words {
     core: Arc<EntryPool>,
     expected: Vec<AtomicU64>,
@@ -107,7 +108,7 @@ impl Words {
         }
     }
 
-    /// In the old object's place; where that is shorter, it may be refused.
+    /// Overwrites the old object in place, which may be refused if the old object is shorter.
     fn write_over(
         &self,
         word: EntryWriteGuard<'_>,
@@ -129,7 +130,7 @@ impl Words {
         }
     }
 
-    /// All of the object, which keeps its length and flags.
+    /// Overwrites the whole object, which keeps its length and flags.
     fn patch(&self, index: u32) {
         let word = self.lock(index);
         let Ok((bytes, flags)) = self.expected(index).content(index) else { return };
@@ -147,7 +148,6 @@ impl Words {
         assert_eq!(word.set_payload(payload), old.old(index));
     }
 
-    /// Some entries, pinned at once.
     fn read(&self, rng: &mut Rng) {
         let first = self.pick(rng);
         let len = self.expected.len() as u32;
@@ -156,7 +156,8 @@ impl Words {
             .map(|index| (index, self.core.read(index)))
             .collect();
         for _ in 0..2 {
-            // Where there is nothing, nothing is locked, and another thread may know better by now.
+            // A pin of an empty entry may lock nothing, so another thread may have filled the entry
+            // since.
             let held = pins.iter().filter(|(_, pin)| pin.content() != Content::Inline(0));
             for (index, pin) in held {
                 self.compare(*index, pin.content());
@@ -165,7 +166,7 @@ impl Words {
         }
     }
 
-    /// Any entry, or one of a few that all threads use.
+    /// Returns any entry, or one of a few that all threads use.
     fn pick(&self, rng: &mut Rng) -> u32 {
         let most = if rng.u32(..8) == 0 { 16 } else { self.expected.len() };
         rng.usize(..most) as u32
@@ -225,8 +226,8 @@ impl Subject for Words {
     }
 }
 
-/// A zspage that one thread is about to give pages of back is gone, or another, when its turn
-/// comes.
+/// A zspage whose pages one thread is about to release may be destroyed, or replaced by another
+/// one, before the thread locks its class.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
@@ -249,8 +250,8 @@ fn stress_zspages_come_and_go_beside_trims() {
     assert_eq!(core.pages().used(), 0);
 }
 
-/// An entry that was moved names bytes that are there already. Only a few entries, and a look at
-/// each that takes no longer than a copy, so that looks meet moves.
+/// A moved entry names bytes that are already copied. There are few entries, and each is read in no
+/// more time than a copy takes, so that reads meet moves.
 #[test]
 fn stress_reads_meet_moves() {
     const WORDS: u32 = 32;

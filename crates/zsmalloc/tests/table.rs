@@ -11,7 +11,7 @@ use testkit::seed;
 use testkit::wait::load;
 use zsmalloc::{Columns, Config, Content, EntryPool, EntryReadGuard, Error, Handle, Pool};
 
-/// Bytes that differ per slot and version, and say which they are of.
+/// Returns bytes that differ per slot and version, and identify both.
 fn contents(slot: u32, version: u32) -> Vec<u8> {
     let len = 16 + (slot as usize * 31 + version as usize * 7) % 600;
     let seed = (slot as u64) << 32 | version as u64;
@@ -23,7 +23,7 @@ fn read(core: &EntryPool, slot: u32) -> Option<u32> {
     version_of(core.read(slot), slot)
 }
 
-/// The version that a slot holds, all of it.
+/// Returns the version that a slot holds, after a check of all its bytes.
 fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
     let Content::Object { bytes, .. } = pin.content() else { return None };
     let seed = u64::from_ne_bytes(*bytes.first_chunk().unwrap());
@@ -32,7 +32,7 @@ fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
     Some(seed as u32)
 }
 
-/// Writes and discards slots of its own, and knows what they hold.
+/// Writes and discards the thread's own slots, and knows their contents.
 fn write(
     core: &EntryPool,
     mut rng: Rng,
@@ -43,7 +43,7 @@ fn write(
     let mut mine = vec![None; (slots / writers) as usize];
     let mut version = 0;
     while !stop.load(Relaxed) {
-        // Leaves are emptied and filled in turn, by all at a time.
+        // All writers empty and fill leaves in turn, in the same phase.
         let fill = (done.load(Relaxed) / (32 * slots as u64)).is_multiple_of(2);
         let stored = if fill { rng.u32(1..100) } else { 1 };
         let operations = rng.u32(1..3000);
@@ -105,7 +105,7 @@ fn slots_keep_their_contents_while_leaves_are_converted() {
     core.check();
 }
 
-/// However many entries there are, and whether or not they hold something.
+/// This holds for any number of entries, empty or not.
 #[test]
 fn words_in_a_row_are_pinned_in_order() {
     const SLOTS: u32 = 1200;
@@ -120,7 +120,7 @@ fn words_in_a_row_are_pinned_in_order() {
         let found: Vec<_> = found.map(|(slot, pin)| version_of(pin, slot)).collect();
         assert_eq!(found, words.map(holds).collect::<Vec<_>>());
     }
-    // What was pinned ahead is let go when no one asks for it.
+    // Entries that were pinned ahead are unpinned if the iterator is dropped.
     assert_eq!(core.read_ahead(1..SLOTS).next().map(|pin| version_of(pin, 1)), Some(Some(1)));
     core.check();
     drop(core.lock(2).unwrap());
@@ -161,7 +161,8 @@ fn a_stale_handle_is_never_taken_for_a_live_one() {
     assert!(pool.is_empty());
 }
 
-/// Cells used again and again go from the table between, or stay for the sake of the others.
+/// Handle slots that are used again and again are removed from the table in between, or stay so
+/// that the others do not age.
 #[test]
 fn much_used_cells_age_alone() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -179,7 +180,7 @@ fn much_used_cells_age_alone() {
 
 const COUNT: usize = 262_144;
 
-/// Gives slots a payload each that tells them apart; bytes that took.
+/// Gives each slot its own payload. Returns the number of bytes that this took.
 fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     let empty = core.bytes();
     slots.iter().for_each(|&slot| {
@@ -188,7 +189,7 @@ fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     core.bytes() - empty
 }
 
-/// Fills slots and empties them; bytes per slot that each takes.
+/// Fills slots and empties them. Returns the number of bytes per filled slot.
 fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let core = EntryPool::new(Config::default(), u32::MAX as u64, Columns::default()).unwrap();
     let empty = core.bytes();
@@ -208,7 +209,7 @@ fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     assert_eq!(core.first_made(0), None);
     let left = core.bytes() - empty;
     println!("{pattern}: {filled:.2} bytes a slot, {tidied:.2} when tidied; {left} at the end");
-    // The directory, and what manages pages that were given back.
+    // The directory, and the metadata of pages that were released.
     assert!(left < (512 << 10) + (32 << 10), "{left} bytes are left");
     filled.max(tidied)
 }
@@ -236,7 +237,7 @@ fn slots_far_apart_cost_little_more() {
     assert!(random - dense < 12.0, "{random} bytes");
 }
 
-/// Who holds a guard stores beside it, frees and tidies: nothing waits for the guard.
+/// A thread with a guard stores, frees and tidies: no operation waits for the guard.
 #[test]
 fn a_guard_keeps_nothing_but_its_own() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -262,7 +263,8 @@ fn a_guard_keeps_nothing_but_its_own() {
     assert!(pool.is_empty());
 }
 
-/// Threads that store and free at once, each from cells of its own, while cells go from the table.
+/// Threads store and free at once, each in handle slots of its own, while slots are removed from
+/// the table.
 #[test]
 fn threads_are_given_different_cells() {
     let pool = Pool::new(Config::default()).unwrap();

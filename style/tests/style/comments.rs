@@ -1,12 +1,12 @@
-//! Comments of files in other languages than Rust, found by the signs that begin and end them.
+//! Finds the comments of files in languages other than Rust, by their delimiters.
 //!
-//! A string ends with its line, except the long ones of Python. One that begins a line there is
-//! documentation, and counts as a comment.
+//! A string ends with its line, except a triple-quoted string of Python. If such a string begins a
+//! line, it is documentation and counts as a comment.
 
 use crate::source::Comment;
 use crate::tree::kind_of;
 
-/// The signs of comments and strings in a language.
+/// The delimiters of comments and strings in a language.
 struct Signs {
     comment: &'static str,
     has_blocks: bool,
@@ -39,7 +39,8 @@ fn signs_of(path: &str) -> Option<&'static Signs> {
     }
 }
 
-/// Returns the bytes of a string from its sign at the start of `text` to its end on that line.
+/// Returns the length of a string that begins with `sign` at the start of `text`, and ends on its
+/// line.
 fn string_length(text: &str, sign: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), sign.len());
     while at < bytes.len() && !text[at..].starts_with(sign) {
@@ -61,7 +62,7 @@ impl Reader {
         self.found.push(Comment { line, is_doc, is_trailing, text });
     }
 
-    /// Reads a line up to the end of what it begins within; returns the rest.
+    /// Reads a line up to the end of the construct in which it begins. Returns the rest.
     fn end<'l>(&mut self, number: usize, line: &'l str) -> &'l str {
         let (end, is_said, is_doc) = match self.within {
             Within::Code => return line,
@@ -78,7 +79,7 @@ impl Reader {
         rest
     }
 
-    /// Reads a line. Text after the end of a long string or a block is read as code.
+    /// Reads a line. Text after the end of a long string or a block comment is read as code.
     fn read(&mut self, number: usize, line: &str) {
         let rest = self.end(number, line);
         let Within::Code = self.within else { return };
@@ -87,7 +88,7 @@ impl Reader {
             let (before, text) = line.split_at(at);
             let is_first = before.trim().is_empty();
             let starts = |sign: &&&str| text.starts_with(**sign);
-            // In a shell, `$#` and `${name#start}` are no comments.
+            // In a shell, `$#` and `${name#start}` are not comments.
             let may_begin =
                 self.signs.has_blocks || before.is_empty() || before.ends_with([' ', '\t']);
             if text.starts_with(self.signs.comment) && may_begin {
@@ -123,7 +124,7 @@ impl Reader {
     }
 }
 
-/// Returns the comments of a file, none if its language is not known.
+/// Returns the comments of a file, or an empty list if its language is unknown.
 pub fn comments(path: &str, text: &str) -> Vec<Comment> {
     let Some(signs) = signs_of(path) else { return Vec::new() };
     let mut reader = Reader { signs, within: Within::Code, found: Vec::new() };

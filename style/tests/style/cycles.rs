@@ -1,7 +1,8 @@
-//! No module uses one that uses it, directly or by way of others. A module counts with all that
-//! lies in it, and what a module and those in it use of each other is aside.
+//! Modules must not use each other in cycles. A module includes the modules inside it. Uses between
+//! a module and the modules inside it do not count.
 //!
-//! Two numbers a crate: how many modules are in cycles, and how many in the largest.
+//! The rule has two numbers for each crate: the modules in cycles, and the modules in the largest
+//! cycle.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ fn name(module: &Module) -> String {
     if module.path.is_empty() { "crate".into() } else { module.path.join("::") }
 }
 
-/// The modules next below the one that both lie in, on the way to each.
+/// Returns the ancestors of two modules directly below their common ancestor.
 fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
     let (one, other) = (&modules[one].path, &modules[other].path);
     let depth = one.iter().zip(other).take_while(|(name, of_other)| name == of_other).count();
@@ -28,11 +29,10 @@ fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
     (place(&one[..=depth]), place(&other[..=depth]))
 }
 
-/// Returns the modules that are in a cycle with each other, largest groups first, with what leads
-/// from one to another.
+/// Returns the groups of modules that form cycles, largest first, with the uses within each group.
 fn cycles(modules: &[Module]) -> Vec<(usize, Vec<String>)> {
     let used = Graph::of(modules).edges();
-    // Between the two next below what both lie in; the first use for each.
+    // Edges between the ancestors directly below the common one, with the first use of each.
     let mut edges = BTreeMap::new();
     for (&(from, to), &line) in &used {
         edges.entry(siblings(modules, from, to)).or_insert((from, to, line));
@@ -60,7 +60,7 @@ fn cycles(modules: &[Module]) -> Vec<(usize, Vec<String>)> {
     told.collect()
 }
 
-/// Modules in cycles, and in the largest, by crate.
+/// Returns the modules in cycles, and in the largest cycle, by crate.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut all, mut largest) = (Counts::new(), Counts::new());
     for dir in tree.crates() {
@@ -84,7 +84,7 @@ fn modules_are_in_no_cycle() {
     ratchet::hold(&rules);
 }
 
-/// Cycles of a crate of such files.
+/// Returns the cycles of a crate that consists of these files.
 #[cfg(test)]
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let mut all = vec![("a/Cargo.toml", "")];
@@ -131,7 +131,7 @@ fn cycles_are_found_whatever_they_are_written_as() {
 #[test]
 fn what_is_no_cycle_is_not_told() {
     let fine = [
-        // A module and what lies in it; tests; another crate of a module's name; a variable of a
+        // A module and its parent; tests; another crate with a module's name; a variable with a
         // module's name.
         ("use b::B; mod b; struct L;", "use super::L; pub struct B;", ""),
         (
@@ -164,7 +164,7 @@ fn a_cycle_of_three_is_one() {
         ("a/src/e.rs", "use crate::{b, c, d};"),
     ];
     assert_eq!(planted(&files)[0], "3 in one cycle: b c d");
-    // Through a module by way of one in it, and inside one.
+    // A cycle by way of a module's inner module, and a cycle inside a module.
     let files = [
         ("a/src/lib.rs", "mod b; mod c;"),
         ("a/src/b.rs", "mod inner; mod other; use crate::c::C;"),

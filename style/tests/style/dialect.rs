@@ -1,7 +1,7 @@
-//! Sentences are plain English: counts expressions that readers had to parse twice, and sentences
-//! of more than 35 words, by file.
+//! Sentences must be plain English. Counts expressions that readers had to parse twice, and
+//! sentences of more than 35 words, by file.
 //!
-//! The rule reads comments, documents and help texts, but no code and no messages.
+//! The rule reads comments, documents and help texts, but neither code nor messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,19 +18,19 @@ const TABLE: &str = "style/dialect.txt";
 const REMEDY: &str =
     "Rewrite the sentence: its subject is a noun of the field, its verb the field's.";
 const DIVIDE: &str = "Divide the sentence: one thought each.";
-/// Signs with which the text of a fault may begin, and that are not shown.
+/// The characters that are stripped from the start of a reported expression.
 const SIGNS: [char; 6] = ['.', ';', ':', ',', '(', ' '];
-/// Words of a sentence at most.
+/// The maximum number of words in a sentence.
 const WORDS: usize = 35;
 
 /// An expression that is counted.
 struct Expression {
-    /// The words to write.
+    /// The recommended words.
     instead: &'static str,
     pattern: &'static str,
-    /// A continuation with which it is no fault, "" for none.
+    /// The continuation that makes the expression acceptable, or "".
     unless: &'static str,
-    /// A sentence with one fault, and one that is none.
+    /// A sentence with the fault, and one without it.
     planted: [&'static str; 2],
 }
 
@@ -151,7 +151,7 @@ const EXPRESSIONS: [Expression; 17] = [
 
 /// The expressions, compiled.
 struct Patterns {
-    /// Finds which expressions are in a sentence, in one pass.
+    /// Finds the expressions in a sentence, in one pass.
     all: Regex,
     each: Vec<(Regex, Option<Regex>)>,
 }
@@ -176,7 +176,7 @@ impl Patterns {
         }
     }
 
-    /// Returns the faults of a sentence: which expression, and from where to where.
+    /// Returns the faults of a sentence: the index of the expression, and its range.
     fn faults(&self, text: &str) -> Vec<(usize, Range<usize>)> {
         let mut present = PatternSet::new(EXPRESSIONS.len());
         self.all.which_overlapping_matches(&Input::new(text), &mut present);
@@ -194,7 +194,8 @@ impl Patterns {
     }
 }
 
-/// Adds the faults of a sentence of the file `path` to the counts of expressions and of length.
+/// Adds the faults of a sentence in the file `path` to the counts of expressions and of long
+/// sentences.
 fn look(path: &str, sentence: &Sentence, patterns: &Patterns, counts: &mut [Counts; 2]) {
     for (nth, range) in patterns.faults(&sentence.text) {
         let (line, instead) = (sentence.line(range.start), EXPRESSIONS[nth].instead);
@@ -211,7 +212,7 @@ fn look(path: &str, sentence: &Sentence, patterns: &Patterns, counts: &mut [Coun
     }
 }
 
-/// Returns the expressions and the long sentences, by file.
+/// Returns the counts of expressions and of long sentences, by file.
 fn counts(tree: &Tree) -> [Counts; 2] {
     let (patterns, mut counts) = (Patterns::new(), [Counts::new(), Counts::new()]);
     for (path, text) in tree.all() {
@@ -260,7 +261,7 @@ fn each_expression_is_found_in_each_kind_of_text() {
             ("a.pyi", marked("# ")),
             ("a.sh", marked("# ")),
             ("Makefile", marked("# ")),
-            // Neither code nor messages.
+            // Neither code nor messages are counted.
             ("b.md", format!("`{fault}`\n\n```\n{fault}\n```\n")),
             ("c.rs", format!("#[error(\"{fault}\")]\nstruct C;\n")),
             ("b.py", format!("print(\"\"\"{fault}\"\"\")\n")),

@@ -1,4 +1,4 @@
-//! A document in Markdown: what is text, what a table, what a link.
+//! A document in Markdown: its text, tables and links.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,9 +8,9 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 #[derive(Default)]
 pub struct Block {
     pub is_heading: bool,
-    /// Of a cell: the first cell of its row, and its column's head.
+    /// For a cell: the first cell of its row, and the head of its column.
     pub labels: Vec<String>,
-    /// Written by `make figures`, which a test of `bench` compares with the results.
+    /// Whether `make figures` wrote the block. A test of `bench` compares it with the results.
     pub is_written: bool,
     /// Text and code, in order.
     pub parts: Vec<Part>,
@@ -23,19 +23,19 @@ pub struct Part {
     pub text: String,
 }
 
-/// What a document is made of.
+/// The parts of a document that rules need.
 #[derive(Default)]
 pub struct Document {
     pub blocks: Vec<Block>,
-    /// Targets of links and images, and the line.
+    /// The targets of links and images, with their lines.
     pub links: Vec<(usize, String)>,
-    /// What links may name behind `#`.
+    /// The anchors that links can name after `#`.
     pub anchors: BTreeSet<String>,
-    /// Lines of tables.
+    /// The lines of tables.
     pub tables: BTreeSet<usize>,
 }
 
-/// What a heading is called in links: as GitHub does it.
+/// Converts a heading to its anchor, like GitHub.
 fn slug(heading: &str) -> String {
     let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading
@@ -47,7 +47,7 @@ fn slug(heading: &str) -> String {
 }
 
 impl Block {
-    /// Returns the text and the code of the block, without marks.
+    /// Returns the text and the code of the block, without markup.
     fn whole(&self) -> String {
         self.parts.iter().map(|part| part.text.as_str()).collect()
     }

@@ -1,11 +1,13 @@
-//! Figures in the documents are those of committed results.
+//! The figures in the documents must be those of committed results.
 //!
-//! A figure is a number with a decimal point or a percent sign. What a block (a paragraph, an item,
-//! a row of a table) cites, `bench NAME` or `bench/results/NAME.jsonl`, is where its figures have
-//! to stand, and those of the blocks behind it until one cites something else, or a heading comes.
-//! They are compared as they are printed: digit by digit. In a table whose row or column names an
-//! input (heap, source, system), only that input's figures count. What `make figures` writes is
-//! left out: a test of `bench` compares that.
+//! A figure is a number with a decimal point or a percent sign. A block (a paragraph, an item, a
+//! row of a table) may cite results by `bench NAME` or `bench/results/NAME.jsonl`. Its figures must
+//! be in the results that it cites. The same holds for later blocks, up to the next citation or
+//! heading.
+//!
+//! Figures are compared digit by digit, as they are printed. If the row or column of a table names
+//! an input (heap, source, system), only figures of that input count. Text that `make figures`
+//! writes is ignored, because a test of `bench` compares it.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +17,23 @@ use crate::tree::{Tree, folder};
 
 const RESULTS: &str = "bench/results/";
 const INPUTS: [&str; 3] = ["heap", "source", "system"];
-/// What has a version: a number behind it is no figure.
+/// Words before a version: a number after one of them is not a figure.
 const VERSIONED: [&str; 5] = ["linux", "python", "rust", "kernel", "version"];
 const DIFFERS: &str = "Correct the figure, or cite the experiment that has it, `bench NAME`. \
     The ratchet allows those that are calculated.";
 const UNCITED: &str = "Cite the experiment that a figure comes from, `bench NAME`, with its result \
     in bench/results.";
 
-/// A committed value, ours or a rival's.
+/// A committed value, of the product or of a rival.
 struct Result {
-    /// The file's name and the experiment's.
+    /// The name of the file, and the name of the experiment.
     names: [String; 2],
     figure: String,
     unit: String,
     value: f64,
 }
 
-/// A number as it stands in a text.
+/// A number as it is written in a text.
 #[derive(Debug, PartialEq)]
 struct Figure {
     text: String,
@@ -60,7 +62,7 @@ fn results(tree: &Tree) -> Vec<Result> {
     all
 }
 
-/// The figures of a text; versions, of what a word before them names, are none.
+/// Returns the figures of a text. Versions are not figures.
 fn figures(text: &str) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut before = "";
@@ -83,7 +85,7 @@ fn figures(text: &str) -> Vec<Figure> {
     found
 }
 
-/// Names of experiments that code in a text cites.
+/// Returns the names of the experiments that code in a text cites.
 fn cited(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for part in code.split_whitespace() {
@@ -95,7 +97,8 @@ fn cited(code: &str) -> Vec<String> {
 }
 
 impl Result {
-    /// Whether it is `name`'s, `blocks-ratio` being one of `blocks`.
+    /// Returns whether the result belongs to `name`. For example, `blocks-ratio` belongs to
+    /// `blocks`.
     fn is_of(&self, name: &str) -> bool {
         self.names.iter().any(|own| {
             own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
@@ -114,7 +117,7 @@ impl Result {
     }
 }
 
-/// The input that a cell is about, where its row or column names one.
+/// Returns the input that the row or the column of a cell names, if it is unique.
 fn input_of(block: &Block) -> Option<&'static str> {
     let named = |input: &&&str| {
         block.labels.iter().any(|label| label.split(' ').any(|word| word == **input))
@@ -123,7 +126,8 @@ fn input_of(block: &Block) -> Option<&'static str> {
     named.next().copied().filter(|_| named.next().is_none())
 }
 
-/// Figures of a document that differ from what is cited, and those for which nothing is.
+/// Counts the figures of a document that differ from the cited results, and those without a
+/// citation.
 fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited: &mut Counts) {
     let mut in_force: BTreeSet<String> = BTreeSet::new();
     for block in Document::new(text).blocks {
@@ -163,7 +167,7 @@ fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited
     }
 }
 
-/// Figures of README and `docs`: those that differ, and those that nothing is cited for.
+/// Returns the counts for README and `docs`: figures that differ, and figures without a citation.
 fn counts(tree: &Tree) -> [Counts; 2] {
     let (results, mut differ, mut uncited) = (results(tree), Counts::new(), Counts::new());
     for (path, text) in

@@ -1,5 +1,5 @@
-//! Invariants have a label, as `I5` or `zr-B1`: a capital and a number, with the crate's letters
-//! before it or without.
+//! Invariants have a label like `I5` or `zr-B1`: a capital letter and a number, with or without the
+//! letters of a crate before it.
 //!
 //! A label is *defined* if a sentence or an item begins with it and a colon or a comma follows. It
 //! is defined once, in `docs/design.md`, in one of its chapters, or in the product's documentation,
@@ -18,7 +18,7 @@ const TWICE: &str = "Keep one definition (docs/design.md or a chapter, or the he
     crate's letters.";
 const UNKNOWN: &str = "Define it, once, as `LABEL: ...`, or correct the citation.";
 
-/// Where labels stand, by label.
+/// The places of labels, by label.
 #[derive(Default)]
 struct Labels {
     defined: BTreeMap<String, Vec<String>>,
@@ -35,7 +35,7 @@ fn is_label(word: &str) -> bool {
         && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-/// Labels of a line, and whether each is defined there.
+/// Returns the labels of a line, and whether each is defined there.
 fn labels(line: &str) -> Vec<(&str, bool)> {
     let is_word =
         |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '`' | '%' | '/');
@@ -56,7 +56,7 @@ fn labels(line: &str) -> Vec<(&str, bool)> {
 }
 
 impl Labels {
-    /// Adds those of a line; it defines none unless it may.
+    /// Adds the labels of a line. If `may_define` is false, all of them are citations.
     fn add(&mut self, path: &str, number: usize, line: &str, may_define: bool) {
         for (label, defined) in labels(line) {
             let place = format!("{path}:{number}");
@@ -88,7 +88,7 @@ impl Labels {
     }
 }
 
-/// Labels defined more than once, and those that are cited and not defined.
+/// Returns the labels that are defined repeatedly, and those that are cited but not defined.
 fn counts(tree: &Tree) -> [Counts; 2] {
     let (labels, mut twice, mut unknown) = (Labels::of(tree), Counts::new(), Counts::new());
     for (label, places) in &labels.defined {

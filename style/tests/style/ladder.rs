@@ -1,22 +1,23 @@
-//! The crates use only those above them in the list of `crates/README.md`, and nothing uses what
-//! stands beside the ladder.
+//! A crate may use only those above it in the list of `crates/README.md`, and no crate may use one
+//! beside the ladder.
 
 use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;
 
 const LIST: &str = "crates/README.md";
-/// What passes on what stands beside the ladder, to programs that depend on it alone.
+/// The one exception: a crate that re-exports a crate beside the ladder.
 const ROOF: (&str, &str) = ("uzram", "slab");
 const REMEDY: &str =
     "A crate uses those above it in crates/README.md only: move what is needed to the lower one.";
 
-/// The crates in the order of the list's table, bottom first.
+/// Returns the crates in the order of the table, lowest first.
 fn ladder(tree: &Tree) -> Vec<&str> {
     let rows = tree.text(LIST).unwrap_or("").lines();
     rows.filter_map(|row| row.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect()
 }
 
-/// Names below `[dependencies]` and its kin, the line, and whether they are for tests only.
+/// Returns the names in `[dependencies]` and similar sections, with their lines and whether they
+/// are only for tests.
 fn dependencies(manifest: &str) -> Vec<(&str, usize, bool)> {
     let (mut section, mut found) = ("", Vec::new());
     for (nth, line) in manifest.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Functions fit on a screen, and files stay short.
+//! Functions must fit on a screen, and files must be short.
 
 use std::ops::RangeInclusive;
 
@@ -9,12 +9,12 @@ use crate::ratchet::{self, Count, Counts, add};
 use crate::source::{Source, lines};
 use crate::tree::Tree;
 
-/// Lines of a screen: no function of the product may have more, whatever the ratchet says.
+/// The lines of a screen. No function of the product may have more, regardless of the ratchet.
 const SCREEN: usize = 70;
-/// Lines of a file of the product, without its tests, above which it is counted.
+/// The number of lines without tests above which a file of the product is counted.
 const FILE: usize = 250;
 
-/// Functions by name, with the lines from signature to end.
+/// Functions by name, with their lines from the signature to the end.
 #[derive(Default)]
 struct Functions(Vec<(String, RangeInclusive<usize>)>);
 
@@ -41,7 +41,7 @@ impl<'a> Visit<'a> for Functions {
     }
 }
 
-/// Keeps the largest number of a place, and who has it.
+/// Keeps the largest number of a place, and the faults that have it.
 fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     if number >= count.number {
@@ -51,7 +51,7 @@ fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     }
 }
 
-/// Longest functions, longest files, and how many files of the product are above `FILE`.
+/// Returns the longest functions, the longest files, and the number of files above `FILE` lines.
 fn counts(tree: &Tree) -> [Counts; 3] {
     let (mut functions, mut files, mut long) = (Counts::new(), Counts::new(), Counts::new());
     for (path, text) in tree.files("rs") {

@@ -1,18 +1,18 @@
-//! What documents point to is there: links to files and headings, and paths between backquotes.
-//! Nothing is asked over a network.
+//! The targets of links in documents must exist: files and headings of links, and paths in
+//! backquotes. No link is checked over a network.
 
 use crate::document::{Block, Document};
 use crate::ratchet::{self, Counts, add};
 use crate::tree::{Tree, folder, joined};
 
 const REMEDY: &str = "Correct the link, or take it out.";
-/// Code that ends so, and has a folder before it, is taken for a path.
+/// Code with such an ending and a directory before it is taken for a path.
 const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"];
 
-/// What stands for a name that is to be filled in.
+/// Placeholders in a path.
 const BLANKS: [&str; 4] = ["DIR", "FILE", "NAME", "PATH"];
 
-/// Whether code in a text is a path of the repository, with nothing to be filled in.
+/// Returns whether code in a text is a path in the repository without placeholders.
 fn is_path(code: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     code.contains('/')
@@ -21,7 +21,7 @@ fn is_path(code: &str) -> bool {
         && !code.split(['/', '-', '.']).any(|word| BLANKS.contains(&word))
 }
 
-/// What is wrong with a link, in the document `path`.
+/// Returns the fault of a link in the document `path`, if it has one.
 fn fault(tree: &Tree, path: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -47,7 +47,7 @@ fn counts(tree: &Tree) -> Counts {
             }
         }
         for (line, code) in document.blocks.iter().flat_map(Block::code) {
-            // From the root, or the document's folder; or the end of one that can only be that.
+            // Relative to the root or to the document's directory, or a unique end of a path.
             let from_here = || joined(folder(path), code).is_some_and(|path| tree.has(&path));
             let is_there = || tree.has(code) || from_here() || tree.has_end(code);
             if is_path(code) && !is_there() {

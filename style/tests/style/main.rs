@@ -1,9 +1,9 @@
-//! What a formatter and a compiler do not hold: the shape of the sources, and whether the documents
-//! agree with them.
+//! Rules that neither a formatter nor a compiler checks: the shape of the sources, and whether the
+//! documents agree with them.
 //!
-//! One file per rule. A rule counts faults by place (a crate, a file); `style/ratchet.txt` has the
-//! most that there may be, which may fall and never grows. Each rule is tried on a small tree with
-//! a planted fault.
+//! Each rule has its own file. A rule counts faults by place (a crate, a file). `style/ratchet.txt`
+//! holds the maximum of each place, which may fall but never grow. Each rule is tested on a small
+//! tree with a planted fault.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! The modules of a crate as its root declares them, and which files hold tests only.
+//! The modules of a crate as declared from its root, and the files that contain only tests.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use syn::{Expr, Item, Lit, Meta};
 use crate::source::{Source, attrs_of, is_of_tests};
 use crate::tree::{Tree, folder, joined};
 
-/// A module, with its items; those that are only in tests and models are left out.
+/// A module and its items, except those that exist only in tests and models.
 pub struct Module {
-    /// Names on its way, the root has none.
+    /// The names of the module's path, which is empty for the root.
     pub path: Vec<String>,
     pub file: String,
     pub items: Vec<Item>,
 }
 
-/// Modules of a root, and files of tests below it.
+/// The modules of a root, and the test files below it.
 #[derive(Default)]
 pub struct Modules {
     pub product: Vec<Module>,
     pub tests: BTreeSet<String>,
 }
 
-/// The path that an attribute gives a module.
+/// Returns the path in a `#[path]` attribute.
 pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     attrs.iter().find_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
@@ -36,8 +36,8 @@ pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     })
 }
 
-/// Returns the items, with those of modules in their place that only stand around some: which lie
-/// beside this file as if there were no such module.
+/// Returns the items, with each module that has `#[path = "."]` replaced by its contents. Such a
+/// module only groups others, whose files lie beside this file.
 fn without_frames(items: Vec<Item>) -> Vec<Item> {
     let unframed = |item: Item| match item {
         Item::Mod(module) if path_attr(&module.attrs).as_deref() == Some(".") => {
@@ -49,7 +49,8 @@ fn without_frames(items: Vec<Item>) -> Vec<Item> {
 }
 
 impl Modules {
-    /// Adds a module's own modules, then itself. `dir` is where their files lie.
+    /// Adds the modules inside a module, then the module itself. `dir` is the directory of their
+    /// files.
     fn add(
         &mut self,
         tree: &Tree,
@@ -89,29 +90,29 @@ impl Modules {
         }
     }
 
-    /// Returns the modules below a root, `src/lib.rs` for one.
+    /// Returns the modules of a root, such as `src/lib.rs`.
     pub fn of(tree: &Tree, root: &str) -> Self {
         let mut modules = Self::default();
         let source = Source::new(root, tree.text(root).unwrap());
         modules.add(tree, Vec::new(), root, folder(root), source.file.items, false);
-        // A test module in a file of the product makes no file of tests.
+        // A test module in a file of the product does not make it a test file.
         for module in &modules.product {
             modules.tests.remove(&module.file);
         }
         modules
     }
 
-    /// Returns the roots of a crate's product: its library, and its programs.
+    /// Returns the roots of a crate's product: its library and its program.
     pub fn roots(tree: &Tree, dir: &str) -> Vec<String> {
         let usual = ["lib.rs", "main.rs"].map(|name| format!("{dir}/src/{name}"));
         usual.into_iter().filter(|path| tree.text(path).is_some()).collect()
     }
 }
 
-/// The crate of what tests share, which is a dev-dependency only.
+/// The crate with the shared code of tests, which is only a dev-dependency.
 const TESTKIT: &str = "testkit";
 
-/// The files that are compiled into tests only, or are a fuzz target: `Tree` keeps them.
+/// Returns the files that are only compiled into tests, or are a fuzz target.
 pub fn test_files(tree: &Tree) -> BTreeSet<String> {
     let is_test = |path: &str| {
         let own = tree.crate_of(path);

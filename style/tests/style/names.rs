@@ -1,5 +1,5 @@
-//! `docs/past-bugs.md` names tests that there are: a test that is renamed or goes takes its mention
-//! along.
+//! The tests that `docs/past-bugs.md` names must exist. If a test is renamed or removed, its
+//! mention must change too.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use crate::tree::Tree;
 
 const BUGS: &str = "docs/past-bugs.md";
 
-/// Where names are looked for.
+/// The directories in which names are searched.
 const PLACES: [&str; 3] = ["crates", "slab", "style"];
 
-/// For each name of a file or a folder on its way, what the sources below it hold.
+/// Returns, for each file or directory name, the contents of all sources below it.
 fn sources(tree: &Tree) -> HashMap<&str, String> {
     let mut found: HashMap<&str, String> = HashMap::new();
     let dir_of = |path: &str| path.split('/').next().unwrap_or("").to_owned();
@@ -22,7 +22,7 @@ fn sources(tree: &Tree) -> HashMap<&str, String> {
     found
 }
 
-/// What is between backquotes, as all names of code are.
+/// Returns the parts of a line between backquotes, like all names of code.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -31,8 +31,8 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
-/// What `text` names that is not there; how many names of tests were looked at. `::test` goes on
-/// with the file named last.
+/// Returns the number of test names in `text`, and the names that do not exist. `::test` belongs to
+/// the file that was named last.
 fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
     let (mut count, mut missing) = (0, Vec::new());
     let everything = PLACES.map(|dir| found.get(dir).map_or("", String::as_str));
@@ -49,8 +49,8 @@ fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
                     count += 1;
                     found.get(last).is_some_and(|source| source.contains(&format!("fn {test}(")))
                 }
-                // Names alone, of two words or more: of tests, files, and what faults were planted
-                // in.
+                // A single name of two or more words: of a test, a file, or code in which faults
+                // were planted.
                 None if is_name(token) && token.contains('_') => {
                     found.contains_key(token) || is_used(token)
                 }

@@ -1,6 +1,6 @@
-//! Prose: sentences of documents, of comments and of help texts, without code.
+//! Prose: the sentences of documents, comments and help texts, without code.
 //!
-//! Comments and help texts are read as Markdown, too: consecutive lines are a paragraph.
+//! Comments and help texts are read as Markdown too, so consecutive lines are a paragraph.
 
 use std::iter;
 use std::ops::Range;
@@ -15,23 +15,23 @@ use crate::tree::{Tree, kind_of};
 /// Attributes of the command's arguments, whose strings are help texts.
 const OF_HELP: [&str; 4] = ["arg", "command", "group", "value"];
 
-/// A sentence, with the paragraph's text around it.
+/// A sentence, and the lines of the file to which its parts belong.
 pub struct Sentence {
     pub text: String,
-    /// The line at which each part begins, by its place in `text`.
+    /// The start of each part in `text`, and its line.
     lines: Vec<(usize, usize)>,
 }
 
 impl Sentence {
-    /// Returns the line of the file on which the byte at `at` lies.
+    /// Returns the line in the file of the byte at `at`.
     pub fn line(&self, at: usize) -> usize {
         let nth = self.lines.partition_point(|(start, _)| *start <= at);
         self.lines[nth.max(1) - 1].1
     }
 }
 
-/// Returns the ranges of the sentences of a paragraph: they end with a period, a question mark or
-/// an exclamation mark, if a line ends there, or if a capital, a figure or code follows.
+/// Returns the ranges of the sentences in a paragraph. A sentence ends with a period, a question
+/// mark or an exclamation mark, at the end of a line or before a capital letter, a figure or code.
 fn ranges(text: &str, lines: &[(usize, usize)]) -> Vec<Range<usize>> {
     let (mut ranges, mut start) = (Vec::new(), 0);
     for (at, _) in text.match_indices(' ') {
@@ -68,7 +68,8 @@ fn add(block: &Block, line_of: impl Fn(usize) -> usize, found: &mut Vec<Sentence
     }
 }
 
-/// Returns the sentences of comments, which are in order. A line with columns begins a paragraph.
+/// Returns the sentences of comments, which must be in order. A line with columns begins a
+/// paragraph.
 fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     let (mut text, mut lines) = (String::new(), Vec::new());
     let mut last: Option<&Comment> = None;
@@ -86,7 +87,7 @@ fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
             lines.push(comment.line);
         }
         last = Some(comment);
-        // An example of Python is code.
+        // An example in a docstring of Python is code.
         let is_code = comment.text.starts_with(">>>") || comment.text.starts_with("...");
         text.push_str(if is_code { "" } else { &comment.text });
         text.push('\n');
@@ -99,7 +100,7 @@ fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     found
 }
 
-/// Adds the lines of a help text, as comments behind an empty one.
+/// Adds the lines of a help text as comments, after an empty one.
 fn add_help(text: &syn::LitStr, found: &mut Vec<Comment>) {
     let line = text.span().start().line;
     for text in iter::once("").chain(text.value().split('\n')) {
@@ -130,8 +131,8 @@ fn in_attributes(tokens: TokenStream, is_inside: bool, found: &mut Vec<Comment>)
     }
 }
 
-/// Collects the help texts of a Rust file that are no comments: of attributes, and of the constants
-/// beside these.
+/// Collects the help texts of a Rust file that are not comments: those in attributes, and in
+/// constants of the same file.
 fn helps(path: &str, text: &str) -> Vec<Comment> {
     let mut found = Vec::new();
     if !OF_HELP.iter().any(|name| text.contains(&format!("#[{name}("))) {
@@ -149,7 +150,7 @@ fn helps(path: &str, text: &str) -> Vec<Comment> {
     found
 }
 
-/// Returns the sentences of a file: none if it is neither a document nor a source.
+/// Returns the sentences of a file, or none if it is neither a document nor a source.
 pub fn sentences(tree: &Tree, path: &str, text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     match kind_of(path) {

@@ -1,8 +1,8 @@
-//! How many faults of a rule there may be at a place: as many as `style/ratchet.txt` says, 0
-//! without a line there. Rules that count by file have a table of their own.
+//! The maximum number of faults of a rule at a place is in `style/ratchet.txt`, and is 0 without a
+//! line there. Rules that count by file have a table of their own.
 //!
-//! A number that fell is to be written down, so that it does not grow again; `make ratchet` does
-//! that. Nothing but a hand makes one larger.
+//! If a number fell, the table must be lowered, so that the number can't grow again; `make ratchet`
+//! does this. A number is only ever raised by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,30 +11,30 @@ use std::sync::{Mutex, PoisonError};
 use crate::tree;
 
 const FILE: &str = "style/ratchet.txt";
-/// Faults of one place that are listed.
+/// The maximum number of faults of a place that are listed.
 const LISTED: usize = 60;
-/// Tests run side by side, and each may write the file.
+/// Locked while a test changes the file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// What a rule found at a place.
+/// The faults of a rule at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
     pub number: usize,
-    /// `file:line: what is wrong`.
+    /// The faults, as `file:line: description`.
     pub faults: Vec<String>,
 }
 
-/// What a rule found, by place.
+/// The faults of a rule, by place.
 pub type Counts = BTreeMap<String, Count>;
 
-/// Counts one fault more at `place`.
+/// Counts another fault at `place`.
 pub fn add(counts: &mut Counts, place: &str, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     count.number += 1;
     count.faults.push(fault);
 }
 
-/// The lines of the table that are a rule's: place and number.
+/// Returns the lines of the table for a rule: place and number.
 fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     let mut lines = BTreeMap::new();
     for line in table.lines().filter(|line| !line.starts_with('#')) {
@@ -48,7 +48,7 @@ fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     lines
 }
 
-/// Returns what is to be done about `counts`, and the numbers that fell.
+/// Returns the complaints about `counts`, and the numbers that fell.
 fn judge(
     (rule, remedy, counts): (&str, &str, &Counts),
     file: &str,
@@ -75,7 +75,7 @@ fn judge(
     (complaints, fell)
 }
 
-/// The table with the numbers that fell; a line of 0 goes.
+/// Returns the table with the numbers that fell. Lines with 0 are removed.
 fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
     let mut lines = String::new();
     for line in table.lines() {
@@ -90,8 +90,8 @@ fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
     lines
 }
 
-/// Asserts that no number is above the table's, nor below. Each rule has a remedy: what to do where
-/// one grew.
+/// Asserts that the numbers equal those in the table. Each rule has a remedy, which is shown if a
+/// number grew.
 pub fn hold(rules: &[(&str, &str, &Counts)]) {
     hold_in(FILE, rules);
 }

@@ -1,7 +1,7 @@
-//! What names mean in the modules of a crate, and which module uses which.
+//! The meaning of names in the modules of a crate, and which modules use which.
 //!
-//! A name is followed through `use` and re-exports to the module that defines it. What is not found
-//! is another crate's, a local, or a field.
+//! A name is followed through `use` and re-exports to the module that defines it. A name that is
+//! not found belongs to another crate, a local variable, or a field.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,33 +12,34 @@ use syn::{Item, UseTree};
 use crate::modules::Module;
 use crate::source::{attrs_of, is_of_tests};
 
-/// Names that were looked for in modules since one path began to be followed: a circle ends there.
+/// The names that were searched in modules while one path is followed, to detect cycles.
 type Seen = HashSet<(usize, String)>;
 
 enum Name {
     Module(usize),
-    /// Defined in the module itself.
+    /// An item that the module itself defines.
     Item,
-    /// What `use` has it stand for.
+    /// The path that a `use` imports under the name.
     Alias(Vec<String>),
 }
 
-/// What a module has, and what it names.
+/// The names in a module, and the paths that it uses.
 struct Scope {
     parent: Option<usize>,
     names: HashMap<String, Name>,
-    /// Paths of `use path::*`.
+    /// The paths of `use path::*`.
     globs: Vec<Vec<String>>,
-    /// Paths that it names, and the line.
+    /// The paths that the module uses, with their lines.
     uses: Vec<(Vec<String>, usize)>,
 }
 
-/// The modules of a crate by what they use of each other.
+/// The modules of a crate, with their uses of each other.
 pub struct Graph {
     scopes: Vec<Scope>,
 }
 
-/// Collects `use` and paths, in macros' arguments too; modules inside are collected on their own.
+/// Collects `use` items and paths, also in the arguments of macros. Inner modules are collected
+/// separately.
 struct Collector<'s>(&'s mut Scope);
 
 impl Collector<'_> {
@@ -72,11 +73,11 @@ impl Collector<'_> {
 
     fn import(&mut self, name: String, path: Vec<String>, line: usize) {
         self.0.uses.push((path.clone(), line));
-        // `use a::a` where `a` is a module: the module keeps its name.
+        // In `use a::a` of a module `a`, the name still denotes the module.
         self.0.names.entry(name).or_insert(Name::Alias(path));
     }
 
-    /// Paths in tokens that are no syntax yet: `a :: b`.
+    /// Collects paths in unparsed tokens: `a :: b`.
     fn tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut colons, mut line) = (Vec::new(), 0, 0);
         for token in tokens {
@@ -135,7 +136,7 @@ impl<'a> Visit<'a> for Collector<'_> {
     }
 }
 
-/// The name that an item gives something in its module.
+/// Returns the name that an item defines in its module.
 fn name_of(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,
@@ -154,7 +155,7 @@ fn name_of(item: &Item) -> Option<String> {
 }
 
 impl Graph {
-    /// Reads what each of `modules` names.
+    /// Collects the names and the uses of each of `modules`.
     pub fn of(modules: &[Module]) -> Self {
         let numbers: HashMap<&[String], usize> =
             modules.iter().enumerate().map(|(nth, module)| (&module.path[..], nth)).collect();
@@ -181,8 +182,8 @@ impl Graph {
         Self { scopes }
     }
 
-    /// The module that defines what `path` names in the module `from`; None where it is not of this
-    /// crate.
+    /// Returns the module that defines the name of `path`, as seen from the module `from`. Returns
+    /// `None` if the name does not belong to this crate.
     fn resolve(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -195,7 +196,7 @@ impl Graph {
         }
     }
 
-    /// What a module has under a name, and `rest` from there.
+    /// Resolves a name in a module, and then `rest` from there.
     fn named(&self, at: usize, name: &str, rest: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[at].names.get(name) {
             Some(Name::Module(inner)) => self.walk(*inner, rest, seen),
@@ -211,7 +212,7 @@ impl Graph {
                 found
             }
             None => {
-                // Modules may take all of each other's names, so each is asked once.
+                // Modules may import all names of each other, so each is searched only once.
                 if !seen.insert((at, name.to_owned())) {
                     return None;
                 }
@@ -223,7 +224,7 @@ impl Graph {
         }
     }
 
-    /// As `resolve`, for the path of a `use`: it does not begin with what other `use` import.
+    /// Resolves the path of a `use`, which can't begin with a name that another `use` imports.
     fn resolve_import(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[from].names.get(&path[0]) {
             Some(Name::Alias(_)) => None,
@@ -235,12 +236,13 @@ impl Graph {
         match rest.split_first() {
             None => Some(at),
             Some((name, rest)) if name == "super" => self.walk(self.scopes[at].parent?, rest, seen),
-            // What is not known is of the module that was named: a macro's, or a variant's.
+            // An unknown name is attributed to the module that was named: it may come from a macro
+            // or be a variant.
             Some((name, rest)) => Some(self.named(at, name, rest, seen).unwrap_or(at)),
         }
     }
 
-    /// Whether one of two modules lies in the other.
+    /// Returns whether one of two modules contains the other.
     fn are_related(&self, one: usize, other: usize) -> bool {
         let has = |mut inner: usize, outer: usize| loop {
             if inner == outer {
@@ -254,8 +256,8 @@ impl Graph {
         has(one, other) || has(other, one)
     }
 
-    /// Returns which module uses which, and the first line where; a module and those around it
-    /// aside.
+    /// Returns which module uses which, and the first line of each use. Uses between a module and
+    /// those that contain it are ignored.
     pub fn edges(&self) -> BTreeMap<(usize, usize), usize> {
         let mut edges = BTreeMap::new();
         for (from, scope) in self.scopes.iter().enumerate() {

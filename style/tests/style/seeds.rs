@@ -1,8 +1,9 @@
-//! `UZRAM_SEED` sets the seed of every random test: generators are made from what a helper called
-//! `seed` returned.
+//! `UZRAM_SEED` must set the seed of every random test: generators must be made from the result of
+//! a helper named `seed`.
 //!
-//! What a name stands for is not followed. So a name has to say it: the argument of `with_seed` and
-//! its kin names a seed, and no seed is a number written there, a loop's counter or a constant.
+//! The rule does not follow values, so names must be explicit. The argument of `with_seed` and
+//! similar functions must contain a name with `seed`. No seed may be a literal, the counter of a
+//! loop or a constant.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,12 +17,12 @@ use crate::tree::Tree;
 
 const REMEDY: &str = "Take the seed from the crate's helper, which reads UZRAM_SEED and prints \
     it: `Rng::with_seed(seed(7))`.";
-/// What makes a generator from a seed.
+/// Functions that make a generator from a seed.
 const MADE: [&str; 3] = ["with_seed", "seed_from_u64", "from_seed"];
-/// What makes one from nothing: it can't be had again.
+/// Functions that make a generator without a seed, so that a run can't be repeated.
 const UNSEEDED: [&str; 4] = ["thread_rng", "from_entropy", "from_os_rng", "getrandom"];
 
-/// Identifiers in tokens, of groups too.
+/// Collects the identifiers in tokens, including those in groups.
 fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
@@ -32,15 +33,14 @@ fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Whether an expression names a seed: a variable, or a call of the helper. A constant alone is
-/// none.
+/// Returns whether an expression contains a name with `seed`: a variable, or a call of the helper.
 fn names_seed(tokens: TokenStream) -> bool {
     let mut found = Vec::new();
     idents(tokens, &mut found);
     found.iter().any(|ident| ident.contains("seed"))
 }
 
-/// The arguments of a call.
+/// Splits the arguments of a call.
 fn arguments(tokens: TokenStream) -> Vec<TokenStream> {
     let mut all = vec![TokenStream::new()];
     for token in tokens {
@@ -52,7 +52,7 @@ fn arguments(tokens: TokenStream) -> Vec<TokenStream> {
     all
 }
 
-/// Whether an expression is numbers and constants alone.
+/// Returns whether an expression consists only of literals and constants.
 fn is_fixed(value: &Expr) -> bool {
     let is_constant = |path: &syn::ExprPath| {
         path.path
@@ -75,12 +75,11 @@ fn is_fixed(value: &Expr) -> bool {
     }
 }
 
-/// The place of a function's argument that is called `seed`, and the function's line.
+/// The index of a function's parameter named `seed`, and the function's line.
 type Function = (Option<usize>, usize);
 
-/// Functions by name (`Type::name` of a type's), with the place of the argument that is called
-/// `seed`, None without; and lines where a fixed seed gets that name. What a closure or a variable
-/// is called counts as a function without.
+/// Functions by name (`Type::name` for methods), and the lines that give a fixed seed a name with
+/// `seed`. Closures and variables count as functions without such a parameter.
 #[derive(Default)]
 struct Named {
     functions: HashMap<String, Function>,
@@ -99,7 +98,7 @@ impl Named {
     }
 }
 
-/// The place of the argument that is called `seed`, and the line.
+/// Returns the index of the parameter named `seed`, and the function's line.
 fn place_of_seed(signature: &syn::Signature) -> Function {
     let is_seed = |argument: &syn::FnArg| match argument {
         syn::FnArg::Typed(typed) => matches!(&*typed.pat, Pat::Ident(name) if name.ident == "seed"),
@@ -151,7 +150,8 @@ impl<'a> Visit<'a> for Named {
     }
 }
 
-/// Calls `fault` with each line that makes a generator of what is no seed, or passes such a one on.
+/// Calls `fault` for each line that makes a generator without a seed, or passes a literal as a
+/// seed.
 fn calls(
     tokens: TokenStream,
     functions: &dyn Fn(&str) -> Option<usize>,
@@ -196,16 +196,17 @@ fn calls(
     }
 }
 
-/// Seeds that can't be set, by crate.
+/// Counts the seeds that can't be set, by crate.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
-    // Of a crate's files, those with such an argument.
+    // The functions of each crate that have such a parameter.
     let mut functions: HashMap<&str, HashMap<String, Function>> = HashMap::new();
     let mut sources = Vec::new();
     for (path, text) in tree.files("rs") {
         let (source, mut named) = (Source::new(path, text), Named::default());
         named.visit_file(&source.file);
-        // Those of tests: what else takes a seed, a report for one, may be given any.
+        // Only functions of tests count. Other code with a parameter named `seed`, such as a
+        // report, may get any value.
         named.functions.retain(|_, function| tree.is_test(path, function.1));
         let with_seed = named.functions.iter().filter(|(_, function)| function.0.is_some());
         let with_seed = with_seed.map(|(name, function)| (name.clone(), *function));

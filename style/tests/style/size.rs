@@ -1,5 +1,4 @@
-//! How much there is to read: lines of the product with code on them, without tests and models. In
-//! hundreds, rounded up.
+//! The size of the product: its lines of code, without tests and models, rounded up to hundreds.
 
 use crate::ratchet::{self, Count, Counts};
 use crate::tree::Tree;
@@ -7,26 +6,26 @@ use crate::tree::Tree;
 const REMEDY: &str = "What is new has to replace something: the product is to become smaller, \
     20,000 lines at most in the end.";
 
-/// What measures the product and its rivals: beside it, with `bench`.
+/// The crates that measure the product and its rivals: `bench` and a part of the command.
 const BESIDE: [&str; 2] = ["bench", "crates/measure"];
 
-/// Memory that compresses itself: above the device, and bounded by itself.
+/// The pager, which is built on the device and has its own limit.
 const PAGER: [&str; 1] = ["crates/zmem"];
 
-/// The table of system calls, a line a call: it grows with the kernel.
+/// The table of system calls, with a line for each call. It grows with the kernel.
 const CALLS: &str = "crates/calls";
-/// What brings every system call of a program to a function: beside the ladder's product as well.
+/// The crate that dispatches every system call of a program to a function.
 const DISPATCH: &str = "crates/dispatch";
-/// The code that answers the system calls and faults of a program.
+/// The code that handles the system calls and faults of a program.
 const RUNTIME: &str = "crates/runtime";
-/// The host that runs programs, and the code that reads which files it can run.
+/// The host that runs programs, and the code that determines which files it can run.
 const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inject"];
-/// What passes the product on to programs, in Rust, C and Python.
+/// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
 /// The command that starts programs by the host.
 const RUN: &str = "crates/cli/src/run";
 
-/// What those use who administer a machine: configuration, passed sockets, metrics, man pages.
+/// Code for administrators: configuration, passed sockets, metrics, man pages.
 const ADMIN: [&str; 8] = [
     "crates/cli/src/admin",
     "crates/cli/src/client/program",
@@ -37,17 +36,17 @@ const ADMIN: [&str; 8] = [
     "crates/serve/src/address/passed",
     "crates/serve/src/metrics",
 ];
-/// What a device would give, found out before there is one.
+/// The estimate of what a device would save.
 const ANALYZE: &str = "crates/measure/src/analyze";
 
-/// Lines of code by crate, and of what is counted apart.
+/// Returns the lines of code by crate, and by the directories that are counted separately.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     let files = tree.files("rs").map(|(path, _)| path);
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        // Folders, with the files of the same name.
+        // Directories, and the files of the same name.
         let mut all = ADMIN.into_iter().chain([RUN, ANALYZE, HOST[0]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
@@ -56,8 +55,8 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// The sum of the crates on the ladder, which are the product, and of what stands above and beside
-/// them: the pager, the table of system calls, `dispatch`, `runtime`, `uzram run` and its host, the
+/// Returns the sums of the product and of the parts that are counted separately. These are the
+/// pager, the table of system calls, `dispatch`, `runtime`, `uzram run` and its host, the
 /// interfaces, administration and analysis, `slab`, `bench` and others.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();

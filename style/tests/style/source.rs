@@ -1,5 +1,5 @@
-//! A Rust file: which lines are code, what comments say, and what is compiled into tests and models
-//! only.
+//! A Rust file: the lines with code, the text of comments, and the parts that are only compiled
+//! into tests and models.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -19,21 +19,21 @@ pub struct Source {
 #[derive(Debug, PartialEq)]
 pub struct Comment {
     pub line: usize,
-    /// Of documentation: `///` and its kin.
+    /// Whether it is a doc comment, such as `///`.
     pub is_doc: bool,
-    /// Behind code, on the same line.
+    /// Whether it follows code on the same line.
     pub is_trailing: bool,
-    /// What it says, without the signs that mark it.
+    /// The text without the comment markers.
     pub text: String,
 }
 
-/// What lines of a file are.
+/// The properties of a file's lines.
 #[derive(Default)]
 pub struct Facts {
-    /// Numbers of the lines that have code.
+    /// The numbers of the lines that have code.
     pub code: BTreeSet<usize>,
     pub comments: Vec<Comment>,
-    /// Lines of what is compiled into tests and models only.
+    /// The lines that are only compiled into tests and models.
     tests: Vec<RangeInclusive<usize>>,
 }
 
@@ -42,8 +42,8 @@ pub fn lines(span: Span) -> RangeInclusive<usize> {
     span.start().line..=span.end().line
 }
 
-/// Whether a condition of `cfg` holds where nothing is tested; None where that depends on the
-/// machine or a feature.
+/// Returns whether a condition of `cfg` holds outside of tests. Returns `None` if this depends on
+/// the machine or a feature.
 fn holds(meta: &Meta) -> Option<bool> {
     if let Meta::Path(path) = meta {
         let is_of_tests = ["test", "loom", "asan"].iter().any(|name| path.is_ident(name));
@@ -64,7 +64,7 @@ fn holds(meta: &Meta) -> Option<bool> {
     }
 }
 
-/// Returns whether what has these attributes is there in tests or models only.
+/// Returns whether an item with these attributes exists only in tests or models.
 pub fn is_of_tests(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         let condition = || attr.parse_args::<Meta>().ok().as_ref().and_then(holds);
@@ -72,7 +72,7 @@ pub fn is_of_tests(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// The attributes of an item.
+/// Returns the attributes of an item.
 pub fn attrs_of(item: &syn::Item) -> &[Attribute] {
     use syn::Item::*;
     match item {
@@ -133,7 +133,7 @@ impl<'a> Visit<'a> for Tests {
     }
 }
 
-/// Whether a token is a comment of documentation, which is parsed as an attribute.
+/// Returns whether a token is a doc comment, which is parsed as an attribute.
 fn is_comment(token: &TokenTree, text: &str) -> bool {
     let may_be = match token {
         TokenTree::Punct(punct) => matches!(punct.as_char(), '#' | '!'),
@@ -144,7 +144,7 @@ fn is_comment(token: &TokenTree, text: &str) -> bool {
     may_be && (starts("//") || starts("/*"))
 }
 
-/// Collects lines of code, and where literals are: there nothing is a comment.
+/// Collects the lines of code, and the ranges of literals, in which no comment begins.
 fn look(
     tokens: TokenStream,
     text: &str,
@@ -169,7 +169,7 @@ fn look(
     }
 }
 
-/// The length of the comment that `text` begins with, 0 for none.
+/// Returns the length of the comment at the start of `text`, or 0.
 fn comment_length(text: &str) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
@@ -189,7 +189,7 @@ fn comment_length(text: &str) -> usize {
     at
 }
 
-/// The comments of a file, whose literals are at `literals`, in order.
+/// Returns the comments of a file in order. `literals` are the ranges of its literals.
 fn comments(text: &str, literals: &[Range<usize>]) -> Vec<Comment> {
     let (mut found, mut line, mut at, mut next) = (Vec::new(), 1, 0, 0);
     while at < text.len() {
@@ -217,7 +217,7 @@ fn comments(text: &str, literals: &[Range<usize>]) -> Vec<Comment> {
 }
 
 impl Source {
-    /// Parses a file; `path` is for the message where it is no Rust.
+    /// Parses a file. `path` is used in the message if it is not valid Rust.
     pub fn new(path: &str, text: &str) -> Self {
         let fails =
             |error: syn::Error| -> ! { panic!("{path}:{}: {error}", error.span().start().line) };
@@ -237,12 +237,12 @@ impl Facts {
         Self { code, comments: comments(text, &literals), tests: tests.0 }
     }
 
-    /// Returns whether a line is in tests or models only.
+    /// Returns whether a line is only in tests or models.
     pub fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|lines| lines.contains(&line))
     }
 
-    /// Returns how many lines are in tests or models only.
+    /// Returns the number of lines that are only in tests or models.
     pub fn test_lines(&self) -> usize {
         self.tests.iter().map(|lines| lines.clone().count()).sum()
     }

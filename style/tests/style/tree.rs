@@ -1,4 +1,4 @@
-//! The files of the repository, or of a small one that a test plants faults in.
+//! The files of the repository, or of a small tree in which a test plants faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,32 +8,32 @@ use std::sync::OnceLock;
 use crate::modules;
 use crate::source::Facts;
 
-/// What is no source: outputs, inputs that programs find, and what lies in a checkout without
-/// belonging to it.
+/// Directories that contain no sources: outputs, inputs found by programs, and files that do not
+/// belong to the repository.
 const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
-/// A document that is no one's words: a test of `bench` compares it with what it is made of.
+/// A generated document, which a test of `bench` compares with its sources.
 const GENERATED: &str = "docs/results/report.md";
-/// Files that rules read; of others only the names matter.
+/// The kinds of files whose text rules read. Only the names of other files are used.
 const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The same, of files without a kind.
+/// The names of such files without a kind.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
-/// Files by their path from the root, with `/`; in order.
+/// The files, ordered by their path from the root, with `/` as the separator.
 pub struct Tree {
     files: BTreeMap<String, String>,
     facts: OnceLock<BTreeMap<String, Facts>>,
     tests: OnceLock<BTreeSet<String>>,
 }
 
-/// The repository's folder.
+/// Returns the directory of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// Adds what lies in a folder; links are not followed.
+/// Adds the contents of a directory. Links are not followed.
 fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -54,7 +54,7 @@ fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// `path` with its `.` and `..` resolved; None where it leads out of the repository.
+/// Resolves `.` and `..` in `path`. Returns `None` if it leads out of the repository.
 pub fn normal(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -67,17 +67,17 @@ pub fn normal(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The folder of a file, "" for the root.
+/// Returns the directory of a file, which is "" for the root.
 pub fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The kind of a file: what its name has behind the last dot, "" for none.
+/// Returns the kind of a file: the part of its name after the last dot, or "".
 pub fn kind_of(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(_, kind)| kind)
 }
 
-/// `path`, seen from the folder `from`.
+/// Resolves `path` relative to the directory `from`.
 pub fn joined(from: &str, path: &str) -> Option<String> {
     normal(&format!("{from}/{path}"))
 }
@@ -87,7 +87,7 @@ impl Tree {
         Self { files, facts: OnceLock::new(), tests: OnceLock::new() }
     }
 
-    /// Returns the repository, read once.
+    /// Returns the repository, which is read once.
     pub fn disk() -> &'static Self {
         static TREE: OnceLock<Tree> = OnceLock::new();
         TREE.get_or_init(|| {
@@ -97,7 +97,7 @@ impl Tree {
         })
     }
 
-    /// Returns a tree of the given files.
+    /// Returns a tree with the given files.
     pub fn of(files: &[(&str, &str)]) -> Self {
         Self::new(files.iter().map(|&(path, text)| (path.into(), text.into())).collect())
     }
@@ -106,7 +106,7 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Returns whether there is such a file or folder.
+    /// Returns whether a file or a directory exists.
     pub fn has(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         path.is_empty()
@@ -118,7 +118,7 @@ impl Tree {
                 .is_some_and(|(path, _)| path.starts_with(&inside))
     }
 
-    /// Returns whether there is a file whose path ends so.
+    /// Returns whether the path of any file ends with `end`.
     pub fn has_end(&self, end: &str) -> bool {
         let end = format!("/{end}");
         self.files.keys().any(|path| path.ends_with(&end))
@@ -136,7 +136,7 @@ impl Tree {
         texts.map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// Returns what the lines of a Rust file are.
+    /// Returns the properties of a Rust file's lines.
     pub fn facts(&self, path: &str) -> &Facts {
         let all = self.facts.get_or_init(|| {
             self.files("rs").map(|(path, text)| (path.to_owned(), Facts::new(path, text))).collect()
@@ -144,23 +144,23 @@ impl Tree {
         &all[path]
     }
 
-    /// Returns whether a file is compiled into tests only, or is a fuzz target.
+    /// Returns whether a file is only compiled into tests, or is a fuzz target.
     pub fn is_test_file(&self, path: &str) -> bool {
         self.tests.get_or_init(|| modules::test_files(self)).contains(path)
     }
 
-    /// Returns whether a line is in tests or models only.
+    /// Returns whether a line is only in tests or models.
     pub fn is_test(&self, path: &str, line: usize) -> bool {
         self.is_test_file(path) || self.facts(path).is_test(line)
     }
 
-    /// Returns the folders of packages.
+    /// Returns the directories of packages.
     pub fn crates(&self) -> impl Iterator<Item = &str> {
         let manifests = self.files.keys().filter_map(|path| path.strip_suffix("/Cargo.toml"));
         manifests.filter(|dir| !dir.is_empty())
     }
 
-    /// Returns the folder of the package that a file belongs to, "" for none.
+    /// Returns the directory of the package to which a file belongs, or "".
     pub fn crate_of(&self, path: &str) -> &str {
         let holds = |dir: &&str| path.strip_prefix(*dir).is_some_and(|rest| rest.starts_with('/'));
         self.crates().filter(holds).max_by_key(|dir| dir.len()).unwrap_or("")

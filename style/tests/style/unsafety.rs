@@ -1,8 +1,8 @@
-//! Files of the product with `unsafe` are those that `docs/design.md` lists, and each site says why
-//! it is sound.
+//! The files of the product with `unsafe` must be those that `docs/design.md` lists, and each site
+//! must have a note why it is sound.
 //!
-//! The list is the paragraph that begins with "Unsafe code", up to an empty line: a crate between
-//! backquotes, then its files in brackets, by their paths in `src` without `.rs` (and without
+//! The list is the paragraph that begins with "Unsafe code", up to an empty line. It has a crate in
+//! backquotes, then its files in parentheses, by their paths in `src` without `.rs` (and without
 //! `/mod`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ enum Site {
     Other,
 }
 
-/// Lines with `unsafe`, and what it is about.
+/// Collects the lines with `unsafe`, and the kind of each site.
 fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (nth, token) in tokens.iter().enumerate() {
@@ -43,7 +43,8 @@ fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
                     Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Brace,
                     _ => false,
                 };
-                // `unsafe extern "C" fn name`: which has a name; a type has none.
+                // In `unsafe extern "C" fn name`, a function has a name, but a function type has
+                // none.
                 let function = (1..=3).find(|ahead| next(*ahead) == "fn");
                 let has_name = function.is_some_and(|at| {
                     matches!(tokens.get(nth + at + 1), Some(TokenTree::Ident(_)))
@@ -63,7 +64,7 @@ fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
     }
 }
 
-/// Lines of functions whose contract is that of a trait of others.
+/// The lines of functions that inherit their contract from a trait.
 #[derive(Default)]
 struct OfTraits(BTreeSet<usize>);
 
@@ -77,8 +78,8 @@ impl<'a> Visit<'a> for OfTraits {
     }
 }
 
-/// Whether a comment above a line, or in it, says why: the statement may have begun in lines
-/// between.
+/// Returns whether a line with `unsafe` has a note: on the line itself, or above the start of its
+/// statement.
 fn has_note(facts: &Facts, text: &[&str], line: usize, site: Site) -> bool {
     let says = |line: usize| {
         let mut said = facts.comments.iter().filter(|comment| comment.line == line);
@@ -96,7 +97,7 @@ fn has_note(facts: &Facts, text: &[&str], line: usize, site: Site) -> bool {
     [line].into_iter().chain(above).any(says)
 }
 
-/// Sites without a note, in tests too.
+/// Counts the sites without a note, also in tests.
 fn without_note(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (path, text) in tree.files("rs").filter(|(_, text)| text.contains("unsafe")) {
@@ -120,7 +121,7 @@ fn without_note(tree: &Tree) -> Counts {
     counts
 }
 
-/// Files that the design lists, as paths without `.rs`, and the line.
+/// Returns the files that the design lists, as paths without `.rs`, with their lines.
 fn listed(design: &str) -> BTreeMap<String, usize> {
     let (mut found, mut dir) = (BTreeMap::new(), String::new());
     let lines = design.lines().enumerate().skip_while(|(_, line)| !line.contains("Unsafe code"));
@@ -144,7 +145,7 @@ fn listed(design: &str) -> BTreeMap<String, usize> {
     found
 }
 
-/// Differences between the list and the files.
+/// Counts the differences between the list and the files.
 fn differences(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     let mut listed = listed(tree.text(DESIGN).unwrap_or(""));

@@ -1,7 +1,7 @@
-//! Lines fit: 100 columns of code, as the formatter has it (which leaves comments and strings
-//! alone), 140 of documents.
+//! Lines must fit: 100 columns for code, including comments and strings, which the formatter
+//! ignores, and 140 for documents.
 //!
-//! A row of a table can't be broken, and is left out.
+//! Rows of tables are exempt, because they can't be wrapped.
 
 use crate::document::Document;
 use crate::ratchet::{self, Counts, add};

@@ -1,4 +1,4 @@
-//! What goes on by itself.
+//! Asynchronous calls.
 
 use super::files::file;
 use super::trial::{Case, Need, Trial, must, raw};
@@ -10,12 +10,12 @@ fn context() -> usize {
     context
 }
 
-/// An `iocb`: the operation, its file, memory and bytes.
+/// Returns an `iocb`: the operation, its file, memory and bytes.
 fn block(operation: usize, file: usize, memory: usize, bytes: usize) -> [usize; 8] {
     [0, 0, operation | file << 32, memory, bytes, 0, 0, 0]
 }
 
-/// A context with an event to be taken.
+/// Returns a context with an event that can be taken.
 fn with_event() -> usize {
     let (context, target) = (context(), Box::leak(Box::new([0_u8; 5])));
     let block = Box::leak(Box::new(block(0, file(b"hello"), target.as_mut_ptr() as usize, 5)));
@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
     ("io_setup", |t| vec![1, t.zeros(8)]),
     ("io_submit", |t| {
         let (context, file) = (context(), file(b"hello"));
-        // What can't be written is said in the event.
+        // If the kernel can't write the memory, the event reports it, not the call.
         let target = t.room(5, Need::Maybe);
         let block = t.words(&block(0, file, target, 5));
         vec![context, 1, t.words(&[block])]
@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
     }),
     ("io_uring_setup", |t| vec![1, t.zeros(120)]),
     ("io_uring_enter set", |t| match ring(t) {
-        // It is read where there is something to wait for.
+        // The kernel reads the set only if it has something to wait for.
         Some(ring) => vec![ring, 0, 0, 1, t.room(8, Need::Maybe), 8],
         None => vec![],
     }),

@@ -3,16 +3,16 @@
 use super::trial::{Case, Need, Trial, done, must};
 use libc::*;
 
-/// The two ends of a pipe that holds five bytes.
+/// Returns the two ends of a pipe that holds five bytes.
 pub fn pipe() -> (usize, usize) {
     let mut ends = [0; 2];
-    // SAFETY: the array is here.
+    // SAFETY: the array is a local variable.
     done(unsafe { libc::pipe(ends.as_mut_ptr()) });
     must(SYS_write, &[ends[1] as usize, b"hello".as_ptr() as usize, 5]);
     (ends[0] as usize, ends[1] as usize)
 }
 
-/// A file in memory with these bytes.
+/// Returns a file in memory with these bytes.
 pub fn file(bytes: &[u8]) -> usize {
     let file = must(SYS_memfd_create, &[c"calls".as_ptr() as usize, 0]);
     must(SYS_pwrite64, &[file, bytes.as_ptr() as usize, bytes.len(), 0]);
@@ -23,7 +23,7 @@ pub fn open(path: &std::ffi::CStr, flags: i32) -> usize {
     must(SYS_open, &[path.as_ptr() as usize, flags as usize])
 }
 
-/// Two buffers, and the vector of both.
+/// Returns the vector of two buffers.
 fn vector(trial: &mut Trial) -> usize {
     let (first, second) = (trial.output(5), trial.output(3));
     trial.words(&[first, 5, second, 3])
@@ -37,7 +37,7 @@ fn epoll() -> usize {
     epoll
 }
 
-/// A lock of the whole file, that nobody else holds.
+/// Returns a lock of the whole file, which no other process holds.
 fn lock(trial: &mut Trial) -> usize {
     trial.zeros(size_of::<flock>())
 }

@@ -1,9 +1,10 @@
-//! Queues, semaphores, futexes, keys, other processes' memory.
+//! Queues, semaphores, futexes, keys, and the memory of other processes.
 
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// A queue, a set of two semaphores, a segment: gone when the call has returned.
+/// Returns a message queue. It, like the objects of the next two functions, is removed when the
+/// call has returned.
 fn queue(trial: &mut Trial) -> usize {
     let queue = must(SYS_msgget, &[0, 0o600]);
     trial.after(move || _ = must(SYS_msgctl, &[queue, IPC_RMID as usize, 0]));
@@ -22,7 +23,8 @@ fn segment(trial: &mut Trial) -> usize {
     segment
 }
 
-/// A POSIX queue of messages of 8 bytes, without a name; None where there are none.
+/// Returns a POSIX queue of messages of 8 bytes, without a name, or `None` if the system has no
+/// such queues.
 fn posix_queue(trial: &mut Trial) -> Option<usize> {
     let name = format!("uzram-calls-{}\0", me());
     let attributes = [0_usize, 1, 8, 0, 0, 0, 0, 0];
@@ -43,7 +45,7 @@ fn with_message(trial: &mut Trial) -> Option<usize> {
     Some(queue)
 }
 
-/// A key of three bytes, in the process's own ring.
+/// Returns a key of three bytes, in the process's own keyring.
 fn key(trial: &mut Trial) -> Option<usize> {
     let (kind, name, value) = (c"user".as_ptr(), c"uzram".as_ptr(), c"abc".as_ptr());
     let answer = raw(SYS_add_key, &[kind as usize, name as usize, value as usize, 3, RING]);
@@ -59,7 +61,7 @@ const RING: usize = -2_isize as usize;
 /// FUTEX2_SIZE_U32 and FUTEX2_PRIVATE.
 const WORD_FLAGS: usize = 2 | 128;
 
-/// A futex that isn't 1. It is refused if it is moved by a byte.
+/// Returns a futex whose value is not 1. The call fails if its address is off by a byte.
 fn futex(trial: &mut Trial) -> usize {
     trial.room(4, Need::Part)
 }

@@ -7,7 +7,7 @@ use libc::*;
 const NONE: &str = "/no such file";
 const HERE: usize = AT_FDCWD as usize;
 
-/// A file with an extended attribute of three bytes.
+/// Returns a file with an extended attribute of three bytes.
 fn with_attribute(trial: &mut Trial) -> Option<usize> {
     let file = file(b"");
     let (name, value) = (c"user.a".as_ptr() as usize, b"abc".as_ptr() as usize);
@@ -18,12 +18,12 @@ fn with_attribute(trial: &mut Trial) -> Option<usize> {
     (answer == 0).then_some(file)
 }
 
-/// The path of a descriptor.
+/// Returns the path of a descriptor.
 fn path_of(file: usize) -> String {
     format!("/proc/self/fd/{file}")
 }
 
-/// `xattr_args` with room for the value.
+/// Returns `xattr_args` with room for the value.
 fn value(trial: &mut Trial) -> usize {
     let value = trial.output(3);
     trial.words(&[value, 3])
@@ -157,7 +157,7 @@ pub const CASES: &[Case] = &[
     ("listmount", |t| vec![request(t, usize::MAX), t.output(8), 1, 0]),
     ("quotactl", |t| vec![0x8000_0400, t.text("/no such device"), 0, t.room(4, Need::Maybe)]),
     ("quotactl_fd", |t| {
-        // Q_SETINFO, of a field that there is not: it is read, and refused.
+        // Q_SETINFO with a field that does not exist: the kernel reads it, and refuses it.
         let mut limits = [0_i32; 6];
         limits[5] = i32::MIN;
         vec![open(c"/", O_RDONLY), 0x8000_0600, 0, t.ints(&limits)]
@@ -175,9 +175,9 @@ pub const CASES: &[Case] = &[
     }),
 ];
 
-/// `mnt_id_req` about a mount: the root's if none is named.
+/// Returns `mnt_id_req` for a mount: the root's if `mount` is 0.
 fn request(trial: &mut Trial, mount: usize) -> usize {
-    // STATX_MNT_ID_UNIQUE, and where the answer has it.
+    // STATX_MNT_ID_UNIQUE, and the place of the id in the result.
     const UNIQUE: usize = 0x4000;
     const MOUNT_ID_AT: usize = 0x90 / 8;
     let mut answer = [0_u64; 32];

@@ -1,8 +1,8 @@
-//! System calls that can be tried, each with what it names in memory.
+//! System calls that tests can try, each with the memory that its arguments name.
 //!
 //! # Safety
-//! What calls name is memory of their own trial, or memory that the kernel refuses; they are issued
-//! in children.
+//! The arguments name memory of their own trial, or memory that the kernel refuses. The calls are
+//! issued in children.
 #![allow(unsafe_code)]
 
 use self::trial::Case;

@@ -6,7 +6,7 @@ use libc::*;
 const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
 const NAME: usize = ANY_PORT.len();
 
-/// A socket of datagrams on this machine, and its address.
+/// Returns a datagram socket on this machine, and its address.
 fn datagrams() -> (usize, [u8; NAME]) {
     let socket = must(SYS_socket, &[AF_INET as usize, SOCK_DGRAM as usize, 0]);
     must(SYS_bind, &[socket, ANY_PORT.as_ptr() as usize, NAME]);
@@ -16,7 +16,7 @@ fn datagrams() -> (usize, [u8; NAME]) {
     (socket, name)
 }
 
-/// A socket that has five bytes from itself to read.
+/// Returns a socket with five bytes to read, which it has sent to itself.
 fn with_data() -> usize {
     let (socket, name) = datagrams();
     let data = b"hello".as_ptr() as usize;
@@ -24,7 +24,7 @@ fn with_data() -> usize {
     socket
 }
 
-/// A Unix socket that listens and has someone waiting.
+/// Returns a listening Unix socket with a client waiting.
 fn listener() -> usize {
     let address = |socket| {
         let (mut name, mut length) = ([0_u8; 110], 110_u32);
@@ -44,12 +44,12 @@ fn listener() -> usize {
 
 fn pair() -> [i32; 2] {
     let mut ends = [0; 2];
-    // SAFETY: the array is here.
+    // SAFETY: the array is a local variable.
     done(unsafe { socketpair(AF_UNIX, SOCK_DGRAM, 0, ends.as_mut_ptr()) });
     ends
 }
 
-/// A message to be sent: to a name, five bytes, with a descriptor if one is given.
+/// Returns a message of five bytes to send: to `name`, with a descriptor if `control` has one.
 fn message(name: usize, vector: usize, control: (usize, usize)) -> [usize; 7] {
     [name, if name == 0 { 0 } else { NAME }, vector, 1, control.0, control.1, 0]
 }
@@ -65,12 +65,12 @@ fn received(trial: &mut Trial) -> (usize, [usize; 7]) {
     let socket = with_data();
     let (name, data) = (trial.output(NAME), trial.output(5));
     let vector = trial.words(&[data, 5]);
-    // What doesn't fit is said in the flags.
+    // If the control data do not fit, the flags report it.
     let control = trial.room(64, Need::Maybe);
     (socket, message(name, vector, (control, 64)))
 }
 
-/// A message as an element of an array, up to the end of what is used of it.
+/// Returns a message as an element of an array, up to the end of the part that is used.
 fn element(message: &[usize]) -> Vec<u8> {
     [bytes_of(message), vec![0; 4]].concat()
 }

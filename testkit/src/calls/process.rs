@@ -4,9 +4,9 @@ use super::files::file;
 use super::trial::{Case, Need, Trial, must, raw};
 use libc::*;
 
-/// A process that has ended, and waits to be asked about.
+/// Returns a process that has exited and was not waited for.
 fn ended() -> usize {
-    // SAFETY: the child ends at once, and only makes system calls.
+    // SAFETY: the child exits at once, and only makes system calls.
     unsafe {
         let child = fork();
         if child == 0 {
@@ -21,14 +21,14 @@ fn program(trial: &mut Trial) -> (usize, usize) {
     (trial.words(&[first, second, 0]), trial.words(&[variable, 0]))
 }
 
-/// `sched_attr`: its size, and nothing that is not as it was.
+/// Returns `sched_attr` with only its size, so that the call changes nothing.
 fn attributes(trial: &mut Trial) -> usize {
     let mut attributes = [0; 12];
     attributes[0] = 48;
     trial.ints(&attributes)
 }
 
-/// The capabilities that the process has.
+/// Returns the capabilities of the process.
 fn capabilities() -> [u8; 24] {
     let header = [0x2008_0522_u32, 0];
     let mut data = [0; 24];
@@ -40,14 +40,16 @@ const VERSION: [i32; 2] = [0x2008_0522, 0];
 const CURRENT: [u8; 4] = [0; 4];
 /// LSM_ATTR_CURRENT.
 const LSM_CURRENT: usize = 100;
-/// What the C library begins `rseq` with: bytes, a signature. RSEQ_FLAG_UNREGISTER ends it.
+/// The size and the signature with which the C library registers `rseq`. RSEQ_FLAG_UNREGISTER ends
+/// the registration.
 const RSEQ: usize = 32;
 const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_END: usize = 1;
 
-/// Takes the C library's `rseq` from this thread; whether there is none now.
+/// Unregisters the C library's `rseq` of this thread. Returns true if none is registered
+/// afterwards.
 fn end_rseq() -> bool {
-    // SAFETY: the name is a string; what has it is a number, at any time.
+    // SAFETY: the name is a string; the symbol refers to a number that is always valid.
     let offset = unsafe {
         let offset: *const isize = dlsym(RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast();
         offset.as_ref().copied()
@@ -61,14 +63,15 @@ fn end_rseq() -> bool {
 
 const PIDFD: usize = CLONE_PIDFD as usize;
 
-/// A filter that allows all, of one instruction.
+/// Returns a filter of one instruction that allows all calls.
 fn filter(trial: &mut Trial) -> usize {
     must(SYS_prctl, &[PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0]);
     let allow = trial.input(&[6, 0, 0, 0, 0, 0, 0xff, 0x7f]);
     trial.words(&[1, allow])
 }
 
-/// `clone_args`: flags, where the descriptor goes, numbers of the child's, how many.
+/// Returns `clone_args` with the flags, the address for the descriptor, and the address and count
+/// of the child's ids.
 fn clone_arguments(trial: &mut Trial, [flags, pidfd, numbers, count]: [usize; 4]) -> usize {
     trial.words(&[flags, pidfd, 0, 0, SIGCHLD as usize, 0, 0, 0, numbers, count, 0])
 }
@@ -108,7 +111,7 @@ pub const CASES: &[Case] = &[
         if !end_rseq() {
             return t.leave_out();
         }
-        // The kernel writes to it whenever the thread goes on.
+        // The kernel writes to the area whenever the thread resumes.
         let area = t.room(RSEQ, Need::Maybe);
         t.after(move || _ = must(SYS_rseq, &[area, RSEQ, RSEQ_END, RSEQ_SIGNATURE]));
         vec![area, RSEQ, 0, RSEQ_SIGNATURE]
@@ -127,7 +130,7 @@ pub const CASES: &[Case] = &[
             let flags = MAP_PRIVATE | MAP_ANONYMOUS;
             mmap(std::ptr::null_mut(), 4096, PROT_READ, flags, -1, 0)
         };
-        // Not all kernels have names of mappings.
+        // Some kernels do not support names of mappings.
         vec![0x5356_4d41, 0, page as usize, 4096, t.place(b"name\0", Need::Maybe)]
     }),
     ("prctl PR_SET_MM_MAP_SIZE", |t| vec![35, 15, t.output(4), 0, 0]),
@@ -164,9 +167,9 @@ pub const CASES: &[Case] = &[
     ("sched_getaffinity", |t| vec![0, 8, t.output(8)]),
     ("getcpu", |t| vec![t.output(4), t.output(4), 0]),
     ("lsm_get_self_attr", |t| vec![LSM_CURRENT, t.room(256, Need::Maybe), t.ints(&[256]), 0]),
-    // LSM_FLAG_SINGLE, and none is named.
+    // LSM_FLAG_SINGLE, although no module is named.
     ("lsm_get_self_attr single", |t| vec![LSM_CURRENT, t.zeros(32), t.ints(&[32]), 1]),
-    // A module's attribute that says to be shorter than its head.
+    // A module's attribute whose length field is shorter than its header.
     ("lsm_set_self_attr", |t| vec![LSM_CURRENT, t.zeros(32), 32, 0]),
     ("lsm_list_modules", |t| vec![t.room(256, Need::Maybe), t.ints(&[256]), 0]),
 ];

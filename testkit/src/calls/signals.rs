@@ -3,10 +3,10 @@
 use super::trial::{Case, Need, Trial, me, must};
 use libc::*;
 
-/// The set of SIGUSR1, as the kernel has it.
+/// The set that contains SIGUSR1, as the kernel represents it.
 const USER_1: [u8; 8] = (1_u64 << (SIGUSR1 - 1)).to_le_bytes();
 
-/// Has SIGUSR1 be pending, and blocked.
+/// Makes SIGUSR1 pending and blocked.
 fn pending() {
     must(SYS_rt_sigprocmask, &[SIG_BLOCK as usize, USER_1.as_ptr() as usize, 0, 8]);
     // SAFETY: the signal is blocked.
@@ -15,7 +15,7 @@ fn pending() {
 
 extern "C" fn nothing(_: c_int) {}
 
-/// What goes along with SIGCHLD, which nobody waits for: number, errno, code of a queued signal.
+/// Returns the data of a queued SIGCHLD, which no process waits for: number, errno and code.
 fn info(trial: &mut Trial) -> usize {
     let mut info = [0; 128];
     info[..4].copy_from_slice(&SIGCHLD.to_ne_bytes());

@@ -4,7 +4,7 @@ use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// A namespace of its own, so that names can be set; else the case is left out.
+/// Moves to a namespace in which names can be set; leaves the case out if that is not possible.
 fn own_names(trial: &mut Trial) {
     if raw(SYS_unshare, &[CLONE_NEWUTS as usize]) < 0 {
         trial.leave_out();
@@ -18,12 +18,12 @@ fn page() -> usize {
     )
 }
 
-/// What is said to a kernel or a module that begins.
+/// Returns the parameters of a kernel or a module.
 fn said(trial: &mut Trial) -> usize {
     trial.place(b"a=b\0", Need::Maybe)
 }
 
-/// MPOL_BIND, of node 0.
+/// MPOL_BIND, with node 0.
 const BIND: usize = 2;
 
 pub const CASES: &[Case] = &[
@@ -43,9 +43,9 @@ pub const CASES: &[Case] = &[
         own_names(t);
         vec![t.input(b"abc"), 3]
     }),
-    // A segment that begins and ends amid pages.
+    // A segment that does not begin or end at page boundaries.
     ("kexec_load", |t| vec![0, 1, t.words(&[0, 0, 1, 1]), 0]),
-    // Neither a kernel nor modules: what is said to them is not read then.
+    // The files are neither a kernel nor modules, so the kernel does not read the parameters.
     ("kexec_file_load", |t| vec![file(&[0; 64]), usize::MAX, 4, said(t), 0]),
     ("init_module", |t| vec![t.zeros(64), 64, said(t)]),
     ("finit_module", |t| vec![file(&[0; 64]), said(t), 0]),
@@ -56,7 +56,7 @@ pub const CASES: &[Case] = &[
         vec![7, t.words(&[path, 0]), 16]
     }),
     ("perf_event_open", |t| {
-        // A clock of the processor's, by software.
+        // A software clock of the processor.
         let mut attributes = [0; 16];
         (attributes[0], attributes[1]) = (1, 64);
         vec![t.ints(&attributes), 0, usize::MAX, usize::MAX, 0]

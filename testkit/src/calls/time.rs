@@ -3,7 +3,7 @@
 use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
-/// A time that no clock can be set to: more nanoseconds than a second has.
+/// A time that no clock can be set to: its nanoseconds exceed a second.
 const IMPOSSIBLE: [usize; 2] = [0, 2_000_000_000];
 const MONOTONIC: usize = CLOCK_MONOTONIC as usize;
 

@@ -1,9 +1,9 @@
-//! `ptrace`, of a child that waits.
+//! `ptrace` of a stopped child.
 
 use super::trial::{Case, Need, Trial, must};
 use libc::*;
 
-/// A child that is traced and has stopped; it ends when the call has returned.
+/// Returns a traced child that has stopped. It exits when the call has returned.
 fn stopped(trial: &mut Trial) -> usize {
     // SAFETY: the child only makes system calls, and never returns.
     let child = unsafe {

@@ -1,11 +1,11 @@
-//! One system call that is prepared, with its memory fenced in.
+//! A system call that is prepared, with guard pages around its memory.
 
 pub use super::kernel::{done, me, must, raw};
 use std::ops::Range;
 use std::ptr;
 
 pub const PAGE: usize = 4096;
-/// What lies before an object.
+/// The bytes before an object.
 pub const FILLER: u8 = 0x5a;
 pub const EFAULT: i64 = -(libc::EFAULT as i64);
 
@@ -13,40 +13,41 @@ pub const EFAULT: i64 = -(libc::EFAULT as i64);
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(i64)]
 pub enum Need {
-    /// Every byte: one that is missing at its end changes the answer.
+    /// Every byte: a missing last byte changes the result.
     All,
-    /// Some of it: if there is none of it, the answer changes.
+    /// Some bytes: the result changes if the whole object is inaccessible.
     Part,
-    /// The row names it for other states of the world: nothing is asked of it.
+    /// The row names the object for other states of the system: its access is not checked.
     Maybe,
-    /// The row says where it begins, and not how far it goes.
+    /// The row defines where the object begins, and not where it ends.
     Unknown,
 }
 
-/// What is amiss with an object's memory.
+/// The fault in an object's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spoil {
     Nothing,
-    /// All of the object lies where nobody may touch it.
+    /// The whole object is inaccessible.
     Closed(usize),
-    /// Its last byte does.
+    /// The last byte of the object is inaccessible.
     Short(usize),
-    /// What arguments name that are none of the call's.
+    /// The registers that are not arguments of the call.
     Rest,
 }
 
-/// A call: a row's name, and more words to tell it from others; and what makes its arguments.
+/// A case: the name of a row, with more words to distinguish it from others, and the function that
+/// creates its arguments.
 pub type Case = (&'static str, fn(&mut Trial) -> Vec<usize>);
 
-/// What a call names, in memory.
+/// An object in memory that a call names.
 pub struct Object {
     pub range: Range<usize>,
-    /// Its pages.
+    /// The pages of the object.
     pub pages: Range<usize>,
     pub need: Need,
 }
 
-/// A call that is being prepared.
+/// A call in preparation.
 pub struct Trial {
     spoil: Spoil,
     pub objects: Vec<Object>,
@@ -55,7 +56,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Prepares a case. Returns it with the arguments that its call has; None where it can't be
+    /// Prepares a case. Returns it with the arguments of its call, or `None` if the call can't be
     /// tried.
     pub fn prepare(case: &Case, spoil: Spoil) -> Option<(Self, Vec<usize>)> {
         let mut trial = Trial { spoil, objects: Vec::new(), after: Vec::new(), is_left_out: false };
@@ -63,12 +64,12 @@ impl Trial {
         (!trial.is_left_out).then_some((trial, given))
     }
 
-    /// Does what is to be done when the call has returned.
+    /// Runs the cleanup after the call has returned.
     pub fn end(&mut self) {
         self.after.drain(..).for_each(|work| work());
     }
 
-    /// An object of these bytes, right before a page that nobody may touch.
+    /// Places an object of these bytes directly before an inaccessible page.
     pub fn place(&mut self, bytes: &[u8], need: Need) -> usize {
         let nth = self.objects.len();
         let inner = (bytes.len() + 1).next_multiple_of(PAGE);
@@ -82,7 +83,7 @@ impl Trial {
         protect(&pages, libc::PROT_READ | libc::PROT_WRITE);
         let beyond = usize::from(self.spoil == Spoil::Short(nth));
         let start = pages.end - bytes.len() + beyond;
-        // SAFETY: the pages were opened above; what is copied ends where they end.
+        // SAFETY: the pages were opened above; the copied bytes end with the pages.
         unsafe {
             ptr::write_bytes(pages.start as *mut u8, FILLER, inner);
             ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len() - beyond);
@@ -94,62 +95,62 @@ impl Trial {
         start
     }
 
-    /// What the kernel reads all of.
+    /// Places an object that the kernel reads completely.
     pub fn input(&mut self, bytes: &[u8]) -> usize {
         self.place(bytes, Need::All)
     }
 
-    /// What the kernel writes all of.
+    /// Places an object that the kernel writes completely.
     pub fn output(&mut self, bytes: usize) -> usize {
         self.place(&vec![0xa5; bytes], Need::All)
     }
 
-    /// What the kernel may write, in part or all of it.
+    /// Places an object that the kernel may write, partly or completely.
     pub fn room(&mut self, bytes: usize, need: Need) -> usize {
         self.place(&vec![0; bytes], need)
     }
 
-    /// A string, with its NUL.
+    /// Places a string with its NUL.
     pub fn text(&mut self, text: &str) -> usize {
         self.input(&[text.as_bytes(), &[0]].concat())
     }
 
-    /// A structure of words.
+    /// Places a structure of words.
     pub fn words(&mut self, words: &[usize]) -> usize {
         self.input(&bytes_of(words))
     }
 
-    /// A structure of 4-byte numbers.
+    /// Places a structure of 4-byte numbers.
     pub fn ints(&mut self, ints: &[i32]) -> usize {
         let bytes: Vec<u8> = ints.iter().flat_map(|int| int.to_ne_bytes()).collect();
         self.input(&bytes)
     }
 
-    /// Zeros that the kernel reads all of.
+    /// Places zeros that the kernel reads completely.
     pub fn zeros(&mut self, bytes: usize) -> usize {
         self.input(&vec![0; bytes])
     }
 
-    /// Does this when the call has returned.
+    /// Registers `work` to run after the call has returned.
     pub fn after(&mut self, work: impl FnOnce() + 'static) {
         self.after.push(Box::new(work));
     }
 
-    /// The call can't be tried here.
+    /// Marks the call as one that can't be tried here.
     pub fn leave_out(&mut self) -> Vec<usize> {
         self.is_left_out = true;
         Vec::new()
     }
 }
 
-/// The words as they lie in memory.
+/// Returns the words as bytes in memory order.
 pub fn bytes_of(words: &[usize]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 pub fn protect(pages: &Range<usize>, protection: i32) {
     let bytes = pages.end - pages.start;
-    // SAFETY: the pages are of a trial's own mapping.
+    // SAFETY: the pages belong to a trial's own mapping.
     let answer = unsafe { libc::mprotect(pages.start as *mut _, bytes, protection) };
     assert_eq!(answer, 0);
 }

@@ -1,11 +1,11 @@
-//! Data of options.
+//! The data of options.
 
 use super::*;
 
-/// Data of an option.
+/// The data of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// So many bytes that mean nothing.
+    /// The given number of meaningless bytes.
     Junk(usize),
     Named(Name),
     Info {
@@ -50,7 +50,7 @@ impl Name {
     }
 }
 
-/// The texts of those that are there.
+/// Returns the texts of the queries that are present.
 pub fn asked(queries: &[Query]) -> Vec<String> {
     let text = |query: &Query| match query {
         Query::Nothing => None,

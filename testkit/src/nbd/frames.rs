@@ -1,4 +1,4 @@
-//! What a client sends, as bytes, and what it is answered, from bytes.
+//! Encodes what a client sends, and decodes the answers.
 
 use super::numbers::*;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub fn header(kind: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<
     parts.concat()
 }
 
-/// Returns an option.
+/// Returns an option as bytes.
 pub fn option(option: u32, data: &[u8]) -> Vec<u8> {
     let len = data.len() as u32;
     [&IHAVEOPT.to_be_bytes()[..], &option.to_be_bytes(), &len.to_be_bytes(), data].concat()
@@ -44,7 +44,7 @@ pub fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// Takes bytes of an answer, which have to come.
+/// Reads `len` bytes of an answer, which must arrive.
 pub fn bytes(from: &mut impl Read, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     from.read_exact(&mut bytes).expect("the server answers in time, and all of it");
@@ -67,13 +67,13 @@ pub fn u64(from: &mut impl Read) -> u64 {
     u64::from_be_bytes(number(from))
 }
 
-/// Takes the server's first words.
+/// Reads the server's greeting.
 pub fn greeting(from: &mut impl Read) {
     assert_eq!((u64(from), u64(from)), (NBDMAGIC, IHAVEOPT));
     assert_eq!(u16(from), FIXED_NEWSTYLE | NO_ZEROES);
 }
 
-/// Takes one reply to an option: its kind, and its data.
+/// Reads one reply to an option. Returns its kind and its data.
 pub fn option_reply(from: &mut impl Read, option: u32) -> (u32, Vec<u8>) {
     assert_eq!(u64(from), OPTION_REPLY_MAGIC);
     assert_eq!(u32(from), option);
@@ -86,19 +86,19 @@ pub fn option_reply(from: &mut impl Read, option: u32) -> (u32, Vec<u8>) {
 pub struct Reply {
     pub cookie: u64,
     pub error: u32,
-    /// Parts with where they lie, of a read.
+    /// The parts of a read, each with its offset.
     pub parts: Vec<(u64, Vec<u8>)>,
-    /// Lengths and flags, of a block status.
+    /// The lengths and flags of a block status.
     pub extents: Vec<(u32, u32)>,
 }
 
-/// Replies of which not all chunks have come: others may come between them.
+/// Replies that are not complete yet: other replies may arrive between their chunks.
 #[derive(Debug, Default)]
 pub struct Replies(HashMap<u64, Reply>);
 
 impl Replies {
-    /// Takes what comes up to the end of a reply. A simple one has as many bytes of data as `len`
-    /// says of its cookie.
+    /// Reads up to the end of a reply. `len` returns the bytes of data of a simple reply with the
+    /// given cookie.
     pub fn next(&mut self, from: &mut impl Read, len: impl Fn(u64) -> u32) -> Reply {
         match u32(from) {
             SIMPLE_REPLY_MAGIC => {
@@ -112,12 +112,12 @@ impl Replies {
         }
     }
 
-    /// Returns whether all replies that have begun have come to their end.
+    /// Returns true if all replies that have begun are complete.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes the rest of a chunk, and more up to the last one of a structured reply.
+    /// Reads the rest of a chunk, and further chunks up to the last one of a structured reply.
     fn chunks(&mut self, from: &mut impl Read) -> Reply {
         loop {
             let (flags, kind, cookie, len) = (u16(from), u16(from), u64(from), u32(from));

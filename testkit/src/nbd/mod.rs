@@ -1,5 +1,5 @@
-//! The NBD protocol as a client has it: its numbers, its bytes, and a model of all that a server
-//! answers.
+//! The NBD protocol as a client sees it: its numbers, its bytes, and a model of all answers of a
+//! server.
 
 #[cfg(feature = "serve")]
 mod data;

@@ -1,6 +1,6 @@
-//! Clients of the NBD server, one after the other, beside what the protocol's document says: every
-//! option and request has its answer, nothing else is answered, and the disk holds what was
-//! written. How the bytes are cut on their way changes none of it.
+//! Successive clients of the NBD server, compared with the protocol's document: every option and
+//! request has its answer, there are no other answers, and the disk holds what was written. How the
+//! bytes are split on their way does not affect this.
 
 use super::session::{EXPORTS, Expected, Session, Shape, Stage, Terms, What, description};
 use super::*;
@@ -16,14 +16,14 @@ use zram::{Config, Device, SLOT_BYTES};
 pub use super::data::{Data, Data::*, Name, Name::*, Query, Query::*};
 pub use crate::contents::Data::*;
 
-/// Most bytes of a write that is drawn, but for those that are too long.
+/// The maximum length of a drawn write, except for those that are too long.
 const WRITTEN_MAX: usize = 300 << 10;
 
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub slots: usize,
     pub block: usize,
-    /// Bytes that are received at a time.
+    /// The number of bytes that are received at a time.
     pub step: usize,
 }
 
@@ -33,24 +33,24 @@ pub struct Request {
     pub flags: u16,
     pub offset: u64,
     pub len: u32,
-    /// What is written.
+    /// The data of a write.
     pub data: Payload,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The client leaves, and another one comes that has chosen nothing.
+    /// The client disconnects, and another one connects that has chosen no export.
     Connect {
         flags: u32,
     },
-    /// The client leaves, and another one comes that chooses.
+    /// The client disconnects, and another one connects and chooses an export.
     Client {
         name: Name,
         is_structured: bool,
     },
     Haggle(u32, Data),
     Ask(Request),
-    /// The client leaves when it has sent so many bytes of it, but never all.
+    /// The client disconnects after the given number of bytes of the option, but never after all.
     HaggleInPart(u32, Data, usize),
     AskInPart(Request, usize),
     /// Bytes that begin neither an option nor a request.
@@ -58,19 +58,19 @@ pub enum Event {
 }
 use Event::*;
 
-/// What came about in a run.
+/// What a run has reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub clients: usize,
     pub options: usize,
     pub done: usize,
     pub refused: usize,
-    /// Bytes that were read, and extents that were told.
+    /// The bytes that were read, and the extents that were reported.
     pub read: usize,
     pub extents: usize,
 }
 
-/// A disk, and what a server says of it.
+/// A disk, and the exports of its server.
 struct Side {
     device: Arc<Device>,
     exports: Exports,
@@ -94,17 +94,17 @@ impl Side {
 pub struct NbdModel {
     setup: Setup,
     shape: Shape,
-    /// Of one the bytes are received at once, of the other in steps.
+    /// One receives all bytes at once, the other in steps.
     sides: [Side; 2],
     session: Session,
-    /// What the disk holds when all is done that was asked for, and which slots are stored.
+    /// The contents of the disk after all requests so far, and which slots are stored.
     bytes: Vec<u8>,
     stored: Vec<bool>,
     report: Report,
 }
 
 impl NbdModel {
-    /// The client leaves: it has been answered, and the disk is as it must be.
+    /// The client disconnects: checks all answers to it, and the contents of the disk.
     fn connect(&mut self, flags: u32) {
         let session = std::mem::replace(&mut self.session, Session::new(flags));
         let answers = [(&self.sides[0], usize::MAX), (&self.sides[1], self.setup.step)]
@@ -139,7 +139,7 @@ impl NbdModel {
         self.session.expected.push(Expected::Reply { cookie, what });
     }
 
-    /// The error that a request is answered with.
+    /// Returns the error that the request is answered with.
     fn error(&self, request: &Request, terms: Terms) -> Option<u32> {
         let Request { kind, flags, offset, len, .. } = *request;
         let own = match kind {
@@ -164,7 +164,7 @@ impl NbdModel {
         }
     }
 
-    /// Does what can be done to the model's side, and says what is answered.
+    /// Applies the request to the model, and returns the expected answer.
     fn done(&mut self, request: &Request) -> What {
         let (at, len) = (request.offset as usize, request.len as usize);
         let range = at..at + len;
@@ -199,7 +199,7 @@ impl NbdModel {
         What::Done
     }
 
-    /// Runs of slots that are all stored, or all not, as far as they lie in the range.
+    /// Returns the runs of slots in the range that are all stored, or all not stored.
     fn extents(&self, at: usize, end: usize) -> Vec<(u32, u32)> {
         let mut extents: Vec<(u32, u32)> = Vec::new();
         let mut from = at;
@@ -221,7 +221,7 @@ impl NbdModel {
         self.connect(3);
     }
 
-    /// Contents of each request differ.
+    /// Returns a stamp that gives each request different contents.
     fn stamp(&self) -> u64 {
         (self.report.clients as u64) << 32 | self.session.requests
     }
@@ -230,7 +230,7 @@ impl NbdModel {
         let kind = match choices.below(16) as u16 {
             10..=12 => READ,
             13.. => WRITE,
-            // The client leaves, or asks for what there is not.
+            // The client disconnects, or sends an unknown command.
             DISC | 8 | 9 if !choices.one_in(4) => READ,
             kind => kind,
         };
@@ -269,7 +269,7 @@ impl NbdModel {
             4 if choices.one_in(4) => choices.u64() as u16,
             _ => 0,
         };
-        // The longest are as heavy to compare as to send.
+        // The longest writes are as expensive to compare as to send.
         let is_long = kind == WRITE && len >= PAYLOAD_MAX - 1;
         let len = if is_long && len <= PAYLOAD_MAX { WRITTEN_MAX as u32 } else { len };
         Request { kind, flags, offset, len, data: Payload::draw(choices, self.stamp()) }
@@ -277,7 +277,7 @@ impl NbdModel {
 }
 
 impl Request {
-    /// Whether it is a write that the server won't read through.
+    /// Returns true for a write that is too long for the server to read completely.
     fn is_too_long(&self) -> bool {
         self.kind == WRITE && self.len > PAYLOAD_MAX
     }
@@ -314,7 +314,7 @@ fn draw_name(choices: &mut Choices) -> Name {
 fn draw_option(choices: &mut Choices) -> (u32, Data) {
     let option = match choices.below(16) as u32 {
         13.. => GO,
-        // Of 4, 11 and 12 there are none.
+        // 4, 11 and 12 are no options.
         option => option,
     };
     let name = draw_name(choices);
@@ -442,7 +442,7 @@ impl Model for NbdModel {
     }
 }
 
-/// Requests to try in the place of one.
+/// Returns requests to try instead of `request`.
 fn simpler(request: Request) -> Vec<Request> {
     let Request { flags, offset, len, data, .. } = request;
     let mut simpler: Vec<Request> =

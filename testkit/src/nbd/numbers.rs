@@ -1,5 +1,5 @@
-//! Numbers of the NBD protocol, as its public document (`doc/proto.md` of the NetworkBlockDevice
-//! project) has them. They are not the server's own, so that a wrong one of those is found.
+//! Numbers of the NBD protocol, from its public document (`doc/proto.md` of the NetworkBlockDevice
+//! project). They are separate from the server's, so that a wrong number there is detected.
 
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
 pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
@@ -8,11 +8,11 @@ pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Handshake flags, the server's and the client's.
+/// Handshake flags of the server and of the client.
 pub const FIXED_NEWSTYLE: u16 = 1 << 0;
 pub const NO_ZEROES: u16 = 1 << 1;
 
-/// Transmission flags, of an export.
+/// Transmission flags of an export.
 pub const HAS_FLAGS: u16 = 1 << 0;
 pub const READ_ONLY: u16 = 1 << 1;
 pub const SEND_FLUSH: u16 = 1 << 2;
@@ -46,7 +46,7 @@ pub const ERR_INVALID: u32 = (1 << 31) + 3;
 pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
 pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 
-/// What an export is told of.
+/// Information about an export.
 pub const INFO_EXPORT: u16 = 0;
 pub const INFO_NAME: u16 = 1;
 pub const INFO_DESCRIPTION: u16 = 2;
@@ -81,7 +81,7 @@ pub const BASE_ALLOCATION: &str = "base:allocation";
 pub const STATE_HOLE: u32 = 1 << 0;
 pub const STATE_ZERO: u32 = 1 << 1;
 
-/// Most bytes of a string.
+/// The maximum length of a string in bytes.
 pub const STRING_BYTES: usize = 4096;
 
 /// Error values.

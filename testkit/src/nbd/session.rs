@@ -1,13 +1,13 @@
-//! A client's connection: what it sends, and what it must be answered.
+//! A client's connection: the bytes that it sends, and the expected answers.
 
 use super::data::{Data, asked};
 use super::*;
 use serve::nbd::bounds::{OPTION_DATA_MAX, OPTIONS_MAX};
 
-/// An answer that must come.
+/// An expected answer.
 #[derive(Debug)]
 pub enum Expected {
-    /// To an option; `None` is any data.
+    /// To an option; `None` accepts any data.
     Option {
         option: u32,
         kind: u32,
@@ -21,7 +21,7 @@ pub enum Expected {
     },
 }
 
-/// What a reply must tell.
+/// The expected contents of a reply.
 #[derive(Debug)]
 pub enum What {
     Done,
@@ -30,25 +30,25 @@ pub enum What {
     Extents(Vec<(u32, u32)>),
 }
 
-/// How far it has come.
+/// The stage of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     Options,
     Requests(Terms),
-    /// The server takes no more of it.
+    /// The server reads nothing more.
     Over,
 }
 
-/// What was haggled.
+/// The result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     pub is_read_only: bool,
     pub is_structured: bool,
-    /// Whether `base:allocation` may be asked for.
+    /// Whether `base:allocation` may be requested.
     pub has_context: bool,
 }
 
-/// An export that a name leads to.
+/// The export that a name selects.
 pub struct Found {
     pub name: &'static str,
     pub is_read_only: bool,
@@ -57,7 +57,7 @@ pub struct Found {
 /// The exports of every model: one disk under two names.
 pub const EXPORTS: [(&str, bool); 2] = [("disk", false), ("fixed", true)];
 
-/// What a server tells of the one disk.
+/// What a server reports about the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub size: u64,
@@ -70,7 +70,7 @@ pub struct Session {
     pub stage: Stage,
     pub sent: Vec<u8>,
     pub expected: Vec<Expected>,
-    /// Requests that were sent: each has its number as its cookie.
+    /// The number of requests that were sent: each has its number as its cookie.
     pub requests: u64,
     options: usize,
     has_zeroes: bool,
@@ -86,7 +86,7 @@ fn find(name: &str) -> Option<Found> {
 }
 
 impl Session {
-    /// A client that has been greeted, and sends its flags.
+    /// Returns a client that has been greeted, and sends its flags.
     pub fn new(flags: u32) -> Self {
         let known = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
         Session {
@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// What is sent is not what must come now.
+    /// Sends bytes that are not valid at this stage.
     pub fn send_wrong(&mut self, bytes: &[u8]) {
         self.sent.extend(bytes);
         self.stage = Stage::Over;
@@ -150,7 +150,7 @@ impl Session {
         self.expected.push(Expected::Option { option, kind, data });
     }
 
-    /// With words for people.
+    /// Expects a refusal with a text.
     fn refuse(&mut self, option: u32, kind: u32) {
         self.answer(option, kind, None);
     }
@@ -172,7 +172,7 @@ impl Session {
         });
     }
 
-    /// EXPORT_NAME, the old way to choose: the connection ends where there is no such export.
+    /// EXPORT_NAME, the old way to choose: the connection ends if there is no such export.
     fn choose_by_name(&mut self, name: &[u8], shape: Shape) {
         let name = String::from_utf8_lossy(name);
         let Some(found) = find(&name) else {
@@ -236,7 +236,7 @@ impl Session {
             false => queries.is_empty() || has("base:") || has(BASE_ALLOCATION),
         };
         if is_named {
-            // In a list, numbers mean nothing.
+            // In a list, the numbers have no meaning.
             let data = [&u32::from(is_set).to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
             self.answer(option, REP_META_CONTEXT, Some(data));
         }
@@ -246,7 +246,7 @@ impl Session {
         self.answer(option, ACK, Some(Vec::new()));
     }
 
-    /// Compares what was answered with what must be.
+    /// Compares the answers with the expected ones.
     pub fn verify(&self, mut answers: &[u8]) {
         let answers = &mut answers;
         greeting(answers);
@@ -286,7 +286,7 @@ impl What {
                 assert!(reply.extents.is_empty());
             }
             What::Data { at, bytes } => {
-                // A simple reply says not where its bytes lie.
+                // A simple reply does not contain the offset of its bytes.
                 let mut next = reply.parts.first().map_or(0, |(first, _)| *first);
                 assert!(next == *at || (next == 0 && reply.parts.len() == 1));
                 let mut found: Vec<u8> = Vec::with_capacity(bytes.len());
@@ -302,7 +302,7 @@ impl What {
     }
 }
 
-/// The line for people that an export has.
+/// Returns the description of an export.
 pub fn description(name: &str) -> String {
     format!("disk {name}")
 }

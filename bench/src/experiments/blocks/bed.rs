@@ -1,5 +1,5 @@
-//! The same pages in blocks of 4 and of 16 KiB, on devices and as the raw codec has them; all take
-//! turns of a few milliseconds at the same requests.
+//! The same pages in blocks of 4 and of 16 KiB, on devices and compressed by the raw codec. All
+//! sides execute the same requests in turns of a few milliseconds.
 
 use fastrand::Rng;
 use measure::clock::{Clock, Stopwatch};
@@ -12,13 +12,13 @@ use crate::Error;
 use crate::aligned::AlignedBuf;
 use crate::contents::{Blobs, Contents};
 
-/// Pages of a block of 16 KiB.
+/// The pages of a block of 16 KiB.
 pub(super) const BLOCK_PAGES: usize = BLOCK / PAGE_SIZE;
-/// Slots get the pages of slots so many further on, when they are overwritten with others: whole
-/// blocks.
+/// The distance in pages, a multiple of a block, by which the contents are shifted before slots are
+/// overwritten with other pages.
 const STEP: usize = 49 * BLOCK_PAGES;
 
-/// Who does something, and with which blocks.
+/// The measured side: the raw codec or a device, and its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Raw(Blocks),
@@ -45,21 +45,21 @@ pub(super) enum Access {
     Write,
 }
 
-/// Consecutive pages, of one block.
+/// Consecutive pages of one block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) first: usize,
     pub(super) count: usize,
 }
 
-/// What there is of blocks of one size.
+/// The codec, the compressed data and the device of one block size.
 struct Held {
-    /// Pages of a block.
+    /// The number of pages of a block.
     pages: usize,
     codec: RawCodec,
     compressed: Blobs,
     device: Device,
-    /// A block that is read.
+    /// The buffer for a decompressed block.
     block: Vec<u8>,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct Bed {
     pages: AlignedBuf,
     small: Held,
     large: Held,
-    /// Slot n holds page n + shift.
+    /// Slot n holds page n + `shift`, modulo the number of pages.
     shift: usize,
-    /// What is read from a device.
+    /// The buffer for reads from a device.
     back: Vec<u8>,
     rng: Rng,
 }
@@ -85,7 +85,7 @@ impl Held {
         Ok(Held { pages: block / PAGE_SIZE, codec, compressed, device, block: vec![0; block] })
     }
 
-    /// Decompresses the block that page `page` lies in.
+    /// Decompresses the block that contains page `page`.
     fn decompress(&mut self, page: usize) -> Result<(), Error> {
         let bytes = self.compressed.get((page / self.pages) as u32);
         Ok(self.codec.decompress(bytes, &mut self.block)?)
@@ -93,8 +93,8 @@ impl Held {
 }
 
 impl Bed {
-    /// Devices that hold those blocks of 16 KiB of which no page is same-filled: such a page costs
-    /// a codec nothing where it is a block, and something where it is part of one.
+    /// Makes devices that hold the blocks of 16 KiB without a same-filled page. Such a page costs a
+    /// codec nothing if it is a block, but something if it is part of one.
     pub(super) fn new(all: &[u8], method: Method, seed: u64) -> Result<Bed, Error> {
         let is_whole =
             |block: &&[u8]| block.chunks(PAGE_SIZE).all(|page| same_filled(page).is_none());
@@ -114,7 +114,7 @@ impl Bed {
         Ok(Bed { pages, small, large, shift: 0, back, rng })
     }
 
-    /// Pages of a device.
+    /// Returns the number of pages of a device.
     pub(super) fn count(&self) -> usize {
         (*self.pages).len() / PAGE_SIZE
     }
@@ -126,19 +126,20 @@ impl Bed {
         }
     }
 
-    /// All pages, `count` at a time, from the first on.
+    /// Returns pieces of `count` pages each that cover all pages in order.
     pub(super) fn in_order(&self, count: usize) -> Vec<Piece> {
         (0..self.count()).step_by(count).map(|first| Piece { first, count }).collect()
     }
 
-    /// The same in an order of chance.
+    /// Returns the same pieces in random order.
     pub(super) fn shuffled(&mut self, count: usize) -> Vec<Piece> {
         let mut pieces = self.in_order(count);
         self.rng.shuffle(&mut pieces);
         pieces
     }
 
-    /// Whole blocks in an order of chance, but of `percent` of them a page only.
+    /// Returns whole blocks in random order, of which `percent` percent are replaced by one of
+    /// their pages.
     pub(super) fn mixed(&mut self, percent: u32) -> Vec<Piece> {
         let mut pieces = self.shuffled(BLOCK_PAGES);
         for piece in &mut pieces {
@@ -150,13 +151,13 @@ impl Bed {
         pieces
     }
 
-    /// From here on, what is written is another page than the slot holds.
+    /// Shifts the contents, so that later writes store another page than the slot holds.
     pub(super) fn other_pages(&mut self) {
         self.shift = (self.shift + STEP) % self.count();
     }
 
-    /// Every piece once on each of `sides`, which take turns of about `turn` pages; the seconds
-    /// that each spends on a processor.
+    /// Executes every piece once on each of `sides`, which take turns of about `turn` pages.
+    /// Returns the seconds of processor time of each side.
     pub(super) fn round<const SIDES: usize>(
         &mut self,
         sides: [Side; SIDES],
@@ -170,7 +171,8 @@ impl Bed {
         for (nth, turn) in pieces.chunks(per_turn).enumerate() {
             let mut answers = [0; SIDES];
             for place in 0..SIDES {
-                // Whoever comes later finds pages in the cache: they take turns at that too.
+                // A later side finds the pages in the cache, so the sides also take turns at being
+                // first.
                 let at = (nth + place) % SIDES;
                 answers[at] = watches[at].time(|| {
                     turn.iter().try_fold(0, |sum: u64, &piece| {
@@ -185,7 +187,7 @@ impl Bed {
         Ok(watches.map(|watch| watch.seconds()))
     }
 
-    /// One request; of what is read the first word of each page is the answer.
+    /// Executes one request. The answer of a read combines the first words of its pages.
     fn one(&mut self, side: Side, access: Access, piece: Piece) -> Result<u64, Error> {
         let page = (piece.first + self.shift) % self.count();
         let offset = (piece.first * PAGE_SIZE) as u64;
@@ -203,7 +205,7 @@ impl Bed {
                 return Ok(fold(0, back));
             }
             (Side::Raw(_), Access::Write) if piece.count < held.pages => {
-                // As the multi-page series has it: the whole block is written anew.
+                // The whole block is written again, as in the multi-page series.
                 held.decompress(page)?;
                 held.block[page % held.pages * PAGE_SIZE..][..bytes.len()].copy_from_slice(bytes);
                 held.codec.compress(&held.block)?;
@@ -227,7 +229,7 @@ impl Bed {
         Ok(0)
     }
 
-    /// Both devices give the pages back, one by one in an order of chance and block by block.
+    /// Verifies that both devices return the pages, one by one in random order and block by block.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         let pieces = [self.shuffled(1), self.in_order(BLOCK_PAGES)].concat();
         let mut back = [0; BLOCK];
@@ -248,7 +250,7 @@ impl Bed {
     }
 }
 
-/// Takes the first word of each page into a sum.
+/// Combines `sum` with the first word of each page.
 fn fold(sum: u64, pages: &[u8]) -> u64 {
     pages.chunks(PAGE_SIZE).fold(sum, |sum, page| {
         let word = page.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));

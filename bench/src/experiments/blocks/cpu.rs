@@ -1,5 +1,5 @@
-//! Blocks of 16 KiB written and read whole: time over that of the same bytes in blocks of 4 KiB,
-//! beside the raw codec's.
+//! Blocks of 16 KiB written and read whole: the time relative to that of the same bytes in blocks
+//! of 4 KiB, compared with the raw codec's.
 
 use super::bed::{Access, BLOCK_PAGES, Bed, SIDES};
 use super::{ZSTD, median_of};
@@ -11,14 +11,14 @@ use crate::size::MIB;
 
 const NAME: &str = "blocks-cpu";
 const ROUNDS: usize = 7;
-/// Pages done by one side before it is the next one's turn.
+/// The pages that one side processes in a turn.
 const TURN: usize = 1024;
-/// Bytes of the input that are stored, where nothing else is asked for.
+/// The bytes of the input that are stored by default.
 const LIMIT: u64 = 256 * MIB;
-/// What our ratio may be beyond the raw codec's.
+/// The largest amount by which our ratio may exceed the raw codec's.
 const BEYOND_MAX: f64 = 0.03;
 
-/// Requests are whole blocks of 16 KiB, whichever blocks a device has.
+/// Runs the experiment. Requests are whole blocks of 16 KiB for both block sizes.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;

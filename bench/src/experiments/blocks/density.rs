@@ -1,5 +1,5 @@
-//! A source tree in blocks of 16 KiB, and what is left of it after most was dropped, file by file:
-//! what the pages exceed the compressed bytes by.
+//! A source tree in blocks of 16 KiB, whole and after most files were discarded: the memory of the
+//! pages beyond the compressed bytes.
 
 use fastrand::Rng;
 use measure::page::PAGE_SIZE;
@@ -15,13 +15,13 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
 const NAME: &str = "blocks-density";
-/// Percent over C.
+/// The largest overhead allowed, in percent over C.
 const OVERHEAD_MAX: f64 = 1.5;
-/// The same after most was dropped.
+/// The same after most files were discarded.
 const LEFT_MAX: f64 = 4.0;
 
-/// First a gibibyte, then the whole tree, of which directories are dropped, and of another device
-/// every other file.
+/// Stores a gibibyte first. Then stores the whole tree and discards directories, and on another
+/// device every other file.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Source]) {
         for method in [ZSTD, LZ4] {
@@ -34,7 +34,7 @@ pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Resul
             let mut stage = Stage::new(&set, method)?;
             let directories: Vec<&str> = match input {
                 Input::Source => REMOVAL_ORDER.to_vec(),
-                // Something is to be left of the others too.
+                // Keeps the first group of other inputs, so that some data remain.
                 _ => set.groups().iter().map(String::as_str).skip(1).collect(),
             };
             let of_directories = directories.iter().flat_map(|name| set.spans_in(name));
@@ -52,7 +52,7 @@ pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Resul
     Ok(())
 }
 
-/// A device, and what it is to hold.
+/// A device and its expected contents.
 struct Stage {
     method: Method,
     pages: AlignedBuf,
@@ -74,7 +74,8 @@ impl Stage {
         Ok(self.device.discard(start as u64, len as u64)?)
     }
 
-    /// Of blocks as they read now: what is dropped of one is zeros.
+    /// Reports the overhead over C of the blocks in their current state, in which the discarded
+    /// parts of a block are zeros.
     fn add(&self, what: String, most: Option<f64>, report: &mut Report<'_>) -> Result<(), Error> {
         let used = settled(&self.device) as f64;
         verify(&self.device, &self.pages)?;

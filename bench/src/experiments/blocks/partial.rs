@@ -1,5 +1,5 @@
-//! Pages of blocks of 16 KiB read and written: time, and memory at the end, over those of blocks of
-//! 4 KiB.
+//! Single pages of 16 KiB blocks read and written: the time and the final memory relative to blocks
+//! of 4 KiB.
 
 use super::bed::{Access, BLOCK_PAGES, Bed, Blocks, Piece, SIDES, Side};
 use super::{LZ4, Method, ZSTD, median, median_of, settled};
@@ -11,17 +11,16 @@ use crate::size::MIB;
 
 const NAME: &str = "blocks-partial";
 const ROUNDS: usize = 5;
-/// Pages done by one side before it is the next one's turn.
+/// The pages that one side processes in a turn.
 const TURN: usize = 1024;
-/// Pages of a round of what is not done, but could be.
+/// The pages of a round of writes by the raw codec, whose output is not stored.
 const SAMPLE: usize = 4096;
-/// Bytes of the input that are stored, where nothing else is asked for; and those of them that are
-/// written again.
+/// The bytes of the input that are stored by default, and the bytes of them that are overwritten.
 const LIMIT: u64 = 256 * MIB;
 const WRITTEN: usize = 64 << 20;
-/// How often everything is written anew, where nothing else is asked for.
+/// The number of times that all pages are overwritten by default.
 const OVERWRITES: u64 = 10;
-/// Of a hundred requests so many ask for a page only, in the series' mix.
+/// The percentage of requests for a single page in the series' mix.
 const PERCENT_PARTIAL: u32 = 10;
 
 const IN_ORDER_MAX: f64 = 1.0;
@@ -30,7 +29,7 @@ const RANDOM_OVER_RAW_MAX: f64 = 1.1;
 const WRITE_MAX: f64 = 1.5;
 const MEMORY_MAX: f64 = 1.05;
 
-/// The series' codec is judged, the other told.
+/// Checks the figures of the series' codec and reports those of the other.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap]) {
         let pages = request.pages(input)?.capped(request.limit.unwrap_or(LIMIT)).load()?;
@@ -53,17 +52,17 @@ pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Resul
     Ok(())
 }
 
-/// Devices that are written to, and what is told of them.
+/// Devices that are read and written, and the names for their figures.
 struct Part {
     bed: Bed,
     input: Input,
     method: Method,
 }
 
-/// What fresh devices came to: time of large blocks over that of small ones.
+/// The result for fresh devices: the time of large blocks relative to small ones.
 struct Overwritten {
     time: f64,
-    /// Of the first write to each page alone.
+    /// The same for the first write to each page alone.
     first: f64,
 }
 
@@ -105,7 +104,7 @@ impl Part {
         report.add(figure.rival(&raw, median_of(&rounds, theirs)))
     }
 
-    /// Rounds of reads, the first left out, which warms up.
+    /// Measures rounds of reads. The first round warms up and is left out.
     fn read(&mut self, pieces: impl Fn(&mut Bed) -> Vec<Piece>) -> Result<Vec<[f64; 4]>, Error> {
         let mut rounds = Vec::new();
         for _ in 0..=ROUNDS {
@@ -116,7 +115,7 @@ impl Part {
         Ok(rounds)
     }
 
-    /// Everything is overwritten, page by page, again and again.
+    /// Overwrites all pages in random order, as many times as `operations` permits.
     fn overwrite(&mut self, operations: Option<u64>) -> Result<Overwritten, Error> {
         const OURS: [Side; 2] = [Side::Ours(Blocks::Small), Side::Ours(Blocks::Large)];
         let most = |operations| operations / self.bed.count() as u64;
@@ -138,7 +137,7 @@ impl Part {
         Ok(Overwritten { time, first })
     }
 
-    /// Seconds that compaction spent on a processor so far.
+    /// Returns the seconds of processor time that compaction has used so far.
     fn compacting(&self, blocks: Blocks) -> f64 {
         self.bed.device(blocks).compaction_stat().cpu.as_secs_f64()
     }
@@ -163,8 +162,8 @@ impl Part {
         report.add(figure)
     }
 
-    /// What it would cost to compress the whole block for each page of it, over compressing the
-    /// page. Nothing is kept.
+    /// Returns the time to compress the whole block for each of its pages relative to compressing
+    /// the page. The output is not stored.
     fn raw_writes(&mut self) -> Result<f64, Error> {
         let pieces = self.bed.shuffled(1);
         let some = &pieces[..pieces.len().min(ROUNDS * SAMPLE)];
@@ -177,12 +176,12 @@ impl Part {
     }
 }
 
-/// Our time with large blocks over that with small ones.
+/// Returns the device's time with large blocks relative to small ones.
 fn ours([.., small, large]: &[f64; 4]) -> f64 {
     large / small
 }
 
-/// The raw codec's.
+/// Returns the raw codec's time with large blocks relative to small ones.
 fn theirs([small, large, ..]: &[f64; 4]) -> f64 {
     large / small
 }

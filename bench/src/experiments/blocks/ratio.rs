@@ -1,5 +1,5 @@
-//! Whole inputs in blocks of 4, 16 and 64 KiB: memory over the bytes that the raw codec makes of
-//! such blocks.
+//! Whole inputs in blocks of 4, 16 and 64 KiB: memory relative to the raw codec's output for such
+//! blocks.
 
 use super::{LZ4, Method, ZSTD, all_stored, settled};
 use crate::Error;
@@ -10,10 +10,9 @@ use crate::report::{Bound, Figure, Report};
 
 const NAME: &str = "blocks-ratio";
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// Pages used over C.
+/// The largest ratio of used pages to C.
 const OVER_RAW_MAX: f64 = 1.02;
 
-/// Of the heap and the source tree.
 pub(in super::super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for input in request.inputs(&[Input::Heap, Input::Source]) {
         let pages = request.pages(input)?.load()?;

@@ -1,4 +1,4 @@
-//! Files beside the inputs, and the programs that others would use for the same bytes.
+//! Scratch files beside the inputs, and the timing of standard programs for the same bytes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::inputs::Cache;
 
 const REMEDY: &str = "give UZRAM_BENCH_DIR a directory with room";
 
-/// A file that goes when this is dropped.
+/// A file that is removed on drop.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -28,7 +28,7 @@ impl Scratch {
         File::open(&self.0).map_err(Error::file("open", &self.0, REMEDY))
     }
 
-    /// Has all of it be durable, so that it is out of the way of what is measured next.
+    /// Syncs the file, so that its write-back does not disturb later measurements.
     pub(super) fn sync(&self) -> Result<(), Error> {
         self.open()?.sync_all().map_err(Error::file("sync", &self.0, REMEDY))
     }
@@ -36,12 +36,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The file may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Seconds that a command takes, which must end well.
+/// Returns the seconds that `command` takes, which must succeed.
 pub(super) fn seconds(command: &mut Command) -> Result<f64, Error> {
     let begun = Instant::now();
     let output = command.output().ok().filter(|output| output.status.success());

@@ -1,5 +1,5 @@
-//! A heap from lz4 to zstd 3: what it takes then over what raw zstd makes of it, and the time over
-//! raw decoding and encoding.
+//! A heap recompressed from lz4 to zstd 3: its memory relative to the output of raw zstd, and the
+//! time relative to raw decoding and encoding.
 
 use std::time::Instant;
 
@@ -15,11 +15,12 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
-/// What memory may be over raw zstd's, and time over raw decoding and encoding.
+/// The largest memory relative to raw zstd, and the largest time relative to raw decoding and
+/// encoding.
 const MEMORY_MAX: f64 = 1.03;
 const TIME_MAX: f64 = 1.1;
 
-/// Pages as raw lz4 has them.
+/// Pages compressed by raw lz4.
 struct Raw {
     lens: Vec<usize>,
     bytes: Vec<u8>,
@@ -38,7 +39,8 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Decodes all and encodes it again; the least that a store would hold, and seconds.
+    /// Decodes all pages and encodes them with zstd. Returns the fewest bytes that a store would
+    /// hold, and the seconds.
     fn recode(&self) -> Result<(u64, f64), Error> {
         let (mut lz4, mut zstd) = (RawCodec::lz4()?, RawCodec::new("zstd")?);
         let (mut page, mut stored, mut at) = ([0; PAGE_SIZE], 0, 0);
@@ -64,7 +66,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         for _ in 0..ROUNDS {
             let recompression = [Some(Algorithm::new(zcomp::by_name("zstd")?)), None, None];
             let config = Config::new(pages.len() as u64)?;
-            // Compaction would take turns on what is measured.
+            // Automatic compaction would disturb the measurement.
             let compaction = Compaction::Manual;
             let device = Device::new(Config { recompression, compaction, ..config })?;
             filled::write(&device, &pages)?;

@@ -1,4 +1,5 @@
-//! A device saved to a file and restored from it, over `cp --sparse` and a sync of the same bytes.
+//! A device saved to a file and restored from it, relative to `cp --sparse` and a sync of the same
+//! bytes.
 
 use std::process::Command;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 use crate::size::mebibytes;
 
-/// What each may take over the copy.
+/// The largest time of either relative to the copy.
 const TIME_MAX: f64 = 1.3;
 
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
@@ -27,13 +28,13 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
         filled::write(&device, &pages)?;
         let (mut saves, mut restores, mut bytes) = (Vec::new(), Vec::new(), 0);
         for _ in 0..ROUNDS {
-            // To free what was there before is not part of either.
+            // The time to free the old files is not part of either measurement.
             let _ = std::fs::remove_file(copy.path());
             let _ = std::fs::remove_file(file.path());
             let begun = Instant::now();
             bytes = device.save(file.path())?.bytes;
             let save = begun.elapsed().as_secs_f64();
-            // The copy and the restore read from the page cache.
+            // Brings the file into the page cache, from which the copy and the restore read it.
             let mut read = file.open()?;
             let _ = std::io::copy(&mut read, &mut std::io::sink());
             let script = "cp --sparse=always --reflink=never -- \"$0\" \"$1\" && sync -- \"$1\"";

@@ -1,5 +1,5 @@
-//! Idle pages written back to a file, over `dd` of the same compressed bytes; random reads of them,
-//! over `pread` of the file.
+//! Idle pages written back to a file, relative to `dd` of the same compressed bytes; random reads
+//! of them, relative to `pread` of the file.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -20,12 +20,12 @@ use crate::filled;
 use crate::inputs::Input;
 use crate::report::{Bound, Figure, Report};
 
-/// What throughput must come to over `dd`, bytes on disk may over compressed ones, and reads over
-/// `pread`.
+/// The smallest throughput relative to `dd`, the largest number of bytes on disk relative to
+/// compressed ones, and the largest time of reads relative to `pread`.
 const THROUGHPUT_MIN: f64 = 0.7;
 const DISK_MAX: f64 = 1.05;
 const READS_MAX: f64 = 1.3;
-/// Reads of a round.
+/// The number of reads of a round.
 const READS: usize = 4000;
 
 const REMEDY: &str = "give UZRAM_BENCH_DIR a directory with room";
@@ -86,7 +86,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// The first bytes of the store once more, for `dd` to read.
+/// Copies the first `bytes` bytes of the store to `source`, from which `dd` reads them.
 fn copy_of(store: &Scratch, source: &Scratch, bytes: u64) -> Result<(), Error> {
     let mut from = std::io::Read::take(store.open()?, bytes);
     let copied = File::create(source.path()).and_then(|mut to| std::io::copy(&mut from, &mut to));
@@ -94,7 +94,7 @@ fn copy_of(store: &Scratch, source: &Scratch, bytes: u64) -> Result<(), Error> {
     source.sync()
 }
 
-/// What was written back, and the file it is in.
+/// The pages that were written back, and the file that contains them.
 struct Whole<'a> {
     device: &'a Device,
     pages: &'a [u8],
@@ -103,8 +103,8 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Seconds of reads through the device, over as many of the file itself; from disk, or from the
-    /// page cache.
+    /// Returns the seconds of reads through the device relative to as many reads of the file
+    /// itself, from disk or from the page cache.
     fn reads(&self, rng: &mut Rng, from_disk: bool) -> Result<f64, Error> {
         let mut slots: Vec<usize> = (0..self.pages.len() / PAGE_SIZE)
             .filter(|slot| same_filled(&self.pages[slot * PAGE_SIZE..][..PAGE_SIZE]).is_none())
@@ -139,7 +139,7 @@ impl Whole<'_> {
         Ok(begun.elapsed().as_secs_f64() / pread)
     }
 
-    /// Has the file out of the page cache, or in it; and no one read more of it than was asked for.
+    /// Removes the file from the page cache or brings it in, and turns off readahead.
     fn settle(&self, from_disk: bool, page: &mut [u8; PAGE_SIZE]) -> Result<(), Error> {
         let _ = fadvise(&self.file, 0, None, Advice::Random);
         if from_disk {

@@ -1,5 +1,5 @@
-//! A space whose addresses are all taken, without a page in it: what a zspage's extent costs, and
-//! what it costs to commit a page where all memory has a limit.
+//! A space whose addresses are all allocated without a committed page: the cost of an extent for a
+//! zspage, and the cost of a page commit under a limit of all memory.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,12 +13,13 @@ use crate::Error;
 use crate::report::Report;
 use crate::size::GIB;
 
-/// Bytes of addresses beside the small ones: what 8 GiB that are stored lie at, and what no machine
-/// stores.
+/// The bytes of addresses of the larger spaces: those of 8 GiB of stored data, and more than any
+/// machine stores.
 const LARGE: [u64; 2] = [8 * GIB, 1024 * GIB];
-/// Pages of a granule, as pools have them.
+/// The pages of a granule, as in a pool.
 const GRANULE: u32 = 16;
-/// The extents that go and come back: as many at every size, so that all have them at hand.
+/// The number of extents that are freed and made again. It is the same at every size, so that all
+/// sizes use the processor's caches equally.
 const WORKED_ON: usize = 64;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
@@ -40,14 +41,15 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
             }
         }
     }
-    // Of the largest that would take longer than all else.
+    // The check would take too long for the largest space.
     taken.iter().filter(|taken| taken.bytes <= LARGE[0]).for_each(|taken| taken.space.check());
     report_growth("an extent given back and made, by addresses", &made, SMALL.len(), report)?;
     let what = "a page committed under a limit of all memory, by addresses";
     report_growth(what, &committed, SMALL.len(), report)
 }
 
-/// Grants pages while what the space counts is below a limit, as a device's does.
+/// A supply that grants pages while the memory that the space counts is below a limit, like the
+/// supply of a device.
 #[derive(Debug)]
 struct Total {
     space: OnceLock<Weak<Space<()>>>,
@@ -64,11 +66,11 @@ impl Supply for Total {
     }
 }
 
-/// A space of which every address is an extent's.
+/// A space of which every address belongs to an extent.
 struct Taken {
     bytes: u64,
     space: Arc<Space<()>>,
-    /// Extents of the last section.
+    /// The last extents of the space.
     last: Vec<ExtentId>,
 }
 
@@ -90,7 +92,8 @@ impl Taken {
         Ok(Taken { bytes, space, last })
     }
 
-    /// Nanoseconds to give an extent back and make it again, which is then where it was.
+    /// Returns the nanoseconds to free an extent and make it again, which must then lie at the same
+    /// address.
     fn make(&self, rng: &mut Rng, operations: u64) -> Result<f64, Error> {
         let order: Vec<_> = (0..operations).map(|_| self.last[rng.usize(..WORKED_ON)]).collect();
         let starts: Vec<_> = self.last.iter().map(|&id| self.space.extent(id).start()).collect();
@@ -117,7 +120,7 @@ impl Taken {
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// Nanoseconds to have a page counted and granted. (It is not touched.)
+    /// Returns the nanoseconds to charge and grant a page, which is not touched.
     fn commit(&self, operations: u64) -> Result<f64, Error> {
         let before = self.space.budget().used() as u64;
         let mut watch = Stopwatch::new(Clock::ThreadCpu);

@@ -1,5 +1,6 @@
-//! Pools of several sizes at their limits: what a free and a store take there, over those away from
-//! it, and over those in smaller pools; and what compaction takes of each.
+//! Pools of several sizes at their limits. The time of a free and a store at the limit is compared
+//! with the time below it and with the time in smaller pools. The time of compaction is reported
+//! too.
 
 use std::ops::RangeInclusive;
 
@@ -13,22 +14,22 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::GIB;
 use crate::summary::quantile;
 
-/// Objects that come and go: as many in every pool, so that all have them at hand.
+/// The number of objects that are replaced. It is the same in every pool, so that all pools use the
+/// processor's caches equally.
 const WORKED_ON: u32 = 32_768;
-/// One of so many others is freed, anywhere: most zspages are partly filled then.
+/// One of `HOLES` other objects is freed at random, so that most zspages are partly filled.
 const HOLES: u32 = 16;
-/// The lengths of objects that stay, and of those that come and go: in other classes, so that these
-/// lie together whatever room there is among those.
+/// The lengths of objects that stay, and of objects that are replaced. They belong to different
+/// size classes, so replaced objects do not use the holes among the others.
 const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
-/// A store at the limit over one away from it.
+/// The largest time of a store at the limit relative to one below it.
 const LIMIT_MAX: f64 = 1.3;
-/// The share of stores that is no slower than the one that is looked at, and what that may take, in
-/// microseconds.
+/// The quantile of the stores' times that is checked, and its largest value in microseconds.
 const SHARE: f64 = 0.9999;
 const SLOWEST_MAX: f64 = 100.0;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
-    // What is asked for may be smaller than what is small.
+    // The requested size may be smaller than the small sizes.
     let sizes: Vec<u64> = SMALL.into_iter().filter(|&small| small < job.stored).collect();
     let small = sizes.len();
     let sizes = sizes.into_iter().chain([job.stored]);
@@ -72,8 +73,8 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
         report.add(
             over.must(Bound::at_most(LIMIT_MAX)).rival("away from it", median(&free.nanoseconds)),
         )?;
-        // Of which the machine has its part: it is told beside what it is where nothing waits for
-        // pages.
+        // The machine itself causes part of this time, so the time without a limit is reported
+        // beside it.
         let [slowest, slowest_away] =
             [each, away].map(|each| quantile(each, SHARE).unwrap_or(f64::NAN) / 1e3);
         let figure =
@@ -96,16 +97,16 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A pool of which every object is known.
+/// A pool whose objects are all known.
 struct Full {
-    /// What it holds, about.
+    /// The approximate number of bytes that it holds.
     bytes: u64,
     core: EntryPool,
     rng: Rng,
-    /// What objects are made of: each lies in it somewhere.
+    /// The noise from which all objects are cut.
     noise: Vec<u8>,
-    /// Where that is, and the length; 0 for a slot that is empty. The first are those that come and
-    /// go.
+    /// The offset in the noise and the length of each slot's object; the length is 0 if the slot is
+    /// empty. The first slots are those that are replaced.
     held: Vec<(u16, u16)>,
     tried: u64,
     refused: u64,
@@ -137,7 +138,7 @@ impl Full {
         (0..WORKED_ON).try_for_each(|slot| self.store(slot))
     }
 
-    /// Stores something in a slot that is empty.
+    /// Stores an object in the empty slot `slot`.
     fn store(&mut self, slot: u32) -> Result<(), Error> {
         let len = self.rng.usize(LENS[usize::from(slot < WORKED_ON)].clone());
         let from = self.rng.usize(..=self.noise.len() - len);
@@ -154,14 +155,14 @@ impl Full {
         self.held[slot as usize] = (0, 0);
     }
 
-    /// Frees and stores as often; nanoseconds of both together.
+    /// Frees and stores `operations` objects. Returns the nanoseconds of one pair.
     fn churn(&mut self, operations: u64) -> Result<f64, Error> {
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| (0..operations).try_for_each(|_| self.replace_one()))?;
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// The same, each by itself: the clock takes as long again.
+    /// Does the same but times each pair alone, which takes twice as long because of the clock.
     fn churn_one_by_one(&mut self, operations: u64) -> Result<Vec<f64>, Error> {
         let each = (0..operations).map(|_| {
             let mut watch = Stopwatch::new(Clock::ThreadCpu);
@@ -170,8 +171,8 @@ impl Full {
         each.collect()
     }
 
-    /// Frees an object and stores another. What is refused at the limit stays away until its slot's
-    /// next turn.
+    /// Frees an object and stores another. If the store fails at the limit, the slot stays empty
+    /// until it is chosen again.
     fn replace_one(&mut self) -> Result<(), Error> {
         let is_limited = self.core.pages().limit().is_some();
         let slot = self.rng.u32(..WORKED_ON);
@@ -185,7 +186,7 @@ impl Full {
         stored
     }
 
-    /// Seconds that compaction takes for a GiB, after half of all objects went.
+    /// Frees half of all objects. Returns the seconds that compaction then takes per GiB.
     fn compact(&mut self) -> Result<f64, Error> {
         self.core.pages().set_limit(None);
         for slot in 0..self.held.len() as u32 {
@@ -200,7 +201,7 @@ impl Full {
         Ok(watch.seconds() / gibibytes)
     }
 
-    /// Compares everything with what it should be.
+    /// Compares all objects with their expected contents.
     fn verify(&self) -> Result<(), Error> {
         for (slot, &(from, len)) in (0..).zip(&self.held) {
             let expected = &self.noise[from as usize..][..len as usize];

@@ -1,5 +1,5 @@
-//! Random reads from a set that no cache holds: from the pool, by the words of numbered slots and
-//! by handles, and from one buffer, each through a table of 8 bytes a blob.
+//! Random reads from a set larger than any cache: from a pool, by numbered slots and by handles,
+//! and from one buffer. Each side finds a blob by a table entry of 8 bytes.
 
 use std::fs;
 
@@ -17,11 +17,11 @@ use crate::turns::{Side, rounds, scaling};
 
 const WHAT: &str = "read";
 const COPY: &str = "memcpy";
-/// Ours, and the copy that they are judged by. A word is 8 bytes as the copy's table has; a handle
-/// is found in a table, and leads to its cell.
+/// The sides: two of ours, and the copy with which they are compared. An entry of the slots is 8
+/// bytes, like one of the copy's table. A handle is found in a table and refers to its slot.
 const NAMES: [&str; 3] = ["our slots", "our pool", COPY];
 const OURS: usize = 2;
-/// The set is so many times as large as the last cache.
+/// The ratio of the set to the last-level cache.
 const CACHES: u64 = 8;
 const CACHE_DEFAULT: u64 = 32 * size::MIB;
 
@@ -59,7 +59,7 @@ fn filled<S: Store>(
     Ok(kept)
 }
 
-/// Blobs behind each other, found by start and length in one word.
+/// Blobs that lie one after the other and are found by their start and length in one word.
 struct Packed<'b> {
     bytes: &'b [u8],
     table: Vec<u64>,
@@ -84,7 +84,7 @@ impl<'b> Packed<'b> {
     }
 }
 
-/// Reads any of `count` blobs.
+/// A side that reads random blobs of `count`.
 struct Reads<R> {
     read: R,
     count: u32,
@@ -99,7 +99,7 @@ impl<'a, R: Fn(u32, &mut [u8]) -> Result<usize, Error> + 'a> Reads<R> {
 }
 
 impl<R: Fn(u32, &mut [u8]) -> Result<usize, Error>> Side for Reads<R> {
-    /// A sum of what was read last of each.
+    /// Returns a checksum of the last bytes that were read.
     fn turn(&mut self, operations: u64) -> Result<u64, Error> {
         let mut sum = 0_u64;
         for _ in 0..operations {
@@ -109,13 +109,13 @@ impl<R: Fn(u32, &mut [u8]) -> Result<usize, Error>> Side for Reads<R> {
         Ok(sum)
     }
 
-    /// Its answers are compared, and what is stored was.
+    /// Does nothing: the answers are compared, and the stored data were verified.
     fn verify(&self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// Bytes of the last cache.
+/// Returns the bytes of the last-level cache.
 fn last_cache() -> u64 {
     let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size");
     text.ok().and_then(|text| zram::memparse::parse(text.trim()).ok()).unwrap_or(CACHE_DEFAULT)

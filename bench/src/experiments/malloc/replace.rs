@@ -1,8 +1,8 @@
-//! One random object after the other is replaced by another blob.
+//! Random objects are replaced by another blob, one after the other.
 //!
-//! There is one blob more than there are objects: it is stored in place of the object that is
-//! drawn, whose blob is then the one that is left over. So what is stored changes by one blob at a
-//! time, and no allocator needs or frees pages once it has settled.
+//! The set has one more blob than objects. That blob replaces the randomly chosen object,
+//! whose own blob is then the spare one. So the stored data change by one blob at a time, and a
+//! settled allocator neither needs nor frees pages.
 
 use fastrand::Rng;
 use zram::Compaction;
@@ -16,14 +16,14 @@ use crate::stores::{Glibc, HeapStore, Kept, PoolStore, Store, StoreKind};
 use crate::stores::{Jemalloc, Mimalloc};
 use crate::turns::{Side, rounds, scaling};
 
-/// Live objects.
+/// The number of live objects.
 const OBJECTS: u32 = 100_000;
-/// How often each object is replaced, on average, before anything counts: none is left in the class
-/// that it was given while the pool was filled and its classes were still being chosen.
+/// The average number of replacements of each object before the measurement. After them, no object
+/// is left in a size class chosen while the pool was filled and its classes still changed.
 const WARM_UP: u64 = 15;
 const WHAT: &str = "store and free";
 
-/// A store, and the blob that is left over.
+/// A store, and the spare blob.
 struct Replace<'b, S> {
     kept: Kept<'b, S, Blobs>,
     left: u32,
@@ -47,7 +47,7 @@ impl<'b, S: Store + 'b> Replace<'b, S> {
 
 impl<S: Store> Side for Replace<'_, S> {
     fn turn(&mut self, operations: u64) -> Result<u64, Error> {
-        // The last slot is the one that stays empty.
+        // The last slot stays empty.
         let slots = self.kept.slots() - 1;
         for _ in 0..operations {
             let slot = self.rng.u32(0..slots);
@@ -63,7 +63,7 @@ impl<S: Store> Side for Replace<'_, S> {
     }
 }
 
-/// Our pool, and those of `rivals` that are here.
+/// Returns the pool's side, and those of `rivals` that are built in.
 fn sides<'b>(
     blobs: &'b Blobs,
     seed: u64,
@@ -115,7 +115,7 @@ fn one_thread(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     report.add(pages.must(Bound::equal(0.0)))
 }
 
-/// Each thread has half of the objects; both have one pool.
+/// Measures two threads, each with half of the objects, on one shared pool.
 fn two_threads(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     let blobs = job.blobs.taken(OBJECTS / 2 + 1);
     let (rivals, names) = here(&[StoreKind::Mimalloc]);

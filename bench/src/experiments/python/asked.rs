@@ -1,4 +1,4 @@
-//! A Python process that lives as long as it is asked something.
+//! A Python process that answers requests until it is dropped.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -12,7 +12,7 @@ use super::place::Place;
 use crate::Error;
 use crate::undo::{Action, Undo, apart};
 
-/// Ends with this, and when a signal ends the run.
+/// The process, which is killed on drop and when a signal ends the run.
 #[derive(Debug)]
 pub(super) struct Asked {
     orders: ChildStdin,
@@ -29,7 +29,8 @@ fn failed(reason: impl ToString) -> Error {
 }
 
 impl Asked {
-    /// Runs a script of the place; in a cgroup, if one is given, which is removed after it.
+    /// Runs a script of `place`. If a cgroup is given, the script runs in it, and the cgroup is
+    /// removed after it.
     pub(super) fn start(
         place: &Place,
         script: &str,
@@ -54,7 +55,7 @@ impl Asked {
                 unreachable!("both were asked for")
             };
             let end: Action = Box::new(move || {
-                // Where it has ended already, that is all that was wanted.
+                // The error of a process that has already exited is ignored.
                 let _gone = child.kill();
                 let _status = child.wait();
                 group.iter().for_each(|group| group.remove());
@@ -65,7 +66,8 @@ impl Asked {
         Ok(Asked { orders, answers, _undo })
     }
 
-    /// Asks for a function of the script, named first of a list, and returns its answer.
+    /// Sends `order`, a list that begins with the name of a function of the script, and returns the
+    /// answer.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, order: impl Serialize) -> Result<T, Error> {
         let mut line = serde_json::to_string(&order).map_err(failed)?;
         line.push('\n');

@@ -1,5 +1,5 @@
-//! A device written and read by 64 KiB a call, from Python and from Rust, in turns: the same pages
-//! in the same order. And what two threads do over one.
+//! A device written and read in calls of 64 KiB, from Python and from Rust in turns, with the same
+//! pages in the same order; and the scaling to two threads.
 
 use std::fs;
 use std::path::Path;
@@ -23,34 +23,34 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::MIB;
 use crate::threads::together;
 
-/// The device has so much of the limit of the documents.
+/// The device's size is the limit of the documents divided by `SHARE`.
 const SHARE: u64 = 2;
-/// Bytes of a call.
+/// The bytes of a call.
 const REQUEST: usize = 64 << 10;
-/// Rounds, where no other number is asked for. A turn takes a few hundredths of a second, and in
-/// that time a processor of a machine that others use changes its speed: so there are many.
+/// The rounds by default. There are many because a turn takes a few hundredths of a second, and the
+/// speed of a shared processor varies over such times.
 const ROUNDS: u64 = 41;
-/// Slots get what lies so many further on when they are written anew.
+/// The number of slots by which the contents are shifted for each overwrite.
 const STEP: usize = 49;
 const ONE_MIN: f64 = 0.85;
 const TWO_MIN: f64 = 1.7;
 const JOBS: [&str; 2] = ["write", "read"];
 
-/// A job done once for all slots.
+/// A job that is done once for all slots.
 #[derive(Clone, Copy)]
 struct Turn {
     job: &'static str,
-    /// Where each slot has its pages from.
+    /// The distance, in slots, between a slot and the pages that it receives.
     shift: usize,
     threads: usize,
 }
 
-/// Who does the calls.
+/// The side that executes the calls.
 trait Side {
-    /// Does a turn, and returns seconds.
+    /// Executes a turn and returns its seconds.
     fn turn(&mut self, turn: Turn) -> Result<f64, Error>;
 
-    /// Returns how many slots hold something else than was written there.
+    /// Returns the number of slots whose contents differ from what was written to them.
     fn differing(&mut self, shift: usize) -> Result<usize, Error>;
 }
 
@@ -65,7 +65,7 @@ impl Side for Asked {
     }
 }
 
-/// The same calls here.
+/// The side that executes the same calls from Rust.
 struct Ours<'a> {
     device: Device,
     pages: &'a [u8],
@@ -88,8 +88,8 @@ impl Side for Ours<'_> {
         let done = together(threads, |_| {
             let mut buffer = vec![0; REQUEST];
             let begun = Instant::now();
-            // Each thread takes the next: processors of a machine that others use are not equally
-            // fast.
+            // Each thread takes the next request, because the processors of a shared machine are
+            // not equally fast.
             while let Some(&(offset, data)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match job {
                     "write" => self.device.write(offset, data)?,
@@ -113,7 +113,7 @@ impl Side for Ours<'_> {
     }
 }
 
-/// Seconds of a job by one thread and by two, round by round.
+/// The seconds of a job on one thread and on two, round by round.
 type Seconds = [Vec<f64>; 2];
 
 /// Measures both sides.
@@ -138,7 +138,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let mut shift = 0;
     for round in 0..=request.operations.unwrap_or(ROUNDS) {
         let of_round = one_round(&mut sides, round as usize, &mut shift)?;
-        // One before warms up, and fills the devices.
+        // The first round warms up and fills the devices.
         if round > 0 {
             for (all, new) in times.as_flattened_mut().iter_mut().zip(of_round.as_flattened()) {
                 all.iter_mut().zip(new).for_each(|(all, new)| all.push(*new));
@@ -160,7 +160,8 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     JOBS.into_iter().zip(&times).try_for_each(|(job, times)| add(&what, job, times, report))
 }
 
-/// Seconds of a round, by job, side and threads. Each job is done by one thread, and then by two.
+/// Returns the seconds of a round, by job, side and number of threads. Each job is done by one
+/// thread and then by two.
 fn one_round(
     sides: &mut [Box<dyn Side + '_>; 2],
     round: usize,
@@ -170,7 +171,7 @@ fn one_round(
     for (nth, job) in JOBS.into_iter().enumerate() {
         let before = *shift;
         for threads in [1, 2] {
-            // What is written is not what was there.
+            // Every write changes the contents of a slot.
             *shift = if job == "write" { before + STEP * threads } else { before };
             let turn = Turn { job, shift: *shift, threads };
             for place in 0..2 {
@@ -182,8 +183,8 @@ fn one_round(
     Ok(seconds)
 }
 
-/// The first bytes of those pages that the codec makes smaller, and that are not of one word: in
-/// whole calls.
+/// Returns at most `most` bytes of the pages that are neither incompressible nor same-filled, cut
+/// to whole calls.
 fn compressible(pages: &[u8], most: usize) -> Result<Vec<u8>, Error> {
     let blobs = Blobs::of_pages(pages)?;
     let numbered = pages.chunks_exact(PAGE_SIZE).zip(0..);
@@ -198,7 +199,8 @@ fn compressible(pages: &[u8], most: usize) -> Result<Vec<u8>, Error> {
     Ok(kept)
 }
 
-/// Python over Rust on one thread, and what a second thread brings to each.
+/// Reports Python's throughput relative to Rust's on one thread, and the scaling of both to two
+/// threads.
 fn add(what: &str, job: &str, times: &[Seconds; 2], report: &mut Report<'_>) -> Result<(), Error> {
     let doing = if job == "write" { "writing" } else { "reading" };
     let [python, rust] = times;

@@ -1,5 +1,5 @@
-//! A numpy array three times its limit: the same work on it in plain memory, in a region of the
-//! package's, and in `numpy.memmap`, in turns.
+//! A numpy array three times as large as its limit: the same work on it in plain memory, in a
+//! `Region` of the package, and in `numpy.memmap`, in turns.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,17 @@ use crate::experiments::Request;
 use crate::report::{Figure, Report};
 use crate::size::MIB;
 
-/// The limit is so much of that of the documents.
+/// The limit is that of the documents divided by `SHARE`.
 const SHARE: u64 = 4;
-/// How many times its limit the array is.
+/// The ratio of the array to its limit.
 const TIMES: u64 = 3;
-/// Bytes of a row.
+/// The bytes of a row.
 const ROW: u64 = 64;
-/// How the region is made: in blocks that the array is gone through in order by, mostly.
+/// The algorithm and the block size of the region. The blocks suit an array that is mostly
+/// processed in order.
 const OPTIONS: [&str; 2] = ["lz4", "16384"];
-/// Each is done by all sides before the next. Those that are checked answer the same on each side.
+/// The jobs: each is done by all sides before the next one. The answers of those that are checked
+/// must be equal on all sides.
 const JOBS: [(&str, &str, bool); 5] = [
     ("load", "filled", false),
     ("sums", "summed by columns", true),
@@ -31,7 +33,7 @@ const JOBS: [(&str, &str, bool); 5] = [
     ("check", "", true),
 ];
 const TIMED: usize = 4;
-/// A disk may be slow: after so much there is no other round in a cgroup.
+/// The time after which the side in a cgroup does no further round, since a disk may be slow.
 const CONFINED_LONGEST: Duration = Duration::from_secs(60);
 
 const PLAIN: usize = 0;
@@ -46,12 +48,12 @@ const NAMES: [&str; 4] = [
     "numpy.memmap in a cgroup of as much memory",
 ];
 
-/// A process with the array, and what it took.
+/// A process with the array, and its measurements.
 struct Side {
     asked: Asked,
-    /// Seconds of each job, round by round.
+    /// The seconds of each job, round by round.
     times: [Vec<f64>; JOBS.len()],
-    /// The most bytes of its own beside what it had before.
+    /// The most bytes of the process's own memory beyond what it had at the start.
     most: u64,
     spent: Duration,
 }
@@ -78,7 +80,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         Ok::<_, Error>(Side { asked, times: Default::default(), most: 0, spent: Duration::ZERO })
     };
     let mut sides = vec![start(PLAIN, None)?, start(OURS, None)?, start(CACHED, None)?];
-    // What the interpreter takes counts there.
+    // The memory of the interpreter counts towards the cgroup's limit.
     let beside: u64 = sides[PLAIN].asked.ask(json!(["memory"]))?;
     let group = Group::new("bench-python", (limit + beside) as usize);
     let confined = group.map(|group| start(CONFINED, Some(group))).transpose()?;
@@ -88,11 +90,12 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     add(&what, limit, &sides, report)
 }
 
-/// All jobs by all sides, job by job; who begins, changes. One round before warms up.
+/// Does all jobs on all sides, job by job, with another side first in each round. The first round
+/// warms up.
 fn rounds(sides: &mut Vec<Side>, rounds: u64) -> Result<(), Error> {
     for round in 0..=rounds {
         let taking_part = match sides.get(CONFINED) {
-            // It would take as long again.
+            // Another round would take as long again.
             Some(confined) if confined.begun_rounds_took() > CONFINED_LONGEST => CONFINED,
             _ => sides.len(),
         };
@@ -126,7 +129,7 @@ fn rounds(sides: &mut Vec<Side>, rounds: u64) -> Result<(), Error> {
 }
 
 impl Side {
-    /// Does a job, notes how long it took, and returns what came of it.
+    /// Does a job, records its time, and returns its answer.
     fn work(&mut self, job: usize, round: u64) -> Result<u64, Error> {
         let begun = Instant::now();
         let (seconds, answer): (f64, u64) = self.asked.ask(json!([JOBS[job].0, round]))?;
@@ -138,13 +141,13 @@ impl Side {
         Ok(answer)
     }
 
-    /// What all its rounds took, if one of them counts already.
+    /// Returns the time of all rounds of this side, or zero before the first counted round.
     fn begun_rounds_took(&self) -> Duration {
         if self.times[0].is_empty() { Duration::ZERO } else { self.spent }
     }
 }
 
-/// What each job takes over plain memory, beside the others'.
+/// Reports the time of each job relative to plain memory, compared with the other sides.
 fn add(what: &str, limit: u64, sides: &[Side], report: &mut Report<'_>) -> Result<(), Error> {
     let confined = sides.get(CONFINED).map_or(0, |side| side.times[TIMED - 1].len());
     for (job, (_, done, _)) in JOBS.into_iter().enumerate().take(TIMED) {

@@ -1,5 +1,5 @@
-//! Documents of JSON in a cache of the package's: how many it keeps in the memory that a dict of
-//! bytes fills, and how fast they come back, beside a dict of what zlib makes of them, and
+//! JSON documents in a `Cache` of the package: the number that it holds in the memory that a dict
+//! of bytes fills, and the speed of gets. The gets are compared with a dict of zlib's output and
 //! diskcache.
 
 use serde_json::json;
@@ -13,17 +13,18 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 
 const KEPT_MIN: f64 = 3.0;
-/// Bytes of the limit for each document that is got.
+/// The bytes of the limit for each document that is used for gets.
 const OF_GETS: u64 = 4096;
-/// Gets of a turn for each document.
+/// A turn has one get for this many documents.
 const GETS_SHARE: u64 = 4;
-/// Documents as they are made.
+/// A kind of documents.
 struct Kind {
     name: &'static str,
-    /// The cache has this share of the limit asked for: some take long to make.
+    /// The cache's limit is the requested one divided by `share`, because some documents take long
+    /// to make.
     share: u64,
-    /// How many tenths of the cache's limit all of them are, so that it is filled. Where there are
-    /// fewer, the limit is lower.
+    /// The size of all documents in tenths of the cache's limit, large enough to fill it. If there
+    /// are fewer documents, the limit is lowered.
     tenths: u64,
 }
 
@@ -32,7 +33,7 @@ const KINDS: [Kind; 3] = [
     Kind { name: "packages", share: 1, tenths: 38 },
     Kind { name: "syntax", share: 32, tenths: 60 },
 ];
-/// Who is asked for documents, and what it is called.
+/// The sides of the gets: the argument of the script, and the name in figures.
 const SIDES: [(&str, &str); 3] = [
     ("cache", "uzram.Cache"),
     ("zlib", "a dict of what zlib makes of them"),
@@ -40,7 +41,7 @@ const SIDES: [(&str, &str); 3] = [
 ];
 const OURS: usize = 0;
 
-/// Documents in a file, and the limit of the cache that gets them.
+/// Documents in a file, and the limit of the cache that holds them.
 struct Documents {
     name: &'static str,
     file: String,
@@ -48,7 +49,7 @@ struct Documents {
     limit: u64,
 }
 
-/// How a process filled its memory.
+/// The result of filling a process's memory with documents.
 struct Filled {
     kept: u64,
     offered: u64,
@@ -78,16 +79,16 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The limit that so many bytes of documents fill: the most, or as many whole MiB as they are so
-/// many tenths.
+/// Returns the limit that `bytes` bytes of documents fill: `most`, or fewer whole MiB if `bytes` is
+/// less than `tenths` tenths of `most`.
 fn limited(most: u64, tenths: u64, bytes: u64) -> u64 {
-    // With the last of them it may be a little less.
+    // The total may fall a little short because of the last document.
     let is_enough = bytes + bytes / 64 >= tenths * most / 10;
     if is_enough { most } else { bytes * 10 / tenths / MIB * MIB }
 }
 
-/// How many documents are kept in the same memory. It is judged where the cache has the limit asked
-/// for.
+/// Reports the number of documents held in the same memory. It is checked if the cache has the
+/// requested limit.
 fn kept(
     documents: &Documents,
     is_judged: bool,
@@ -106,7 +107,7 @@ fn kept(
     report.add(if is_judged { many.must(Bound::at_least(KEPT_MIN)) } else { many })?;
     let told = figure("kept in a Cache", ours.kept as f64, "documents");
     report.add(told.rival("a dict of bytes", plain.kept as f64))?;
-    // Where it is not full, more would fit than there are.
+    // If all documents were offered, the cache was not full, and more would fit.
     report.add(
         figure("offered to it", ours.offered as f64, "documents").rival("all", *count as f64),
     )?;
@@ -117,7 +118,7 @@ fn kept(
     report.add(stored.rival("a dict of bytes", rate(&plain)))
 }
 
-/// Fills a store of its own until memory is full, and has what is kept looked at.
+/// Fills a new store until its memory is full, and verifies the documents that it holds.
 fn filled(kind: &str, most: u64, documents: &Documents, place: &Place) -> Result<Filled, Error> {
     let mut asked = start(kind, documents, place)?;
     let (kept, offered, bytes, seconds) = asked.ask(json!(["fill", most]))?;
@@ -126,7 +127,7 @@ fn filled(kind: &str, most: u64, documents: &Documents, place: &Place) -> Result
     Ok(Filled { kept, offered, bytes, seconds })
 }
 
-/// Nothing differs, and as many are kept as it says.
+/// Returns an error if a document differs or the number held is not `expected`.
 fn agree(side: usize, (wrong, kept): (u64, u64), expected: u64) -> Result<(), Error> {
     let side = char::from(b'A' + side as u8);
     if wrong > 0 {
@@ -135,7 +136,7 @@ fn agree(side: usize, (wrong, kept): (u64, u64), expected: u64) -> Result<(), Er
     if kept == expected { Ok(()) } else { Err(Error::Answer { side, expected, found: kept }) }
 }
 
-/// Gets by chance, of documents that all sides have, in turns.
+/// Measures random gets, in turns, of documents that all sides hold.
 fn gets(
     documents: &Documents,
     place: &Place,
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(limited(256 * MIB, 40, 0), 0);
     }
 
-    /// Those that need nothing from the registry.
+    /// Tests the scripts that need no package from the package index.
     #[test]
     fn scripts_make_documents_and_keep_them() {
         let dir = tempfile::tempdir().unwrap();
@@ -226,7 +227,7 @@ mod tests {
             let of_file = std::fs::read_to_string(format!("{sources}/{path}")).unwrap();
             let first = document["first"].as_u64().unwrap() as usize;
             let lines = document["lines"].as_array().unwrap().iter();
-            // An empty one at the end is none here.
+            // The document has no empty last line.
             let same = of_file.lines().skip(first - 1).zip(lines);
             same.for_each(|(text, line)| assert_eq!(line, text, "{path}"));
         }

@@ -1,5 +1,5 @@
-//! A folder with the scripts and the package in it; and beside the inputs a virtual environment,
-//! which is kept, with numpy and diskcache.
+//! A directory with the scripts and the package, and beside the inputs a virtual environment with
+//! numpy and diskcache, which is kept between runs.
 
 use std::env;
 use std::fs;
@@ -14,9 +14,9 @@ use crate::undo::{Undo, folder};
 const ROOM: &str = "set UZRAM_BENCH_DIR to a directory on a disk with 3 GB free";
 const BUILD: &str = "build the Python package with cargo build --release -p uzram-python";
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/python/python/uzram");
-/// What cargo makes, and what Python takes for a module.
+/// The library's name as cargo builds it, and its name as a Python module.
 const LIBRARY: (&str, &str) = ("lib_uzram.so", "_uzram.abi3.so");
-/// From the registry.
+/// The packages from the package index.
 const PACKAGES: [&str; 2] = ["numpy", "diskcache"];
 const SCRIPTS: [(&str, &str); 7] = [
     ("asked.py", include_str!("asked.py")),
@@ -41,7 +41,7 @@ const MAKER: Tool = Tool {
     remedy: "see its message; where the disk is full, set UZRAM_BENCH_DIR",
 };
 
-/// Gone with this, and when a signal ends the run.
+/// The directory, which is removed on drop and when a signal ends the run.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -50,9 +50,9 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A place with the package in it, as it was built beside this program.
+    /// Makes a directory with the package as it was built beside this program.
     pub(super) fn new(cache: &Cache) -> Result<Place, Error> {
-        // First, as it costs nothing to know that it is not there.
+        // A missing library is detected first because this costs nothing.
         let library = beside(LIBRARY.0);
         fs::metadata(&library).map_err(Error::file("find", &library, BUILD))?;
         let place = Place::with_scripts(cache.root(), environment()?.join("bin/python"))?;
@@ -60,10 +60,10 @@ impl Place {
         Ok(place)
     }
 
-    /// A place below `root` with the scripts alone, for this interpreter.
+    /// Makes a directory below `root` with the scripts alone, for the interpreter `python`.
     pub(super) fn with_scripts(root: &Path, python: PathBuf) -> Result<Place, Error> {
         fs::create_dir_all(root).map_err(Error::file("create", root, ROOM))?;
-        // Not where there may be no disk: a table is mapped from here.
+        // The directory must be on a disk, because a table is mapped from it.
         let (path, undo) = folder("python-", root, ROOM)?;
         let place = Place { path, python, _undo: undo };
         for (name, text) in SCRIPTS {
@@ -91,17 +91,15 @@ impl Place {
         copy(library, LIBRARY.1)
     }
 
-    /// The interpreter.
     pub(super) fn python(&self) -> &Path {
         &self.python
     }
 
-    /// Where a script lies.
     pub(super) fn script(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The path of a file in it, as an argument.
+    /// Returns the path of a file in the directory, as an argument.
     pub(super) fn file(&self, name: &str) -> String {
         self.script(name).to_string_lossy().into_owned()
     }
@@ -120,12 +118,12 @@ impl Place {
     }
 }
 
-/// The path of a file that was built beside this program.
+/// Returns the path of a file that was built beside this program.
 fn beside(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// Returns the folder of the virtual environment; it is made, if it is not there.
+/// Returns the directory of the virtual environment, which is made if it does not exist.
 fn environment() -> Result<PathBuf, Error> {
     Cache::at(target_dir().join("python")).ensure("venv", |place| {
         PYTHON.run(PYTHON.command().args(["-s", "-m", "venv"]).arg(place))?;

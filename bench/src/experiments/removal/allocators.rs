@@ -1,4 +1,4 @@
-//! The same removals of the same blobs in our pool and in blocks of malloc.
+//! The same removals of the same blobs in a uzram pool and in malloc.
 
 use super::{NAME, RANDOM, Removal};
 use crate::Error;
@@ -6,9 +6,9 @@ use crate::experiments::compared::{Compared, Moment};
 use crate::report::Report;
 use crate::stores::{StoreKind, Work};
 
-/// What our pool may take, full, over glibc's malloc.
+/// The largest memory of the full pool relative to glibc's malloc.
 const FULL_MAX: f64 = 1.01;
-/// What it may take after a removal, over the best of the rivals.
+/// The largest memory of the pool after a removal relative to the best rival.
 const LEFT_MAX: f64 = 0.85;
 
 pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub(super) fn run(removal: &Removal, report: &mut Report<'_>) -> Result<(), Erro
     dropped(removal, removal.random.clone(), RANDOM, report).map(drop)
 }
 
-/// Fills the stores and drops these pages.
+/// Fills the stores and frees these pages.
 fn dropped(
     removal: &Removal,
     pages: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Our device and the kernel's, filled with the same pages, of which some are dropped.
+//! A uzram device and the kernel's zram, filled with the same pages, some of which are discarded.
 
 use std::time::Instant;
 
@@ -15,12 +15,12 @@ use crate::report::{Bound, Figure, Report};
 use crate::size::{MIB, mebibytes};
 use crate::stores::{Compacted, DeviceStore, Kept, settle};
 
-/// Percent over C after any removal.
+/// The largest overhead over C after any removal, in percent.
 const OVERHEAD_MAX: f64 = 2.5;
-/// Bytes that compaction may move for each byte that was freed.
+/// The largest number of bytes that compaction may move per byte freed.
 const MOVED_MAX: f64 = 1.0;
 
-/// Whether the kernel's device takes part.
+/// Selects whether the kernel's device is used too.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kernel {
     Beside,
@@ -31,7 +31,7 @@ pub(super) struct Stage<'a> {
     removal: &'a Removal,
     ours: Kept<'a, DeviceStore, AlignedBuf>,
     kernel: Rival<KernelZram>,
-    /// When the last page was stored.
+    /// The time at which the last page was stored.
     filled: Instant,
     before: (HeldMemory, MachineMemory),
 }
@@ -66,7 +66,8 @@ impl<'a> Stage<'a> {
         self.removal.blobs.census(self.ours.held())
     }
 
-    /// What is left takes this much; `all_max` says of C what all memory may come to.
+    /// Reports the memory that the remaining data use. `all_max` returns the bound for all memory,
+    /// given C.
     pub(super) fn report(
         &self,
         step: &str,
@@ -93,7 +94,7 @@ impl<'a> Stage<'a> {
         report.add(all.must(Bound::at_most(all_max(census.stored_bytes))))
     }
 
-    /// What compaction did for it.
+    /// Reports the work of compaction.
     pub(super) fn report_effort(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         let named = |figure: &str| format!("{what}/{figure}");
         let done = self.ours.store().compaction();
@@ -112,8 +113,8 @@ impl<'a> Stage<'a> {
         report.add(share)
     }
 
-    /// Memory that the machine and the process really have less, beside what is counted. The
-    /// kernel's device is left out for it, since its memory is the machine's too.
+    /// Reports the memory that the machine and the process lost, compared with the counted memory.
+    /// The kernel's device must be absent, since its memory is part of the machine's too.
     pub(super) fn report_machine(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         settle();
         let (process, machine) = (HeldMemory::now()?, MachineMemory::now()?);
@@ -129,7 +130,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The kernel compacts on demand only: how far does that bring it?
+    /// Reports the overhead of the kernel's device after compaction, which the kernel does only on
+    /// demand.
     pub(super) fn compact_kernel(&self, what: &str, report: &mut Report<'_>) -> Result<(), Error> {
         let Rival::Present(kernel) = &self.kernel else { return Ok(()) };
         kernel.compact()?;
@@ -138,7 +140,7 @@ impl<'a> Stage<'a> {
         report.add(Figure::new(NAME, figure, over.unwrap_or(f64::NAN), "%"))
     }
 
-    /// What is left reads back, and the rest as zeros.
+    /// Verifies that the remaining pages read back and the discarded ones read as zeros.
     pub(super) fn verify(&self) -> Result<(), Error> {
         self.ours.verify()
     }

@@ -1,5 +1,5 @@
-//! A compilation of many jobs under a limit of memory: ours with blocks of 4 and of 16 KiB, and the
-//! kernel's cgroup with swap on zram.
+//! A compilation with parallel jobs under a memory limit: under `uzram run` with blocks of 4 and of
+//! 16 KiB, and in a cgroup of the kernel with swap on zram.
 
 use std::path::Path;
 
@@ -11,59 +11,60 @@ use super::watch::LONGEST;
 use crate::Error;
 use crate::kernel::Rival;
 
-/// Jobs at once.
+/// The number of parallel jobs.
 const JOBS: u32 = 8;
-/// The limits are these shares of what it takes alone.
+/// The limits as shares of the memory that the compilation uses without a limit.
 const SHARES: [f64; 2] = [0.75, 0.6];
-/// Bytes of the kernel's swap.
+/// The bytes of the kernel's swap.
 const SWAP: u64 = 2 << 30;
-/// Each of our sides: KiB of a block, and the options.
+/// Our sides: the KiB of a block, and the options.
 const OURS: [(u64, &[&str]); 2] = [
     (4, &["--algorithm", "zstd", "--block", "4K"]),
     (16, &["--algorithm", "zstd", "--block", "16K"]),
 ];
 
-/// What all builds took.
+/// The measurements of all builds.
 #[derive(Debug)]
 pub(crate) struct Builds {
-    /// Bytes that it takes alone.
+    /// The bytes of memory that a build uses without a limit.
     pub(crate) alone: u64,
-    /// Without a limit.
+    /// The builds without a limit.
     pub(crate) free: Build,
     pub(crate) limited: Vec<Limited>,
-    /// Why the kernel is not among them.
+    /// The reason why the kernel's cgroup was not measured.
     pub(crate) no_kernel: Option<String>,
 }
 
-/// Builds with a limit.
+/// The builds with one limit.
 #[derive(Debug)]
 pub(crate) struct Limited {
-    /// Bytes.
+    /// The limit in bytes.
     pub(crate) limit: u64,
-    /// By the kernel's cgroup.
+    /// The builds in the kernel's cgroup.
     pub(crate) kernel: Option<Build>,
-    /// By blocks of 4 KiB, and of 16 KiB.
+    /// The builds with blocks of 4 KiB, and of 16 KiB.
     pub(crate) ours: [Build; 2],
 }
 
-/// What builds took on one side, as means.
+/// The means of the builds on one side.
 #[derive(Debug)]
 pub(crate) struct Build {
     pub(crate) name: String,
-    /// Wall clock, in seconds.
+    /// Wall clock time in seconds.
     pub(crate) seconds: f64,
     /// User and system time of all processes, in seconds.
     pub(crate) cpu: f64,
-    /// Bytes that went out, where that is told.
+    /// Bytes that were evicted, if known.
     pub(crate) out: Option<f64>,
 }
 
-/// How many builds there are in so many rounds.
+/// Returns the number of builds in `rounds` rounds.
 pub(crate) fn count(rounds: u64) -> u64 {
     1 + rounds * (1 + SHARES.len() as u64 * (1 + OURS.len() as u64))
 }
 
-/// Builds all C sources below a directory, in rounds, each side once in a round.
+/// Builds all C sources below the directory `source`, in `rounds` rounds with one build on each
+/// side.
 pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<Builds, Error> {
     let place = Place::new(Scale { heap: 0, seed: 0 })?;
     let job = prepared(source, &place)?;
@@ -90,7 +91,7 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
             limited.iter_mut().flat_map(|(_, kernels, ours)| kernels.iter_mut().chain(ours));
         let mut sides: Vec<&mut Rounds> = std::iter::once(&mut free).chain(with_limit).collect();
         let turns = sides.len();
-        // Another one begins each round.
+        // Another side is first in each round.
         sides.rotate_left(round as usize % turns);
         for Rounds { name, side, outcomes, .. } in sides {
             step(&format!("{name}, round {} of {rounds}", round + 1));
@@ -116,11 +117,11 @@ pub(crate) fn builds(source: &Path, rounds: u64, step: impl Fn(&str)) -> Result<
     Ok(Builds { alone: alone.peak.anonymous, free: free.mean(), limited, no_kernel })
 }
 
-/// Builds on one side.
+/// The builds on one side.
 struct Rounds {
     name: String,
     side: Side,
-    /// Bytes of a block, where it is ours.
+    /// The bytes of a block, if the side is ours.
     block: Option<u64>,
     outcomes: Vec<Outcome>,
 }
@@ -144,7 +145,7 @@ impl Rounds {
     }
 }
 
-/// A makefile of all sources, and a sum of what they become.
+/// Prepares a makefile of all sources and a command that prints a checksum of the object files.
 fn prepared(source: &Path, place: &Place) -> Result<Prepared, Error> {
     let makefile = place.file("Makefile", MAKEFILE)?;
     let shell = program("sh").unwrap_or_else(|| "/bin/sh".to_owned());

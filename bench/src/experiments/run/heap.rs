@@ -10,15 +10,15 @@ use crate::experiments::Request;
 use crate::report::Report;
 
 const NAME: &str = "run-heap";
-/// Limits of a heap of the usual size, and options. CPython has its objects of a size in pools of
-/// 16 KiB. The heap compressed by lz4 is larger than the lower limit, which counts what is
-/// compressed.
+/// The limits for a heap of the default size, and the options. CPython allocates its small objects
+/// from pools of 16 KiB. The heap compressed by lz4 exceeds the lower limit, which includes
+/// compressed data.
 const LIMITS: [(u64, &[&str]); 2] = [(200_000_000, WIDE), (100_000_000, DENSE)];
-/// With every right, and with none.
+/// The largest ratios of the wall clock time to the kernel's: with all rights, and with none.
 const WALL_MAX: [f64; 2] = [1.0, 1.2];
 const CPU_MAX: f64 = 1.3;
 
-/// At both limits.
+/// Runs the job at both limits.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let Some(job) = HEAP.prepared(&place)? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Programs as people have them, each with something to do that takes memory.
+//! Common programs, each with work that uses memory.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use crate::Error;
 use crate::experiments::Request;
 use crate::size::MIB;
 
-/// A program, and what it is given to do.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) name: &'static str,
     program: &'static str,
-    /// Debian's package that holds it.
+    /// The Debian package that contains it.
     package: &'static str,
-    /// How many times its limit the memory is that it takes.
+    /// The ratio of the program's memory to its limit.
     pub(super) times: f64,
-    /// What ours is given beside the limit.
+    /// The options of `uzram run` besides the limit.
     pub(super) options: &'static [&'static str],
     make: Make,
 }
 
-/// A job with its inputs made.
+/// A job whose inputs exist.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) command: Vec<String>,
-    /// The time after which it is ended.
+    /// The time after which the job is killed.
     pub(super) longest: Duration,
 }
 
-/// Where what lies together is used together.
+/// Options for programs that use neighbouring data together.
 pub(super) const WIDE: &[&str] = &["--block", "16K"];
 
-/// Where what the program takes, compressed by lz4, is about the limit, which counts it.
+/// Options for programs whose memory, compressed by lz4, would fill most of the limit, which
+/// includes compressed data.
 pub(super) const DENSE: &[&str] = &["--algorithm", "zstd", "--level", "1", "--block", "16K"];
 
-/// A job's name in figures.
+/// Returns the job's name in figures.
 pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
     let with = match options {
         DENSE => ", zstd (level 1) in blocks of 16 KiB",
@@ -46,7 +46,7 @@ pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
     format!("{name} at {} MB{with}", limit / 1_000_000)
 }
 
-/// What is measured with a limit, beside [`HEAP`].
+/// The jobs with a limit, besides [`HEAP`].
 pub(super) const JOBS: [Job; 6] = [
     Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
     job("g++", "g++", "g++", 2.0, compiler),
@@ -59,7 +59,8 @@ pub(super) const JOBS: [Job; 6] = [
 /// CPython with a heap.
 pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
-/// A million reads and writes of a byte, by programs of several C libraries and of none.
+/// A million reads and writes of one byte, by programs of several C libraries and by one without
+/// any.
 pub(super) const BYTES: [Job; 4] = [
     job("dd bs=1", "dd", "coreutils", 1.0, bytes),
     job("busybox dd bs=1", "busybox", "busybox-static", 1.0, busybox_bytes),
@@ -67,7 +68,7 @@ pub(super) const BYTES: [Job; 4] = [
     job("bytes, Go", "go", "golang-go", 1.0, go_bytes),
 ];
 
-/// Names that a request may have.
+/// Returns the names that a request may contain.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }
@@ -90,7 +91,8 @@ impl Job {
         names.is_empty() || names.iter().any(|name| name == self.name)
     }
 
-    /// Makes its inputs; `None`, with a line that says so, where the program is not there.
+    /// Makes the job's inputs. Returns `None`, and prints a line with the reason, if the program is
+    /// not installed.
     pub(super) fn prepared(&self, place: &Place) -> Result<Option<Prepared>, Error> {
         let Some(path) = program(self.program) else {
             eprintln!(
@@ -114,7 +116,7 @@ fn heap(place: &Place, python: &str) -> Result<Vec<String>, Error> {
     Ok(words(python, &["-s", "-E", &script, &bytes, &seed]))
 }
 
-/// By what the lines say, which stands in no order.
+/// Sorts by the contents of the lines, which are in random order.
 fn sort(place: &Place, sort: &str) -> Result<Vec<String>, Error> {
     let input = place.input("lines", place.scale.bytes(160_000_000))?;
     let room = format!("{}b", place.scale.bytes(480_000_000));
@@ -147,7 +149,8 @@ fn sqlite(place: &Place, python: &str) -> Result<Vec<String>, Error> {
     Ok(words(python, &["-s", "-E", &script, &input, &cache.to_string(), &seed]))
 }
 
-/// A half for each thread. A larger dictionary is read everywhere all the time: no memory is cold.
+/// Compresses one half on each thread. With a larger dictionary all memory would be read
+/// continually, and none would be cold.
 fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
     let bytes = place.scale.bytes(60_000_000);
     let input = place.input("lines", bytes)?;
@@ -161,7 +164,7 @@ fn bytes(place: &Place, dd: &str) -> Result<Vec<String>, Error> {
     Ok(words(dd, &["if=/dev/zero", "of=/dev/null", "bs=1", &count(place), "status=none"]))
 }
 
-/// The `dd` of busybox knows no `status=none`, so its report is discarded.
+/// busybox's `dd` does not support `status=none`, so its report is discarded.
 fn busybox_bytes(place: &Place, busybox: &str) -> Result<Vec<String>, Error> {
     let line = "exec \"$0\" dd if=/dev/zero of=/dev/null bs=1 \"$1\" 2> /dev/null";
     Ok(words("sh", &["-c", line, busybox, &count(place)]))
@@ -181,7 +184,6 @@ fn go_bytes(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
     compiled_bytes(place, words(compiler, &["build", "-o"]), &source)
 }
 
-/// Compiles a program. Returns its command.
 fn compiled_bytes(place: &Place, command: Vec<String>, source: &str) -> Result<Vec<String>, Error> {
     let program = place.built(&command, source)?;
     Ok(words(&program, &[&place.scale.bytes(1_000_000).to_string()]))

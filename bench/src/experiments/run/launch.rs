@@ -1,4 +1,4 @@
-//! A process that becomes a program as a side has it: in a cgroup, and without rights.
+//! A process that executes a program in the environment of a side: in a cgroup, or without rights.
 
 use std::convert::Infallible;
 use std::fs;
@@ -11,17 +11,17 @@ use testkit::rights;
 
 use crate::Error;
 
-/// What the process is told.
+/// The instructions for the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// The cgroup's file of members.
     pub(super) members: Option<PathBuf>,
-    /// Without any right.
+    /// True if the program runs without any right.
     pub(super) is_confined: bool,
     pub(super) command: Vec<String>,
 }
 
-/// Becomes the program of an order.
+/// Executes the program of an order in place of this process.
 pub fn launch(order: &str) -> Result<Infallible, Error> {
     let failed = |reason: String| Error::ToolFailed {
         tool: "the start of a program",

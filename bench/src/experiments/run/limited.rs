@@ -1,4 +1,4 @@
-//! A program at a limit that it does not fit in: ours beside the kernel's, in turns.
+//! A program at a limit below its memory: under `uzram run` and with the kernel's swap, in turns.
 
 use super::jobs::{JOBS, Job, Prepared, told};
 use super::place::Place;
@@ -14,40 +14,39 @@ use std::time::{Duration, Instant};
 const NAME: &str = "run-jobs";
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
-/// Where a turn takes longer there is no other.
+/// No further turn follows one that takes longer than this.
 const TURN_LONGEST: Duration = Duration::from_secs(180);
-/// The least that a program gets, as it has a need of its own.
+/// The smallest limit, because any program needs some memory.
 const SMALLEST: f64 = 6e6;
 
-/// How ours is run: what that is called, and whether without rights.
+/// The ways in which `uzram run` is measured: the name, and whether it runs without rights.
 pub(super) const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
-/// With a limit that is what the kernel takes in all, not what it counts.
+/// The name of a run whose limit is all memory that the kernel's side uses, including compressed
+/// pages.
 const EVEN: &str = "with none and as much memory in all";
 
-/// A job at a limit.
 pub(super) struct Trial<'a> {
     pub(super) experiment: &'static str,
-    /// Its name in figures.
     pub(super) what: String,
     pub(super) job: &'a Prepared,
     pub(super) limit: u64,
-    /// Beside the limit.
+    /// The options besides the limit.
     pub(super) options: &'static [&'static str],
-    /// What its time must be at most, over the kernel's, in each way.
+    /// The largest ratio of the wall clock time to the kernel's, for each way.
     pub(super) wall: [f64; 2],
-    /// What its processor time must be at most.
+    /// The largest ratio of the processor time to the kernel's, if it is checked.
     pub(super) cpu: Option<f64>,
 }
 
-/// What all trials share.
+/// The settings that all trials share.
 pub(super) struct Bench<'a> {
     pub(super) place: &'a Place,
     pub(super) kernel: &'a Rival<Kernel>,
     pub(super) turns: u64,
 }
 
-/// Each program with a part of the memory that it takes.
+/// Runs each program with a part of the memory that it uses alone.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let kernel = Kernel::acquire(4 * place.scale.heap)?;
@@ -65,45 +64,45 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A part of what the job takes alone.
+/// Returns the job's limit, a part of the memory that it uses alone.
 fn limit(job: &Job, alone: &Outcome) -> u64 {
     (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64
 }
 
-/// A turn: the kernel's run, if there is a kernel, and ours in both ways.
+/// A turn: the kernel's run, if the kernel supports it, and ours in both ways.
 struct Turn {
     kernel: Option<Theirs>,
     ours: [Outcome; 2],
 }
 
-/// The kernel's run.
+/// The kernel's run, and ours with as much memory.
 struct Theirs {
     outcome: Outcome,
-    /// Bytes that it took in all: the limit, and compressed pages, which no cgroup counts.
+    /// All memory that it used in bytes: the limit, and compressed pages, which no cgroup counts.
     all: u64,
-    /// Ours without rights, with a limit of as much.
+    /// Our run without rights, with a limit of `all`.
     even: Outcome,
 }
 
 impl Turn {
-    /// Whether a run of ours did not come to its end.
+    /// Returns true if a run of ours failed or was killed.
     fn is_cut_off(&self) -> bool {
         self.outcomes().any(|outcome| !outcome.shown.0)
     }
 
-    /// Ours with as much memory as the kernel takes in all.
+    /// Returns our run with as much memory as the kernel's side uses in all.
     fn even(&self) -> Option<&Outcome> {
         Some(&self.kernel.as_ref()?.even)
     }
 
-    /// All of ours.
+    /// Returns all our runs of the turn.
     fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         self.ours.iter().chain(self.kernel.as_ref().map(|kernel| &kernel.even))
     }
 }
 
 impl Bench<'_> {
-    /// Compares all sides, where `alone` is what the program does by itself.
+    /// Compares all sides. `alone` is the outcome of the program by itself.
     pub(super) fn compare(
         &self,
         trial: &Trial<'_>,
@@ -160,7 +159,7 @@ impl Bench<'_> {
         report.add(figure("compressed to, at the end", ratio, "%"))
     }
 
-    /// All turns; who is first in one is last in the next.
+    /// Runs all turns. The first side of a turn is the last of the next one.
     fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
         let limit = trial.limit;
         let one = |side| run_side(trial.job, side, self.place, false);
@@ -184,7 +183,7 @@ impl Bench<'_> {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
-            // It would take as long again.
+            // Another turn would take as long again.
             if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }
@@ -192,7 +191,7 @@ impl Bench<'_> {
         Ok(turns)
     }
 
-    /// What ours takes in a way, beside the kernel's.
+    /// Reports the times of our runs in one way, compared with the kernel's.
     fn times(
         &self,
         trial: &Trial<'_>,
@@ -230,7 +229,7 @@ impl Bench<'_> {
     }
 }
 
-/// The kernel's run, if it came to what the program comes to alone.
+/// Returns the kernel's run if its outcome is that of the program alone.
 fn whole(kernel: Outcome, alone: &Outcome) -> Option<Outcome> {
     let is_whole = kernel.shown == alone.shown;
     if !is_whole {

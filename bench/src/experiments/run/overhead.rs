@@ -1,4 +1,4 @@
-//! Programs under `uzram run` where memory suffices, beside the same alone.
+//! Programs under `uzram run` with enough memory, compared with the programs alone.
 
 use super::jobs::{BYTES, HEAP, JOBS, Job};
 use super::limited::median;
@@ -12,10 +12,10 @@ use crate::report::{Bound, Figure, Report};
 const NAME: &str = "run-overhead";
 const WALL_MAX: f64 = 1.03;
 const BYTES_MAX: f64 = 1.15;
-/// Of what a program takes, so that nothing goes.
+/// The ratio of the limit to the heap, which is large enough that nothing is evicted.
 const ROOM: u64 = 4;
 
-/// Each program, and those that read and write a byte at a time.
+/// Runs each program, and the programs that read and write single bytes.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let turns = request.operations.unwrap_or(TURNS);
@@ -37,7 +37,7 @@ fn one(
     let ours = Side::Ours { limit, options: &[], is_confined: false };
     let run = |side| run_side(&prepared, side, place, false);
     let (mut alone, mut own) = (Vec::new(), Vec::new());
-    // One round before warms up.
+    // The first round warms up.
     for nth in 0..=turns {
         let (first, second) = if nth % 2 == 0 { (Side::Alone, ours) } else { (ours, Side::Alone) };
         let (first, second) = (run(first)?, run(second)?);

@@ -1,4 +1,4 @@
-//! A folder that any user can use, with our command, its host, and the inputs of jobs.
+//! A directory that any user can use, with uzram's command, its host, and the inputs of jobs.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -19,7 +19,7 @@ const PYTHON: Tool = Tool { name: "python3", package: "python3", remedy: ROOM };
 const COMPILER: Tool = Tool { name: "a compiler", package: "musl-tools", remedy: ROOM };
 const INPUTS: &str = include_str!("inputs.py");
 
-/// Gone with this, and when a signal ends the run.
+/// The directory, which is removed on drop and when a signal ends the run.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A place with our command and its host in it, as they were built beside this program.
+    /// Makes a directory with the command and its host as they were built beside this program.
     pub(super) fn new(scale: Scale) -> Result<Place, Error> {
         let (path, undo) = folder("uzram-bench-run-", &env::temp_dir(), ROOM)?;
         let place = Place { path, scale, _undo: undo };
@@ -47,7 +47,7 @@ impl Place {
         self.path.join("uzram")
     }
 
-    /// A new folder that any user may write to, for one run.
+    /// Makes a new directory that any user may write to, for one run.
     pub(super) fn folder(&self) -> Result<TempDir, Error> {
         let dir = TempDir::with_prefix_in("run-", &self.path);
         let dir = dir.map_err(Error::file("create in", &self.path, ROOM))?;
@@ -55,7 +55,7 @@ impl Place {
         Ok(dir)
     }
 
-    /// A file with this text that any user may read.
+    /// Makes a file with the contents `text` that any user may read.
     pub(super) fn file(&self, name: &str, text: &str) -> Result<String, Error> {
         let path = self.path.join(name);
         fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
@@ -63,7 +63,7 @@ impl Place {
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// Compiles `source` by `command`, to which the output and the source are added. Returns the
+    /// Compiles `source` with `command`, to which the output and the source are added. Returns the
     /// program's path.
     pub(super) fn built(&self, command: &[String], source: &str) -> Result<String, Error> {
         let path = format!("{source}.program");
@@ -74,7 +74,8 @@ impl Place {
         Ok(path)
     }
 
-    /// An input of so many bytes, made of the Python library's sources.
+    /// Returns the path of an input of `bytes` bytes, which is made from the sources of Python's
+    /// library if it does not exist.
     pub(super) fn input(&self, kind: &str, bytes: u64) -> Result<String, Error> {
         let path = self.path.join(format!("{kind}-{bytes}"));
         if !path.exists() {
@@ -92,7 +93,8 @@ impl Place {
     }
 }
 
-/// The path of a program that any user may execute; `None` where there is none.
+/// Returns the path of the program `name` that any user may execute, or `None` if no such program
+/// exists.
 pub(super) fn program(name: &str) -> Option<String> {
     let dirs = env::var_os("PATH")?;
     let paths = env::split_paths(&dirs).map(|dir| dir.join(name));
@@ -102,7 +104,7 @@ pub(super) fn program(name: &str) -> Option<String> {
     Some(found.to_str()?.to_owned())
 }
 
-/// Whether any user may execute a file, and go through all folders above it.
+/// Returns true if any user may execute the file and search all directories above it.
 fn is_for_all(path: &Path) -> bool {
     let may_all = |path: &Path| {
         fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0o001)

@@ -1,5 +1,5 @@
-//! A table of programs at half of the memory that they take natively: whether the output is the
-//! same, and whether the tree kept the limit, or a message named the reason.
+//! A table of programs at half of the memory that they use natively. The figures show whether the
+//! output is the same, and whether the tree kept the limit or a message named the reason.
 
 mod table;
 
@@ -20,27 +20,26 @@ use table::{FILES, programs};
 
 const NAME: &str = "run-programs";
 const OVER_MAX: f64 = 1.05;
-/// The least limit, in bytes.
+/// The smallest limit, in bytes.
 const SMALLEST: u64 = 12 << 20;
 /// A run under a limit may take this number of times the native time, and `GRACE` more.
 const SLOWEST: f64 = 100.0;
 const GRACE: Duration = Duration::from_secs(60);
-/// The expressions of messages of `uzram run` that name memory over the limit.
+/// The phrases by which messages of `uzram run` report memory over the limit.
 const NAMING: [&str; 2] = ["can't be kept", "without a limit"];
 const SHELL: Tool =
     Tool { name: "bash", package: "bash", remedy: "see its message on standard error" };
 
-/// A program of the table.
 #[derive(Debug)]
 struct Program {
     /// Its name in figures.
     name: &'static str,
     program: &'static str,
-    /// Debian's package that holds the program.
+    /// The Debian package that contains the program.
     package: &'static str,
-    /// Lines of bash that run once before, natively, in the folder `$made`; empty for none.
+    /// Lines of bash that run once, natively, before the measurement in the directory `$made`; may
+    /// be empty.
     before: &'static str,
-    /// Lines of bash that are measured.
     lines: &'static str,
 }
 
@@ -49,7 +48,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     programs().map(|program| program.name)
 }
 
-/// The numbers of programs.
+/// The numbers of programs by result.
 #[derive(Debug, Default)]
 struct Counts {
     skipped: f64,
@@ -58,7 +57,7 @@ struct Counts {
     kept: f64,
 }
 
-/// Each program natively, then under a limit of half of its memory.
+/// Runs each program natively, and then at a limit of half of its memory.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     for (name, text) in FILES {
@@ -88,7 +87,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 impl Program {
-    /// Runs it on both sides. Returns the reason if it does not run natively.
+    /// Runs the program on both sides. Returns the reason if it does not run natively.
     fn compared(&self, place: &Place) -> Result<Trial, String> {
         let job = self.prepared(place)?;
         let one = |job: &Prepared, side| {
@@ -105,7 +104,7 @@ impl Program {
         Ok(Trial { name: self.name, native, limit, ours })
     }
 
-    /// Makes its inputs. Returns the reason if that is not possible.
+    /// Makes the program's inputs. Returns the reason if that is not possible.
     fn prepared(&self, place: &Place) -> Result<Prepared, String> {
         let found = |name: &str, package: &str| {
             let missing = || format!("there is no {name}; install the package {package}");
@@ -123,7 +122,7 @@ impl Program {
         Ok(Prepared { command, longest: LONGEST })
     }
 
-    /// Returns lines that set the variables of all lines of the table.
+    /// Returns lines of bash that set the variables that the table's lines use.
     fn head(&self, place: &Place) -> Result<String, Error> {
         let here = place.command();
         let here = here.parent().unwrap_or(&here);
@@ -179,7 +178,7 @@ impl Trial {
     }
 }
 
-/// Returns true if a line of `uzram run` names memory over the limit.
+/// Returns true if a message of `uzram run` reports memory over the limit.
 fn is_named(messages: &str) -> bool {
     let own = messages.lines().filter(|line| line.starts_with("uzram run: "));
     own.into_iter().any(|line| NAMING.iter().any(|naming| line.contains(naming)))

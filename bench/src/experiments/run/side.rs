@@ -29,36 +29,37 @@ const REMEDY: &str =
     "see its message on standard error; where memory is short, give a smaller --limit";
 const GROUP: &str = "bench-run";
 
-/// How a program is run.
+/// The way in which a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// As it is.
+    /// Directly.
     Alone,
-    /// In a cgroup of this limit; the kernel swaps.
+    /// In a cgroup with this limit, in which the kernel swaps.
     Kernel(u64),
-    /// Ours, with this limit.
+    /// Under `uzram run` with this limit.
     Ours { limit: u64, options: &'static [&'static str], is_confined: bool },
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) seconds: f64,
-    /// User and system time of all processes.
+    /// User and system time of all processes, in seconds.
     pub(super) cpu: f64,
-    /// The end, and a sum of the output: two runs that agree have shown the same.
+    /// Whether the program succeeded, and the checksum and length of its output. Two runs with
+    /// equal values behaved alike.
     pub(super) shown: (bool, u64, u64),
-    /// What was seen from outside, where somebody looked.
+    /// The largest memory, if it was sampled.
     pub(super) peak: Peak,
-    /// How often the kernel gave its cgroup up.
+    /// The number of times that the kernel declared the cgroup out of memory.
     pub(super) given_up: u64,
-    /// What its processes said at their ends, added up.
+    /// The sums of the statistics that its processes wrote when they exited.
     pub(super) stats: Stats,
-    /// The text that they wrote to standard error.
+    /// The text that the processes wrote to standard error.
     pub(super) messages: String,
 }
 
-/// Sums over processes.
+/// Sums over all processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     pub(super) stored: f64,
@@ -68,11 +69,11 @@ pub(super) struct Stats {
     pub(super) backend: String,
 }
 
-/// The kernel's swap, which every run in a cgroup uses as long as this lives.
+/// The kernel's swap, which all runs in a cgroup use until it is dropped.
 pub(super) struct Kernel(KernelSwap);
 
 impl Kernel {
-    /// Swap of so many bytes, or the reason why there is none, or no cgroup.
+    /// Enables swap of `bytes` bytes, or returns the reason why swap or a cgroup is not available.
     pub(super) fn acquire(bytes: u64) -> Result<Rival<Kernel>, Error> {
         if Group::new(GROUP, 1 << 30).is_none() {
             return Ok(Rival::Absent("no memory cgroup may be made here".to_string()));
@@ -80,8 +81,8 @@ impl Kernel {
         Ok(KernelSwap::acquire("lz4", bytes, page::page_size())?.map(Kernel))
     }
 
-    /// Does `work`, and returns the most bytes beside that the device took for compressed pages,
-    /// which no cgroup counts.
+    /// Executes `work`. Returns its result and the largest number of bytes that the device used for
+    /// compressed pages, which no cgroup counts.
     pub(super) fn with_pool<T>(
         &self,
         work: impl FnOnce() -> Result<T, Error>,
@@ -92,7 +93,7 @@ impl Kernel {
     }
 }
 
-/// Runs a program to its end.
+/// Runs a program until it exits.
 pub(super) fn run(
     job: &Prepared,
     side: Side,
@@ -111,7 +112,7 @@ pub(super) fn run(
     let (ended, seconds, sum, watched) = thread::scope(|scope| {
         let reader = scope.spawn(|| summed(output));
         let watcher = scope.spawn(|| watch(process, group.as_deref(), look, &is_over));
-        // It stays a number of this process's until it is undone.
+        // NOWAIT leaves the process unreaped until it is undone, so its number is not reused.
         let ended = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let seconds = begun.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Release);
@@ -130,10 +131,10 @@ pub(super) fn run(
     Ok(Outcome { seconds, cpu, shown, peak, given_up, stats: Stats::read(&stats), messages })
 }
 
-/// A process, what it says, and its cgroup.
+/// A process, its output, and its cgroup.
 type Started = (Pid, ChildStdout, Option<Arc<Group>>);
 
-/// Starts it in a group of its own, all of which ends when it is undone.
+/// Starts the program in a process group of its own, all of which is killed by the undo action.
 fn spawn(
     job: &Prepared,
     side: Side,
@@ -177,10 +178,10 @@ fn spawn(
     let process = Pid::from_child(&child);
     let its_group = group.clone();
     let end: Action = Box::new(move || {
-        // What it has left behind goes too.
+        // The program's remaining descendants are killed too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        // Who watches it may have it still.
+        // The watcher may still hold a reference to the cgroup.
         its_group.iter().for_each(|group| group.remove());
         Ok(())
     });
@@ -188,7 +189,7 @@ fn spawn(
     Ok(((process, output, group), end))
 }
 
-/// A sum of all that is read, and its length.
+/// Returns a checksum of the output, and its length.
 fn summed(mut output: ChildStdout) -> (u64, u64) {
     let (mut sum, mut length) = (DefaultHasher::new(), 0);
     let mut buffer = vec![0; 64 << 10];
@@ -196,7 +197,7 @@ fn summed(mut output: ChildStdout) -> (u64, u64) {
         if read == 0 {
             break;
         }
-        // By bytes: how they are cut is left to chance.
+        // Hashes single bytes, because the sizes of the reads are random.
         buffer[..read].iter().for_each(|&byte| sum.write_u8(byte));
         length += read as u64;
     }

@@ -1,4 +1,4 @@
-//! A process and its descendants, watched from outside while they run: the memory they take.
+//! A process and its descendants, whose memory is measured from outside while they run.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,31 +10,32 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use testkit::cgroup::Group;
 
 const STEP: Duration = Duration::from_millis(15);
-/// Where the kernel may give a cgroup up, which waits then.
+/// The interval for a cgroup, whose processes wait if the kernel declares it out of memory.
 const GROUP_STEP: Duration = Duration::from_millis(2);
-/// A program that has not ended after this time hangs.
+/// The time after which a program is considered hung.
 pub(super) const LONGEST: Duration = Duration::from_secs(300);
 
-/// The most memory that was seen, in bytes.
+/// The largest memory that was seen, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Peak {
-    /// Anonymous and shared, what several processes share being counted once.
+    /// Anonymous and shared memory. Memory that several processes share is counted once.
     pub(super) anonymous: u64,
     /// The same, with page tables.
     pub(super) with_tables: u64,
 }
 
-/// What a watcher does beside waiting.
+/// The tasks of a watcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Whether it reads the memory that processes take.
+    /// True if the watcher samples the memory of the processes.
     pub(super) is_sampled: bool,
-    /// After this time it ends the program.
+    /// The time after which the watcher kills the program.
     pub(super) longest: Duration,
 }
 
-/// Watches a process until `is_over`, and ends its group if it takes too long. Its cgroup, if it is
-/// in one, is let go on where the kernel gives it up; how often that was is returned too.
+/// Watches a process until `is_over` is set, and kills its group after `look.longest`. If the
+/// kernel declares the process's cgroup out of memory, the watcher lets its processes continue.
+/// Returns the largest memory and the number of these events.
 pub(super) fn watch(
     process: Pid,
     group: Option<&Group>,
@@ -53,7 +54,7 @@ pub(super) fn watch(
         }
         if begun.elapsed() > look.longest {
             eprintln!("bench: a program is ended that takes more than {:?}", look.longest);
-            // Descendants in other groups are ended first: later they have another parent.
+            // Descendants in other groups are killed first, because they are reparented later.
             let all = tree(process.as_raw_nonzero().get());
             all.iter().skip(1).filter_map(|&number| Pid::from_raw(number)).for_each(|descendant| {
                 let _ended = kill_process(descendant, Signal::KILL);
@@ -65,7 +66,7 @@ pub(super) fn watch(
     (peak, given_up)
 }
 
-/// A process and all that descend from it.
+/// Returns the numbers of a process and of all its descendants.
 fn tree(root: i32) -> Vec<i32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -90,7 +91,7 @@ fn parent(process: i32) -> Option<i32> {
 fn memory(processes: &[i32]) -> Peak {
     let sum = |file: &str, names: &[&str]| -> u64 {
         let texts = processes.iter().filter_map(|process| {
-            // One that has just ended has no memory any more.
+            // A process that has just exited has no memory.
             fs::read_to_string(format!("/proc/{process}/{file}")).ok()
         });
         texts.map(|text| names.iter().filter_map(|name| bytes(&text, name)).sum::<u64>()).sum()
@@ -110,7 +111,7 @@ mod tests {
     fn memory_of_children_is_counted() {
         let own = std::process::id() as i32;
         let before = memory(&[own]);
-        // The compiler leaves out an allocation that nothing uses.
+        // Without the black box, the compiler would remove the unused allocation.
         let held = std::hint::black_box(vec![7_u8; 64 << 20]);
         let after = memory(&[own]);
         assert!(after.anonymous >= before.anonymous + (60 << 20), "{before:?} {after:?}");
@@ -135,7 +136,7 @@ mod tests {
         let look = Look { is_sampled: false, longest: Duration::ZERO };
         thread::scope(|scope| {
             scope.spawn(|| watch(process, None, look, &is_over));
-            // It ends when the last process that could write to it has ended.
+            // The read returns when the last process that could write to the pipe has exited.
             let (read, status) = (output.read(&mut [0]), child.wait());
             is_over.store(true, Ordering::Release);
             assert_eq!(read.unwrap(), 0);

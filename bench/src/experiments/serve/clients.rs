@@ -1,4 +1,4 @@
-//! Clients that measure: fio with its nbd engine, and nbdcopy.
+//! Benchmark clients: fio with its nbd engine, and nbdcopy.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::undo::ended;
 const COMPRESSIBLE: [&str; 3] =
     ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];
 
-/// Rates, turn by turn.
+/// The rates of the turns.
 pub type Rates = [f64];
 
 /// The order and direction of fio's requests.
@@ -25,9 +25,9 @@ pub enum Job {
     RandomWrite,
     RandomRead,
     RandomMixed,
-    /// With fio's own buffers, which it fills once.
+    /// Writes with fio's own buffers, which it fills once.
     Write,
-    /// With buffers of which three quarters compress, filled for each request.
+    /// Writes with buffers of which three quarters compress, filled for each request.
     CompressibleWrite,
     Read,
 }
@@ -36,26 +36,26 @@ pub enum Job {
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub job: Job,
-    /// Bytes of a request.
+    /// The bytes of a request.
     pub request: u64,
-    /// Requests of a connection at a time.
+    /// The number of concurrent requests of a connection.
     pub depth: u32,
-    /// Connections, each with a part of the disk.
+    /// The number of connections, each with a part of the disk.
     pub jobs: u32,
     pub seconds: u32,
 }
 
-/// What a run of fio came to.
+/// The outcome of a run of fio.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// Requests per second.
     pub rate: f64,
-    /// Bytes read and written.
+    /// The bytes read and written.
     pub bytes: f64,
 }
 
 impl Job {
-    /// Returns fio's name for it.
+    /// Returns fio's name for the job.
     fn name(self) -> &'static str {
         match self {
             Job::RandomWrite => "randwrite",
@@ -67,7 +67,7 @@ impl Job {
     }
 }
 
-/// A file of the heap, over again until it has so many bytes.
+/// Returns a file of `bytes` bytes with the heap, repeated as needed.
 pub fn image(heap: &[u8], bytes: u64) -> Result<NamedTempFile, Error> {
     let mut left = bytes as usize;
     let made = NamedTempFile::new().and_then(|mut file| {
@@ -81,7 +81,7 @@ pub fn image(heap: &[u8], bytes: u64) -> Result<NamedTempFile, Error> {
     made.map_err(Error::file("write", &std::env::temp_dir(), "make room there, or set TMPDIR"))
 }
 
-/// Makes requests to a disk of `bytes` bytes.
+/// Runs fio with the requests `load` on a disk of `bytes` bytes.
 pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Error> {
     let Load { job, request, depth, jobs, seconds } = load;
     let part = bytes / u64::from(jobs) / request * request;
@@ -96,7 +96,7 @@ pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Er
     command.args([&format!("--size={part}"), &format!("--offset_increment={part}")]);
     command.arg(format!("--randseed={}", seed >> 1)).arg(format!("--uri={}", host.uri()));
     let output = run("fio", "fio", &mut command)?;
-    // Lines for people may precede the report.
+    // Other messages may precede the JSON report.
     let json = output.find('{').map_or("", |at| &output[at..]);
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     let sum = |field: &str| {
@@ -111,12 +111,12 @@ pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Er
     })
 }
 
-/// Seconds that storing a file takes.
+/// Copies a file to a disk. Returns the seconds.
 pub fn copy_in(image: &Path, host: &Host, connections: u32) -> Result<f64, Error> {
     copy(image.as_os_str(), host.uri().as_ref(), connections)
 }
 
-/// Seconds that reading all of a disk takes.
+/// Reads all of a disk. Returns the seconds.
 pub fn copy_out(host: &Host, connections: u32, to: &Path) -> Result<f64, Error> {
     copy(host.uri().as_ref(), to.as_os_str(), connections)
 }
@@ -129,7 +129,7 @@ fn copy(from: &std::ffi::OsStr, to: &std::ffi::OsStr, connections: u32) -> Resul
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// What a program prints, which must not fail.
+/// Runs a program, which must succeed. Returns its output.
 pub fn run(
     tool: &'static str,
     package: &'static str,

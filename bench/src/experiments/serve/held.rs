@@ -1,4 +1,4 @@
-//! The process that serves a device of ours: what it is told, and what it says.
+//! The process that serves a uzram device: its instructions and its answers.
 
 use std::io::stdin;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use zsmalloc::{ChainRule, Geometry, KernelGeometry};
 
 use crate::Error;
 
-/// How a device's pool packs.
+/// The geometry of a device's pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolKind {
-    /// As ours does, and moves objects together by itself.
+    /// uzram's own geometry, with automatic compaction.
     Native,
-    /// As the kernel's did with chains of up to so many pages, by the rule of that time, and moves
-    /// nothing.
+    /// The geometry of older kernels, with chains of up to `chain` pages by the rule of that time,
+    /// and no automatic compaction.
     Kernel { chain: usize, merge: bool },
 }
 
-/// What the process that serves our device is told.
+/// The instructions for the process that serves a uzram device.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) path: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Order {
     pub(super) pool: PoolKind,
 }
 
-/// What a device holds, in bytes: as written, compressed, and with the pool's pages.
+/// The data that a device holds, in bytes: as written, compressed, and with the pool's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holds {
     pub(crate) data: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Holds {
     pub(crate) used: u64,
 }
 
-/// Serves a device until this process is killed, or its standard input ends.
+/// Serves a device until this process is killed or its standard input ends.
 pub fn hold(order: &str) -> Result<(), Error> {
     let refused = |reason: &dyn std::fmt::Display| Error::ToolFailed {
         tool: "a server of ours",
@@ -92,7 +92,7 @@ pub fn hold(order: &str) -> Result<(), Error> {
         let holds = Holds { data, compressed, used: mm.mem_used_total };
         println!("{}", serde_json::to_string(&holds).map_err(|error| refused(&error))?);
     }
-    // Who asked is gone.
+    // The requesting process has closed its end.
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Servers, each a process of its own: ours, which is this program, and nbdkit.
+//! Servers, each a process of its own: this program, and nbdkit.
 
 use std::env;
 use std::fs;
@@ -20,20 +20,20 @@ use crate::Error;
 use crate::processor_time;
 use crate::undo::{Action, Undo, apart, whole};
 
-/// A server is there within this time.
+/// The time within which a server must listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// What is served.
+/// The disk that is served.
 #[derive(Debug, Clone, Copy)]
 pub enum Disk {
-    /// Our device with this codec at this level, and blocks of so many bytes.
+    /// A uzram device with this codec, level and block size in bytes.
     Ours { algorithm: &'static str, level: Option<i32>, block: usize, pool: PoolKind },
     /// nbdkit's memory plugin.
     Nbdkit { allocator: &'static str },
 }
 
 impl Disk {
-    /// zstd at the level nbdkit has.
+    /// Returns a uzram device with zstd at nbdkit's level.
     pub fn zstd(block: usize) -> Disk {
         Disk::Ours { algorithm: "zstd", level: Some(3), block, pool: PoolKind::Native }
     }
@@ -42,7 +42,7 @@ impl Disk {
         Disk::packed(PoolKind::Native)
     }
 
-    /// By lz4, in pages.
+    /// Returns a uzram device with lz4 and blocks of a page.
     pub(crate) fn packed(pool: PoolKind) -> Disk {
         Disk::Ours { algorithm: "lz4", level: None, block: PAGE_SIZE, pool }
     }
@@ -68,7 +68,7 @@ impl Disk {
                 let program =
                     env::current_exe().map_err(|error| failed(self, &error.to_string()))?;
                 let mut command = Command::new(program);
-                // Strings and numbers: nothing can fail.
+                // Strings and numbers only, so serialization can't fail.
                 command.args(["--serve", &serde_json::to_string(&order).unwrap_or_default()]);
                 Ok(command)
             }
@@ -76,7 +76,7 @@ impl Disk {
     }
 }
 
-/// A server that runs, and ends with this.
+/// A running server, which is killed on drop.
 #[derive(Debug)]
 pub struct Host {
     pid: u32,
@@ -86,16 +86,16 @@ pub struct Host {
     _undo: Undo,
 }
 
-/// Where a server is asked what it holds, and says so.
+/// The pipes by which a server is asked what its device holds, and answers.
 type Ends = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
 
 impl Host {
-    /// One that listens.
+    /// Starts a server and waits until it listens.
     pub fn start(disk: &Disk, bytes: u64) -> Result<Host, Error> {
         Host::ready(disk, bytes, None, "nbd")
     }
 
-    /// One of ours that is mounted too: a file.
+    /// Starts a server of ours whose disk is also mounted as a file.
     pub fn mounted(disk: &Disk, bytes: u64) -> Result<Host, Error> {
         Host::ready(disk, bytes, Some("m"), "m/disk")
     }
@@ -104,7 +104,7 @@ impl Host {
         self.dir.join("m/disk")
     }
 
-    /// A server, once a file of its directory is there.
+    /// Starts a server and waits until `file` exists in its directory and the server listens.
     fn ready(disk: &Disk, bytes: u64, mount: Option<&str>, file: &str) -> Result<Host, Error> {
         let begun = Instant::now();
         let ((pid, dir, ends), undo) = Undo::of(|| Host::spawn(disk, bytes, mount))?;
@@ -118,7 +118,8 @@ impl Host {
         Ok(host)
     }
 
-    /// A server that may not listen yet: its number, directory and ends, and how it ends.
+    /// Starts a server, which may not listen yet. Returns its number, directory and pipes, and the
+    /// action that ends it.
     fn spawn(
         disk: &Disk,
         bytes: u64,
@@ -149,7 +150,7 @@ impl Host {
             let _ = child.kill();
             let _ = child.wait();
             if let Some(mount) = mount {
-                // It fails if the server has unmounted the disk.
+                // The command fails if the server has unmounted the disk.
                 let _unmounted = whole(apart("umount").arg("-l").arg(mount));
             }
             let _ = fs::remove_dir_all(&dir);
@@ -166,7 +167,7 @@ impl Host {
         format!("nbd+unix:///?socket={}", self.dir.join("nbd").display())
     }
 
-    /// What the device of ours holds now.
+    /// Asks our server what its device holds.
     pub(crate) fn holds(&self) -> Result<Holds, Error> {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(ask), Some(answers)) = &mut *ends else {
@@ -180,12 +181,12 @@ impl Host {
         })
     }
 
-    /// Returns the seconds of processor time that it has taken.
+    /// Returns the seconds of processor time that the server has used.
     pub fn processor_time(&self) -> Result<f64, Error> {
         processor_time::of_process(self.pid)
     }
 
-    /// Bytes of its memory, resident or swapped.
+    /// Returns the bytes of the server's memory, resident or swapped.
     pub fn held(&self) -> Result<u64, Error> {
         let path = PathBuf::from(format!("/proc/{}/smaps_rollup", self.pid));
         let text = fs::read_to_string(&path).map_err(Error::file(

@@ -1,5 +1,5 @@
-//! Sequential requests of 1 MiB, four of each connection at a time: throughput, and the processor
-//! time that the server and its clients take.
+//! Sequential requests of 1 MiB, four at a time on each connection: throughput, and the processor
+//! time of the server and its clients.
 
 use super::clients::{self, Job, Load};
 use super::host::{Disk, Host};

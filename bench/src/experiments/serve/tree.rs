@@ -1,5 +1,5 @@
-//! A file system on our mounted device beside one on the kernel's zram: a source tree is unpacked
-//! on each.
+//! A source tree unpacked on a file system on a mounted uzram device, compared with one on the
+//! kernel's zram.
 
 use std::env::temp_dir;
 use std::fs::File;
@@ -22,14 +22,14 @@ use crate::tool::Tool;
 
 const NAME: &str = "fuse";
 const ROUNDS: usize = 3;
-/// Parts of the tree: 30,000 small files or so.
+/// The parts of the tree, which have about 30,000 small files.
 const PARTS: [&str; 5] = ["fs", "net", "kernel", "include", "sound"];
 const DISK: u64 = 2 * GIB;
 const TIME_MAX: f64 = 2.0;
 const TAR: Tool = Tool { name: "tar", package: "tar", remedy: "make room there" };
 const WHAT: &str = "ext4 on a loop device, a source tree unpacked: time over ext4 on kernel zram";
 
-/// Measures, where this user may mount and the kernel has zram.
+/// Measures both, if this user may mount and the kernel has zram.
 pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         let missing = Figure::missing(NAME, WHAT, "").rival_absent("it takes root and /dev/fuse");
@@ -58,9 +58,9 @@ pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> 
     report.add(ratio.rival("kernel zram, seconds", median(&rivals)))
 }
 
-/// Returns an archive of parts of a tree.
+/// Returns an archive of `parts` of the tree.
 pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<File, Error> {
-    // Without a name: it goes with this process.
+    // The file has no name, so it is removed with the process.
     let made = tempfile().and_then(|file| Ok((file.try_clone()?, file)));
     let (file, to) = made.map_err(Error::file("create a file in", &temp_dir(), "set TMPDIR"))?;
     let mut command = TAR.command();
@@ -68,7 +68,7 @@ pub(crate) fn pack(tree: &Path, parts: &[&str]) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Seconds from the first file to the last byte on the device.
+/// Returns the seconds from the first file until all bytes are on the device.
 fn unpack(packed: &File, device: &Path) -> Result<f64, Error> {
     make_ext4(device)?;
     let mounted = Mounted::new(device, &[])?;

@@ -1,7 +1,6 @@
-//! Batches of objects are taken and freed in an order of chance: by the thread that took them, and
-//! by another.
+//! Batches of objects are allocated and freed in random order, by the same thread or by another.
 //!
-//! Each object is filled when it is taken and looked at before it is freed, as a user would.
+//! Each object is filled after its allocation and read before it is freed, as a program would do.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,9 +18,9 @@ use crate::turns::{Side, rounds_by};
 
 const BATCH: usize = 1000;
 const ROUNDS: usize = 9;
-/// Objects of a turn, where nothing else is asked for.
+/// The number of objects of a turn by default.
 const OPERATIONS: u64 = 200_000;
-/// Our time over the best rival's.
+/// The largest time relative to the best rival's.
 const SAME_MAX: f64 = 1.1;
 const OTHER_MAX: f64 = 1.3;
 
@@ -34,7 +33,7 @@ enum Freed {
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let operations = request.operations.unwrap_or(OPERATIONS).max(BATCH as u64);
     for (freed, what, most, clock) in [
-        // One thread's work is not longer for what else the machine does meanwhile.
+        // Processor time excludes the machine's other load, which suits the work of one thread.
         (Freed::BySame, "one thread", SAME_MAX, Clock::ThreadCpu),
         (Freed::ByOther, "freed by another thread", OTHER_MAX, Clock::Wall),
     ] {
@@ -48,7 +47,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Nanoseconds of an object of every side, and ours (the first) over the best.
+/// Reports the nanoseconds per object of every side, and the ratio of the first side, which is
+/// ours, to the best.
 fn tell(
     what: &str,
     most: f64,
@@ -137,7 +137,7 @@ impl<O: Objects> Side for Same<O> {
     }
 }
 
-/// Batches go to another thread, which frees what is in them, and come back empty.
+/// A side whose batches are freed by another thread and returned empty.
 struct Other<O> {
     objects: Arc<O>,
     full: Option<SyncSender<Batch>>,
@@ -145,7 +145,7 @@ struct Other<O> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Batches that are under way.
+/// The number of batches in transit.
 const UNDER_WAY: usize = 4;
 
 impl<O: Objects + 'static> Other<O> {
@@ -198,7 +198,7 @@ impl<O> Drop for Other<O> {
     fn drop(&mut self) {
         self.full = None;
         if let Some(thread) = self.thread.take() {
-            // What it panicked with was told on standard error.
+            // The panic's message was printed on standard error.
             let _ = thread.join();
         }
     }

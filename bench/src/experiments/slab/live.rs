@@ -1,5 +1,6 @@
-//! Millions of live objects: all memory over their bytes, and what is given back when a random 99%
-//! are freed. Each allocator has a process of its own, so that nothing of another's is left in it.
+//! Millions of live objects: all memory relative to their bytes, and the memory that remains after
+//! a random 99% are freed. Each allocator runs in a process of its own, so that no other one's
+//! memory is in it.
 
 use std::process::{Command, Stdio};
 
@@ -12,14 +13,14 @@ use crate::Error;
 use crate::objects::{ObjectKind, Objects, Visit};
 use crate::report::{Bound, Report};
 
-/// Live objects, where nothing else is asked for.
+/// The number of live objects by default.
 const OBJECTS: u64 = 10_000_000;
-/// All memory over the objects' bytes.
+/// The largest ratio of all memory to the objects' bytes.
 const MEMORY_MAX: f64 = 1.01;
-/// One of so many objects stays.
+/// One of `STAYS` objects is not freed.
 const STAYS: u32 = 100;
 
-/// What a process of its own is to hold.
+/// The instructions for the process of one allocator.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Held {
     kind: ObjectKind,
@@ -28,7 +29,7 @@ struct Held {
     seed: u64,
 }
 
-/// Bytes that objects take: at first, and when most were freed.
+/// The bytes of memory, before and after most objects were freed.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Memory {
     counted: [Option<u64>; 2],
@@ -86,7 +87,7 @@ fn measure(held: Held) -> Result<Memory, Error> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-/// Holds objects, in a process that was started for it, and tells what memory they take.
+/// Allocates and frees objects in a process started for it, and prints their memory.
 pub fn hold(order: &str) -> Result<(), Error> {
     let malformed = |_| Error::Malformed {
         thing: "--objects".into(),
@@ -106,7 +107,7 @@ impl Visit for Fill {
 
     fn visit(self, objects: impl Objects + 'static) -> Result<Memory, Error> {
         let Held { size, count, seed, .. } = self.0;
-        // Written to, so that it is resident before anything counts.
+        // The table is written first, so that its memory is resident before anything is counted.
         let mut live: Vec<_> = (0..count).map(|_| Some(0u64)).collect();
         live.fill(None);
         drop(live);

@@ -1,10 +1,10 @@
-//! Groups of senders and receivers: every sender sends to every receiver of its group messages that
-//! it takes from two caches, and the receiver frees them. What `perf bench sched messaging` does
-//! through sockets, whose buffers come from caches of 512 and 256 bytes; their threads keep as much
-//! as the kernel's processors do.
+//! Groups of senders and receivers: every sender sends messages from two caches to every receiver
+//! of its group, and the receiver frees them. `perf bench sched messaging` does the same through
+//! sockets, whose buffers come from caches of 512 and 256 bytes. Our threads cache as many objects
+//! as the kernel does per processor.
 //!
-//! Scaled to two processors: 50 groups of 2 and 2 threads instead of 20 and 20 processes, 1000
-//! loops as there.
+//! Scaled to two processors: 50 groups of 2 senders and 2 receivers as threads instead of 20 and 20
+//! as processes, with 1000 loops as there.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -21,15 +21,15 @@ use crate::threads::together;
 pub(super) const GROUPS: usize = 50;
 pub(super) const ENDS: usize = 2;
 pub(super) const LOOPS: u64 = 1000;
-/// Messages that wait for a receiver.
+/// The capacity of a receiver's queue.
 const WAITING: usize = 64;
-/// Bytes of a message that are written and read.
+/// The bytes of a message that are written and read.
 const TEXT: usize = 100;
 const PAIRS: usize = 10;
-/// A run exchanges all messages so often, and takes a second or so: a single exchange depends on
-/// how threads are scheduled.
+/// The number of exchanges of a run, which takes about a second. The time of a single exchange
+/// depends on thread scheduling.
 const EXCHANGES: usize = 10;
-/// What leaving the slab saved in 2013, in percent of the time.
+/// The time that moving the management data out of the slab saved in 2013, in percent.
 const SAVED: f64 = 3.2;
 
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
@@ -37,7 +37,7 @@ const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
 pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
-    // What is only tried is tried once.
+    // A trial with fewer loops needs one exchange only.
     let exchanges = if loops < LOOPS { 1 } else { EXCHANGES };
     for layout in [Layout::StackU32, Layout::Native] {
         let plan = Plan { pairs: PAIRS, ..Plan::default() };
@@ -59,7 +59,7 @@ pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// A message: what describes it, and what it says.
+/// A message: its descriptor and its text.
 pub(super) struct Message {
     head: Object,
     data: Object,
@@ -90,7 +90,7 @@ impl Caches {
     }
 }
 
-/// One thread's part.
+/// The task of one thread.
 pub(super) enum End {
     Sends(Vec<SyncSender<Message>>),
     Receives(Receiver<Message>),
@@ -100,7 +100,7 @@ pub(super) fn ends() -> (Sender<End>, Receiver<End>) {
     let (put, take) = channel();
     for _ in 0..GROUPS {
         let (to, from): (Vec<_>, Vec<_>) = (0..ENDS).map(|_| sync_channel(WAITING)).unzip();
-        // The channel has no bound and its other end is here: nothing is refused.
+        // The channel is unbounded and its other end exists, so no send fails.
         for end in from.into_iter().map(End::Receives) {
             let _ = put.send(end);
         }
@@ -111,7 +111,8 @@ pub(super) fn ends() -> (Sender<End>, Receiver<End>) {
     (put, take)
 }
 
-/// All messages through a pair of new caches; the sum of what was received.
+/// Exchanges all messages through a pair of new caches. Returns a checksum of the received
+/// messages.
 fn exchange(layout: Layout, loops: u64) -> Result<u64, Error> {
     let caches = Arc::new(Caches::new(layout)?);
     let (put, take) = ends();
@@ -123,7 +124,7 @@ fn exchange(layout: Layout, loops: u64) -> Result<u64, Error> {
             Ok(End::Sends(to)) => {
                 for nth in 0..loops {
                     for receiver in &to {
-                        // A receiver that failed tells of it itself.
+                        // A receiver that failed reports the error itself.
                         let _ = receiver.send(caches.send(nth as u8)?);
                     }
                 }

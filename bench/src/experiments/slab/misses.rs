@@ -1,10 +1,10 @@
-//! Cache misses of the same messages, in cachegrind's model of a processor's caches.
+//! The cache misses of the same messages, in cachegrind's model of a processor's caches.
 //!
-//! Which of the threads has its turn is drawn by chance, from a seed, and it goes on until it has
-//! to wait: so all layouts are watched at the same work, and a difference is theirs. (Left to the
-//! system's scheduler, one run differs from the next by more than the layouts do.) Caches: 32 KiB
-//! on the first level, and 1 MiB on the last, which is less than what waits for its receivers; a
-//! last level that holds everything misses what is touched for the first time, whatever the layout.
+//! The thread that runs next is drawn at random from a seed, and it runs until it has to wait. So
+//! all layouts do the same work, and any difference is theirs. (With the system's scheduler, two
+//! runs differ by more than the layouts do.) The first-level cache has 32 KiB. The last-level cache
+//! has 1 MiB, less than the queued messages. A larger one that holds everything would miss on first
+//! touches only, whatever the layout.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::Error;
 use crate::report::{Bound, Figure, Report};
 use crate::undo::ended;
 
-/// Fewer loops: cachegrind takes fifty times as long.
+/// The divisor of the number of loops, because cachegrind is fifty times slower.
 const SHARE: u64 = 4;
-/// Schedules, each of a seed of its own.
+/// The number of schedules, each with its own seed.
 const SCHEDULES: u64 = 3;
-/// First level and last: bytes, ways, bytes of a line.
+/// The first- and last-level caches: bytes, ways, and bytes of a line.
 const CACHES: [&str; 2] = ["--D1=32768,8,64", "--LL=1048576,16,64"];
-/// What leaving the slab saved in 2013, in percent of the misses.
+/// The misses that moving the management data out of the slab saved in 2013, in percent.
 const SAVED: f64 = 3.5;
 const WHICH: [&str; 2] = ["D1", "LL"];
 const LAYOUTS: [Layout; 3] = [Layout::LinkedBufctl, Layout::StackU32, Layout::Native];
 
 pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let loops = request.operations.map_or(LOOPS, |operations| operations.clamp(1, LOOPS));
-    // What is only tried is tried once.
+    // A trial with fewer loops needs one schedule only.
     let schedules = if loops < LOOPS { 1 } else { SCHEDULES };
     let loops = (loops / SHARE).max(1);
     let mut rounds = [const { [const { Vec::new() }; WHICH.len()] }; LAYOUTS.len()];
@@ -63,7 +63,8 @@ pub(crate) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Misses of the first-level data cache and of the last level; none without valgrind.
+/// Returns the misses of the first-level data cache and of the last level, or `None` without
+/// valgrind.
 fn watched(layout: Layout, loops: u64, seed: u64) -> Result<Option<[u64; 2]>, Error> {
     let failed = |error: std::io::Error| Error::ToolFailed {
         tool: "valgrind",
@@ -73,7 +74,7 @@ fn watched(layout: Layout, loops: u64, seed: u64) -> Result<Option<[u64; 2]>, Er
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
-    // No pipes that one that is killed would leave.
+    // Without this option, a killed valgrind would leave its pipes behind.
     command.arg("--vgdb=no");
     command.args(CACHES).arg(program).args(["--messages", &format!("{layout} {loops} {seed}")]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -104,7 +105,7 @@ pub fn exchange_ordered(order: &str) -> Result<(), Error> {
     exchange(layout.parse()?, number(loops)?, number(seed)?)
 }
 
-/// Who has a turn, and what he says when it ends.
+/// A thread's channels: one starts a turn, the other returns its outcome.
 struct Turns {
     go: SyncSender<()>,
     done: Receiver<Result<Then, Error>>,
@@ -116,7 +117,7 @@ enum Then {
     Ends,
 }
 
-/// All messages through a pair of new caches, one thread at a time.
+/// Exchanges all messages through a pair of new caches, one thread at a time.
 fn exchange(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
     let caches = Arc::new(Caches::new(layout)?);
     let (put, take) = ends();
@@ -130,7 +131,7 @@ fn exchange(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
             let caches = caches.clone();
             scope.spawn(move || {
                 let mut part = Part::new(end, loops);
-                // Whoever waits for what is told, or goes no more, has met an error already.
+                // If the other end is closed, an error has already occurred.
                 goes.iter().take_while(|()| tell.send(part.turn(&caches)).is_ok()).for_each(drop);
             });
             going.push(Turns { go, done });
@@ -151,7 +152,7 @@ fn exchange(layout: Layout, loops: u64, seed: u64) -> Result<(), Error> {
     })
 }
 
-/// What a thread does, turn by turn.
+/// The work of a thread, turn by turn.
 enum Part {
     Sends { to: Vec<SyncSender<Message>>, left: u64, waits: Option<Message> },
     Receives(Receiver<Message>),
@@ -165,7 +166,7 @@ impl Part {
         }
     }
 
-    /// Goes on until it has to wait, or ends.
+    /// Continues until the thread has to wait or is done.
     fn turn(&mut self, caches: &Caches) -> Result<Then, Error> {
         match self {
             Part::Sends { to, left, waits } => {

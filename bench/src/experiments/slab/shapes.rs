@@ -1,4 +1,5 @@
-//! Objects per slab, before and after, and whether a cache's table row agrees with them.
+//! The number of objects per slab, before and after, and the consistency of the caches' slabinfo
+//! rows.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::Error;
 use crate::report::{Bound, Report};
 use testkit::s4::CACHES;
 
-/// Objects of each cache when its row is looked at.
+/// The number of objects of each cache when its row is read.
 const OBJECTS: usize = 10_000;
 
 pub(super) fn run(report: &mut Report<'_>) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! The same pages on three sides: the raw codec, our device, and the kernel's, which take turns of
-//! a few milliseconds at the same job, so that what disturbs one disturbs the others.
+//! The same pages on three sides: the raw codec, a uzram device, and the kernel's. The sides take
+//! turns of a few milliseconds at the same job, so that a disturbance affects all of them.
 
 use std::ops::Range;
 
@@ -15,14 +15,15 @@ use crate::contents::{Blobs, Contents};
 use crate::kernel::{KernelZram, Rival};
 use crate::threads::together;
 
-/// Pages done by one side before it is the next one's turn.
+/// The pages that one side processes in a turn.
 const TURN: usize = 1024;
-/// Pages of the largest request.
+/// The pages of the largest request.
 const REQUEST_MAX: usize = 16;
-/// Slots get the pages of slots so many further on, when they are overwritten with others.
+/// The distance in pages by which the contents are shifted before slots are overwritten with other
+/// pages.
 const STEP: usize = 49 * REQUEST_MAX;
 
-/// Who does a job.
+/// The side that does a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Raw,
@@ -32,16 +33,16 @@ pub(super) enum Side {
 
 pub(super) const SIDES: [Side; 3] = [Side::Raw, Side::Ours, Side::Kernel];
 
-/// What is done to every slot.
+/// The operation on every slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// It is written with the page it holds.
+    /// Writes the page that the slot holds.
     Rewrite,
-    /// It is written with another.
+    /// Writes another page.
     Replace,
-    /// It is read, after and before any other.
+    /// Reads the slots in random order.
     ReadAnywhere,
-    /// It is read, after the one before it.
+    /// Reads the slots in order.
     Read,
 }
 
@@ -51,19 +52,19 @@ impl Job {
     }
 }
 
-/// Pages, what the raw codec makes of them, and devices that hold them.
+/// Pages, their form compressed by the raw codec, and devices that hold them.
 pub(super) struct Bed {
     pages: AlignedBuf,
     compressed: Blobs,
     ours: Device,
     kernel: Rival<KernelZram>,
-    /// Slot n holds page n + shift.
+    /// Slot n holds page n + `shift`, modulo the number of pages.
     shift: usize,
-    /// Slots in an order of chance.
+    /// The slots in random order.
     order: Vec<usize>,
 }
 
-/// What a side needs for a turn.
+/// The codec and the buffer of a side.
 struct Tools {
     codec: RawCodec,
     back: AlignedBuf,
@@ -76,8 +77,7 @@ impl Tools {
 }
 
 impl Bed {
-    /// Devices that hold those of the pages that are not same-filled: these cost no side a codec's
-    /// work.
+    /// Makes devices with all pages that are not same-filled, because those need no codec.
     pub(super) fn new(all: &[u8], seed: u64) -> Result<Bed, Error> {
         let kept: Vec<&[u8]> =
             all.chunks_exact(PAGE_SIZE).filter(|page| same_filled(page).is_none()).collect();
@@ -104,7 +104,7 @@ impl Bed {
         Ok(Bed { pages, compressed, ours, kernel, shift: 0, order })
     }
 
-    /// Bytes that a job goes through.
+    /// Returns the bytes that a job processes.
     pub(super) fn bytes(&self) -> usize {
         self.count() * PAGE_SIZE
     }
@@ -113,7 +113,7 @@ impl Bed {
         self.order.len()
     }
 
-    /// Why the kernel's device is not here.
+    /// Returns the reason why the kernel's device is missing, or `None` if it is present.
     pub(super) fn kernel_absent(&self) -> Option<&str> {
         match &self.kernel {
             Rival::Present(_) => None,
@@ -121,7 +121,7 @@ impl Bed {
         }
     }
 
-    /// The pages that the slots from `slot` on hold.
+    /// Returns the pages that `count` slots from `slot` hold.
     fn held(&self, slot: usize, count: usize) -> Range<usize> {
         let first = (slot + self.shift) % self.count();
         first..first + count
@@ -131,7 +131,7 @@ impl Bed {
         &self.pages[pages.start * PAGE_SIZE..pages.end * PAGE_SIZE]
     }
 
-    /// All devices give the pages back.
+    /// Verifies that all sides return the pages.
     pub(super) fn check(&self) -> Result<(), Error> {
         let mut tools = Tools::new()?;
         for slot in 0..self.count() {
@@ -149,7 +149,8 @@ impl Bed {
         Ok(())
     }
 
-    /// One request: `count` slots from `slot` on, written with what they are to hold, or read.
+    /// Executes one request: writes the pages that `count` slots from `slot` must hold, or reads
+    /// the slots.
     fn request(
         &self,
         side: Side,
@@ -186,7 +187,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Every slot once on each side, in turns, `each` slots a request; the seconds of each side.
+    /// Processes every slot once on each side, in turns, with `each` slots per request. Returns the
+    /// seconds of each side.
     pub(super) fn round(&mut self, job: Job, each: usize) -> Result<[f64; 3], Error> {
         if job == Job::Replace {
             self.shift = (self.shift + STEP) % self.count();
@@ -197,7 +199,7 @@ impl Bed {
         let slots = if job == Job::ReadAnywhere { &self.order } else { &slots };
         for (nth, turn) in slots.chunks(TURN / each).enumerate() {
             for place in 0..SIDES.len() {
-                // Whoever comes later finds pages in the cache: they take turns at that too.
+                // A later side finds the pages in the cache, so each side is first in turn.
                 let side = (nth + place) % SIDES.len();
                 watches[side].time(|| {
                     turn.iter().try_for_each(|&slot| {
@@ -209,7 +211,8 @@ impl Bed {
         Ok(watches.map(|watch| watch.seconds()))
     }
 
-    /// As `round`, on a fresh device of ours that is filled; the seconds of the codec and of ours.
+    /// Like `round`, but fills a fresh uzram device. Returns the seconds of the codec and of the
+    /// device.
     pub(super) fn fill(&self) -> Result<[f64; 2], Error> {
         let fresh = Device::new(Config::new(self.bytes() as u64)?)?;
         let mut codec = RawCodec::lz4()?;
@@ -234,7 +237,7 @@ impl Bed {
         Ok(watches.map(|watch| watch.seconds()))
     }
 
-    /// Seconds for all slots, shared out to `threads` threads.
+    /// Returns the seconds for all slots, divided among `threads` threads.
     pub(super) fn on_threads(&self, side: Side, job: Job, threads: usize) -> Result<f64, Error> {
         let share = self.count() / threads;
         let done = together(threads, |index| {

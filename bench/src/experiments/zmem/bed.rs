@@ -1,4 +1,4 @@
-//! Memory that goes out and comes back, ours or the kernel's.
+//! Memory that can be evicted and filled again, ours or the kernel's.
 
 use std::hint::black_box;
 
@@ -9,22 +9,23 @@ use zmem::{Advice, Region};
 use crate::Error;
 use crate::kernel::{KernelSwap, PagedMemory};
 
-/// Pages out of a hundred that may stay, where all are to go.
+/// The percentage of the pages that may stay resident after an eviction of all.
 const LEFT_PERCENT: usize = 2;
-/// And so much beside that: the kernel keeps some 31 pages of each processor's off its lists.
+/// Further bytes that may stay resident, because the kernel keeps about 31 pages per processor off
+/// its lists.
 const LEFT_BYTES: usize = 1 << 20;
 const PAGE: usize = 4096;
 
-/// Memory that can be told to go.
+/// Memory that can be evicted on request.
 pub(super) trait Paged: Sync {
     fn name(&self) -> &'static str;
 
     fn bytes(&self) -> &[u8];
 
-    /// Has all of it go.
+    /// Evicts all of the memory.
     fn out(&self) -> Result<(), Error>;
 
-    /// Bytes that have not gone.
+    /// Returns the number of resident bytes.
     fn resident(&self) -> usize;
 }
 
@@ -48,7 +49,7 @@ impl Paged for Region {
 
 /// Memory of this process that the kernel swaps.
 pub(super) struct Swapped {
-    // Back before the swap goes.
+    // Dropped before the swap is removed.
     memory: PagedMemory,
     swap: KernelSwap,
 }
@@ -60,7 +61,7 @@ impl Swapped {
         Ok(Swapped { memory, swap })
     }
 
-    /// Returns the bytes that its device takes for all of it, which goes for that.
+    /// Evicts all of the memory and returns the bytes that the device uses for it.
     pub(super) fn used(&self) -> Result<u64, Error> {
         self.out()?;
         Ok(self.swap.mm_stat()?.mem_used_total)
@@ -86,7 +87,7 @@ impl Paged for Swapped {
     }
 }
 
-/// What a round takes, in seconds.
+/// The times of a round in seconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Took {
     pub(super) out: f64,
@@ -95,7 +96,7 @@ pub(super) struct Took {
     pub(super) back_cpu: f64,
 }
 
-/// All of it goes, and is touched again at these offsets, a word at each.
+/// Evicts all of the memory and touches it again, one word at each of `offsets`.
 pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Result<Took, Error> {
     let (mut wall, mut cpu) = (Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::ProcessCpu));
     wall.time(|| cpu.time(|| paged.out()))?;
@@ -114,7 +115,7 @@ pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Resu
     Ok(Took { out, back, out_cpu, back_cpu })
 }
 
-/// The sum of a word at each of the offsets.
+/// Returns a checksum of the words at the offsets.
 pub(super) fn touch(bytes: &[u8], offsets: &[usize]) -> u64 {
     let word = |offset: usize| {
         let word = bytes[offset..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
@@ -123,7 +124,7 @@ pub(super) fn touch(bytes: &[u8], offsets: &[usize]) -> u64 {
     offsets.iter().fold(0, |sum: u64, &offset| sum.wrapping_mul(31) ^ word(offset))
 }
 
-/// The beginnings of all blocks.
+/// Returns the offsets of all blocks.
 pub(super) fn in_order(bytes: usize, block: usize) -> Vec<usize> {
     (0..bytes).step_by(block).collect()
 }

@@ -1,4 +1,4 @@
-//! What the raw codec takes to decode blocks.
+//! The raw codec's time to decode blocks.
 
 use measure::clock::{Clock, Stopwatch};
 use measure::codec::RawCodec;
@@ -6,7 +6,7 @@ use measure::codec::RawCodec;
 use crate::Error;
 use crate::experiments::blocks::Method;
 
-/// The raw codec, and what it made of all blocks.
+/// The raw codec, and all blocks compressed by it.
 pub(super) struct Decoder {
     codec: RawCodec,
     compressed: Vec<Vec<u8>>,
@@ -23,7 +23,7 @@ impl Decoder {
         Ok(Decoder { codec, compressed, block: vec![0; block] })
     }
 
-    /// What it takes to decode the blocks at these offsets.
+    /// Returns the seconds to decode the blocks at these offsets.
     pub(super) fn seconds(&mut self, offsets: &[usize]) -> Result<f64, Error> {
         let mut watch = Stopwatch::new(Clock::Wall);
         watch.time(|| {

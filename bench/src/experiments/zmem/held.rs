@@ -1,5 +1,5 @@
-//! A region in a process of its own, where one thread alone uses memory, as in most programs: this
-//! process has one more, which waits for signals.
+//! A region in a process of its own, in which a single thread uses memory, as in most programs.
+//! This process has another thread, which waits for signals.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -13,17 +13,17 @@ use super::region;
 use crate::Error;
 use crate::experiments::blocks::{LZ4, Method, ZSTD};
 
-/// What a region is made of.
+/// The settings of a region.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Order {
     is_zstd: bool,
     block: usize,
-    /// Its place among the backends that are measured.
+    /// The index among the measured backends.
     backend: usize,
     bytes: usize,
 }
 
-/// All of it goes, and is touched again.
+/// A request to evict all of the memory and touch it again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Round {
     offsets: Vec<usize>,
@@ -74,7 +74,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Has all of it go, and be touched again at these offsets.
+    /// Evicts all of the memory and touches it again at `offsets`, in the other process.
     pub(super) fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error> {
         let round = Round { offsets: offsets.to_vec(), expected };
         self.send(|orders| {
@@ -101,7 +101,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Nothing more comes: it ends.
+        // The process exits because its input is closed.
         self.orders = None;
         if let Err(error) = self.child.wait() {
             eprintln!("bench: {error}");
@@ -109,7 +109,7 @@ impl Drop for Held {
     }
 }
 
-/// Holds a region, in a process that was started for it, until nothing more is asked of it.
+/// Holds a region in a process that was started for it, until its input is closed.
 pub fn hold(order: &str) -> Result<(), Error> {
     let malformed = |_| Error::Malformed {
         thing: "--region".into(),

@@ -1,5 +1,5 @@
-//! A heap goes out and comes back in order, many times: the time of all rounds, and what it takes
-//! while it is out.
+//! A heap that is evicted and filled again in order, many times: the time of all rounds, and the
+//! memory of the store.
 
 use zmem::{Advice, BackendKind};
 
@@ -11,21 +11,21 @@ use crate::experiments::blocks::Method;
 use crate::kernel::{KernelSwap, Rival};
 
 const PAGE: usize = 4096;
-/// Its place among the backends that are measured.
+/// The index of the signal backend among the measured backends.
 const SIGNAL: usize = 0;
 
-/// What all rounds take.
+/// The times of all rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Laps {
-    /// Seconds for all that goes out.
+    /// The seconds of all evictions.
     pub(crate) out: f64,
-    /// Seconds for all that comes back.
+    /// The seconds of all touches afterwards.
     pub(crate) back: f64,
-    /// Memory of the store over the bytes that are out.
+    /// The memory of the store relative to the evicted bytes.
     pub(crate) ratio: f64,
 }
 
-/// So many rounds of each side, in turn, after one of each that warms up.
+/// Executes `rounds` rounds of each side in turn, after one round of each that warms up.
 fn in_turn<R>(rounds: u64, sides: &mut [R]) -> Result<Vec<Laps>, Error>
 where
     R: FnMut() -> Result<Took, Error>,
@@ -44,7 +44,7 @@ where
     Ok(all)
 }
 
-/// By the backend that needs no right, in blocks of so many bytes.
+/// Measures the backend that needs no privileges, with blocks of each of these sizes in bytes.
 pub(crate) fn ours(
     pages: &[u8],
     method: Method,
@@ -67,7 +67,7 @@ pub(crate) fn ours(
     Ok(all)
 }
 
-/// By the kernel's swap, with lz4 and folios of `folio` bytes.
+/// Measures the kernel's swap, with lz4 and folios of `folio` bytes.
 pub(crate) fn kernels(pages: &[u8], folio: usize, rounds: u64) -> Result<Rival<Laps>, Error> {
     let swap = match KernelSwap::acquire("lz4", 2 * pages.len() as u64, folio)? {
         Rival::Present(swap) => swap,

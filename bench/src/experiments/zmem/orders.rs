@@ -1,4 +1,5 @@
-//! Blocks of 16 KiB over blocks of 4 KiB with zstd, as the series has them, beside the raw codec's.
+//! Blocks of 16 KiB relative to blocks of 4 KiB with zstd, as in the series, compared with the raw
+//! codec's ratio.
 
 use measure::clock::{Clock, Stopwatch};
 
@@ -15,11 +16,10 @@ const ROUNDS: u64 = 7;
 const PAGE: usize = 4096;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 16 << 10;
-/// What our ratio of storing may be beyond the raw codec's.
+/// The largest amount by which our ratio of stores may exceed the raw codec's.
 const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 
-/// With zstd 3, in order.
 pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Error> {
     let Scene { request, input, pages, backend } = *scene;
     let mut small = Held::start(pages, ZSTD, SMALL, backend)?;
@@ -54,7 +54,7 @@ pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Erro
     report.add(scene.judged(figure, Bound::at_most(IN_MAX)))
 }
 
-/// Seconds that the raw codec takes for all blocks.
+/// Returns the seconds of processor time in which the raw codec compresses all blocks.
 fn compress(pages: &[u8], block: usize) -> Result<f64, Error> {
     let (mut codec, mut watch) = (ZSTD.raw(block)?, Stopwatch::new(Clock::ThreadCpu));
     watch.time(|| {

@@ -1,4 +1,4 @@
-//! Memory that stored blocks take, packing included, over what the raw codec makes of them.
+//! The memory of stored blocks, packing included, relative to the raw codec's output.
 
 use zmem::{Advice, BackendKind};
 
@@ -11,7 +11,6 @@ use crate::report::{Bound, Figure, Report};
 const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 const OVER_RAW_MAX: f64 = 1.02;
 
-/// With both codecs, in blocks of 4, 16 and 64 KiB.
 pub(super) fn run(input: Input, pages: &[u8], report: &mut Report<'_>) -> Result<(), Error> {
     for method in [ZSTD, LZ4] {
         for block in BLOCKS {

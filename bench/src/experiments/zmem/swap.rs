@@ -1,5 +1,5 @@
-//! A heap goes out and comes back in order, beside the kernel's swap; and at random, beside what a
-//! fault without a codec takes and decoding.
+//! A heap that is evicted and filled again in order, compared with the kernel's swap; and at
+//! random, compared with a fault without a codec plus decoding.
 
 use fastrand::Rng;
 use zmem::Region;
@@ -13,7 +13,7 @@ use crate::kernel::{KernelSwap, Rival};
 use crate::report::{Bound, Figure, Report};
 use crate::summary::Summary;
 
-/// Rounds, where no other number is asked for; the series had 100.
+/// The rounds by default; the series had 100.
 const ROUNDS: u64 = 12;
 const PAGE: usize = 4096;
 const BLOCKS: [usize; 2] = [4 << 10, 16 << 10];
@@ -24,8 +24,8 @@ const OVER_NULL_MAX: f64 = 1.15;
 
 type Part = fn(&Took) -> f64;
 
-/// With lz4, in blocks of 4 and 16 KiB. Returns what touches at random took over the kernel's,
-/// where there is one, by block.
+/// Runs the experiment with lz4, in blocks of 4 and 16 KiB. Returns the time of random touches
+/// relative to the kernel's, if it has swap, by block size.
 pub(super) fn run(
     scene: &Scene<'_>,
     report: &mut Report<'_>,
@@ -34,7 +34,8 @@ pub(super) fn run(
     let rounds = request.operations.unwrap_or(ROUNDS);
     let mut at_random = Vec::new();
     for block in BLOCKS {
-        // First, as the system makes folios of a block's size as long as it lives, for both.
+        // The swap is acquired first, because while it exists the system makes folios of the
+        // block's size, for both sides.
         let swap = KernelSwap::acquire("lz4", 2 * pages.len() as u64, block)?;
         let mut ours = Held::start(pages, LZ4, block, backend)?;
         let what = format!("{}/{}, {} KiB blocks", input.name(), ours.backend, block >> 10);
@@ -71,7 +72,7 @@ pub(super) fn run(
     Ok(at_random)
 }
 
-/// A region of ours, here or in a process of its own.
+/// A region of ours, in this process or in one of its own.
 trait Ours {
     fn round(&mut self, offsets: &[usize], expected: u64) -> Result<Took, Error>;
 }
@@ -88,7 +89,7 @@ impl Ours for Held {
     }
 }
 
-/// Rounds of both, in turns. One round before warms up.
+/// Executes rounds of both sides, in turns. The first round warms up.
 fn both(
     ours: &mut dyn Ours,
     kernel: &Rival<Swapped>,
@@ -115,7 +116,7 @@ fn both(
     Ok(times)
 }
 
-/// Adds what a part of the rounds takes: over the kernel's, and by itself.
+/// Reports the time of a part of the rounds, alone and relative to the kernel's.
 fn add(
     what: &str,
     times: &[(Took, Option<Took>)],
@@ -142,14 +143,15 @@ fn add(
     report.add(told.rival_absent(reason))
 }
 
-/// Returns what a part of the rounds takes over the kernel's, if there is one.
+/// Returns the time of a part of the rounds relative to the kernel's, if the kernel's swap was
+/// measured.
 fn over_kernel_of(times: &[(Took, Option<Took>)], of: Part) -> Option<f64> {
     let ratio = |(ours, theirs): &(Took, Option<Took>)| Some(of(ours) / of(theirs.as_ref()?));
     let ratios = times.iter().map(ratio).collect::<Option<Vec<_>>>()?;
     Some(median(ratios.into_iter()))
 }
 
-/// Adds what the fastest backend takes for touches at random, over the kernel's.
+/// Reports the fastest backend's time for random touches relative to the kernel's.
 pub(super) fn add_best(
     input: &str,
     at_random: &[(usize, Option<f64>)],
@@ -174,7 +176,8 @@ pub(super) fn add_best(
     Ok(())
 }
 
-/// A fault at random over one of a block of one word, which takes no codec, and decoding a block.
+/// Reports the time of a random fault relative to a fault on a block of one repeated word, which
+/// needs no codec, plus the time to decode a block.
 fn over_null(
     scene: &Scene<'_>,
     what: &str,

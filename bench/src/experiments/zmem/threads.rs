@@ -1,4 +1,5 @@
-//! Threads that fault at once: faults per second over those of one thread, beside the kernel's.
+//! Threads that fault at the same time: the faults per second relative to one thread, compared with
+//! the kernel's.
 
 use std::thread::available_parallelism;
 
@@ -17,7 +18,6 @@ const ROUNDS: u64 = 7;
 const BLOCK: usize = 4 << 10;
 const SCALING_MIN: f64 = 0.8;
 
-/// With lz4, pages in an order of chance.
 pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Error> {
     let Scene { request, input, pages, backend } = *scene;
     let mut offsets = in_order(pages.len(), BLOCK);
@@ -42,7 +42,7 @@ pub(super) fn run(scene: &Scene<'_>, report: &mut Report<'_>) -> Result<(), Erro
     })
 }
 
-/// The rate of all threads over that of one, times the processors there are for them.
+/// Returns the rate of all threads relative to one thread's rate times the available processors.
 fn scaling(paged: &dyn Paged, pages: &[u8], offsets: &[usize], rounds: u64) -> Result<f64, Error> {
     let processors = available_parallelism().map_or(1, |count| count.get()).min(THREADS);
     let mut ratios = Vec::new();
@@ -56,7 +56,7 @@ fn scaling(paged: &dyn Paged, pages: &[u8], offsets: &[usize], rounds: u64) -> R
     Ok(median(ratios.into_iter()))
 }
 
-/// What it takes so many threads to touch all that has gone, a part each.
+/// Evicts all of the memory. Returns the seconds in which `threads` threads touch it, a part each.
 fn seconds(
     paged: &dyn Paged,
     pages: &[u8],

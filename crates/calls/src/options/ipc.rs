@@ -1,11 +1,11 @@
-//! Commands on what processes share by System V's calls.
+//! The commands of System V IPC.
 
 use super::{by_int, of};
 use crate::row::Argument::{self, Plain, Unknown};
 use crate::row::{input, output};
 use crate::sizes::{MSGID, MSGINFO, SEMID, SEMINFO, SHM_INFO, SHMID, SHMINFO};
 
-/// `semctl`'s last argument. How many semaphores a set has isn't known.
+/// The last argument of `semctl`. The number of semaphores in a set is not known.
 pub(crate) const SEMCTL: Argument = of(&by_int(
     2,
     &[
@@ -21,7 +21,7 @@ pub(crate) const SEMCTL: Argument = of(&by_int(
     Plain,
 ));
 
-/// `shmctl`'s last argument.
+/// The last argument of `shmctl`.
 pub(crate) const SHMCTL: Argument = of(&by_int(
     1,
     &[
@@ -35,7 +35,7 @@ pub(crate) const SHMCTL: Argument = of(&by_int(
     Plain,
 ));
 
-/// `msgctl`'s last argument.
+/// The last argument of `msgctl`.
 pub(crate) const MSGCTL: Argument = of(&by_int(
     1,
     &[

@@ -1,4 +1,4 @@
-//! `keyctl`: what its arguments are, by the operation, which is the first.
+//! The arguments of `keyctl`, by the operation, which is the first argument.
 
 use super::{by_int, of};
 use crate::count::Count::Long;
@@ -7,11 +7,11 @@ use crate::row::Argument::{self, Form, Plain, Text, Unknown};
 use crate::row::Form::{Iovecs, Words};
 use crate::row::{Access, input, inputs, output, outputs};
 
-/// `keyctl_pkey_params`, which says how long what follows is.
+/// A `keyctl_pkey_params`, which holds the lengths of the later arguments.
 const PARAMS: Argument = input(40);
 const KDF_PARAMS: Argument = Form(Words(Access::Read, Length::Bytes(56)));
 
-/// Its second argument.
+/// The second argument.
 pub(crate) const KEYCTL_1: Argument = of(&by_int(
     0,
     &[
@@ -26,7 +26,7 @@ pub(crate) const KEYCTL_1: Argument = of(&by_int(
     Plain,
 ));
 
-/// Its third.
+/// The third argument.
 pub(crate) const KEYCTL_2: Argument = of(&by_int(
     0,
     &[
@@ -47,7 +47,7 @@ pub(crate) const KEYCTL_2: Argument = of(&by_int(
     Plain,
 ));
 
-/// Its fourth.
+/// The fourth argument.
 pub(crate) const KEYCTL_3: Argument = of(&by_int(
     0,
     &[
@@ -62,7 +62,7 @@ pub(crate) const KEYCTL_3: Argument = of(&by_int(
     Plain,
 ));
 
-/// Its fifth.
+/// The fifth argument.
 pub(crate) const KEYCTL_4: Argument = of(&by_int(
     0,
     &[

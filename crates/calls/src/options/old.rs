@@ -1,4 +1,4 @@
-//! Options of calls that x86-64 alone has.
+//! Options of calls that exist only on x86-64.
 
 use super::{by_int, of};
 use crate::count::Count::Long;
@@ -6,7 +6,7 @@ use crate::row::Argument::{self, Plain, Text, Unknown};
 use crate::row::{inputs, output, outputs};
 use crate::sizes::WORD;
 
-/// `arch_prctl`'s second argument.
+/// The second argument of `arch_prctl`.
 pub(crate) const ARCH_PRCTL: Argument = of(&by_int(
     0,
     &[
@@ -22,7 +22,7 @@ pub(crate) const ARCH_PRCTL: Argument = of(&by_int(
     Plain,
 ));
 
-/// What `modify_ldt` takes: a table that is read, or an entry.
+/// The second argument of `modify_ldt`: a table that is read, or an entry.
 pub(crate) const MODIFY_LDT: Argument = of(&by_int(
     0,
     &[
@@ -34,6 +34,6 @@ pub(crate) const MODIFY_LDT: Argument = of(&by_int(
     Plain,
 ));
 
-/// `sysfs`' second argument, and its third.
+/// The second argument of `sysfs`, and its third.
 pub(crate) const SYSFS_1: Argument = of(&by_int(0, &[(1, Text)], Plain));
 pub(crate) const SYSFS_2: Argument = of(&by_int(0, &[(2, Unknown)], Plain));

@@ -1,4 +1,4 @@
-//! `ptrace`: what its last two arguments are, by the request, which is the first.
+//! The last two arguments of `ptrace`, by the request, which is the first argument.
 
 use super::{by_int, of};
 use crate::count::Count::Long;
@@ -7,14 +7,14 @@ use crate::row::Form::Regset;
 use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{SIGINFO, WORD};
 
-/// Registers of x86-64: general ones, and those of the floating-point unit.
+/// The sizes of the general registers of x86-64, and of those of the floating-point unit.
 const REGISTERS: usize = 27 * 8;
 const FLOATING: usize = 512;
 
-/// The third argument: an address of the other process, but for one request.
+/// The third argument: an address in the other process, except for one request.
 pub(crate) const PTRACE_ADDRESS: Argument = of(&by_int(0, &[(0x4209, input(16))], Plain));
 
-/// The last.
+/// The fourth argument.
 pub(crate) const PTRACE_DATA: Argument = of(&by_int(
     0,
     &[

@@ -1,4 +1,4 @@
-//! Calls that have the kernel go on by itself.
+//! Calls that start asynchronous work of the kernel.
 
 use crate::count::Count::Long;
 use crate::named_row::NamedRow;
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[NamedRow] = &[
         Form(Sigset)
     )
     .is(Special::Signals),
-    // What is written into the rings names memory, and no call need announce it.
+    // Entries of the rings name memory without a call.
     row!(SYS_io_uring_setup, Plain, both(IO_URING_PARAMS))
         .lasts(Lasting::Yes)
         .is(Special::Withheld),

@@ -9,13 +9,13 @@ use crate::row::Form::{Ioctl, Iovecs, Sigset};
 use crate::row::{Lasting, Special, both, boths, input, inputs, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, TIME};
 
-/// Requests of `ioctl` whose memory is used later: guests' memory, transfers, DMA.
+/// Requests of `ioctl` whose memory is used after the call: memory of guests, transfers, DMA.
 const IOCTL_LASTING: Lasting = Lasting::Values {
     argument: 1,
     values: &[0x4020_ae46, 0x40a0_ae49, 0x3b71, 0x8038_550a, 0x4008_af03],
 };
 
-/// A region for a `userfaultfd`, which is the program's pager from then on.
+/// The request that registers a range with `userfaultfd`. The program then handles its page faults.
 const IOCTL_SPECIAL: Special =
     Special::By { argument: 1, cases: &[(0xc020_aa00, Special::AddressSpace)] };
 
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_copy_file_range, Plain, both(8), Plain, both(8)),
     row!(SYS_splice, Plain, both(8), Plain, both(8)),
     row!(SYS_tee),
-    // A pipe keeps the pages that it is given, with or without the flag for it.
+    // A pipe keeps references to the pages, with or without SPLICE_F_GIFT.
     row!(SYS_vmsplice, Plain, Form(Iovecs(Both, Long(2)))).lasts(Lasting::Yes),
     row!(SYS_openat, Plain, Text),
     row!(SYS_openat2, Plain, Text, inputs(Long(3), 1)),

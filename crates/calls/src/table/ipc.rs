@@ -1,4 +1,4 @@
-//! Calls on what processes share: queues, semaphores, futexes, keys.
+//! Calls for communication between processes: queues, semaphores, futexes, keys.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -10,7 +10,7 @@ use crate::row::Form::{Iovecs, Sigevent, Waiters};
 use crate::row::{both, input, inputs, output, outputs};
 use crate::sizes::{FUTEX_WAITV, INT, MQ_ATTR, SEMBUF, TIME, WORD};
 
-/// A message of System V's: a word, and as many bytes as the third argument says.
+/// A System V message: a word for its type, and as many bytes as the third argument.
 const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 
 pub(super) const ROWS: &[NamedRow] = &[

@@ -1,5 +1,5 @@
-//! Calls on the address space itself. An address that they name is what they are about: they touch
-//! no memory there for the program, but change what is there.
+//! Calls that change the address space. They touch no memory at the addresses that they name, but
+//! change the mappings there.
 
 use crate::count::Count::Long;
 use crate::count::Length;

@@ -1,4 +1,4 @@
-//! Calls on names, attributes and mounts of files.
+//! Calls that concern names, attributes and mounts of files.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -10,12 +10,12 @@ use crate::row::Form::XattrArgs;
 use crate::row::{Access, input, inputs, output, outputs};
 use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
 
-/// `file_handle`: its size, its type, and as many bytes.
+/// Returns the kind of a `file_handle`: its size, its type, and as many bytes as its size.
 const fn handle(access: Access) -> Argument {
     Buffer(access, Length::Own { at: 0, more: 8, least: 8, most: 136 })
 }
 
-/// `mnt_id_req`, which says its size first.
+/// An `mnt_id_req`, whose first field is its size.
 const REQUEST: Argument = Buffer(Read, Length::Own { at: 0, more: 0, least: 24, most: 4096 });
 
 pub(super) const ROWS: &[NamedRow] = &[

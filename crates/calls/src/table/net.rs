@@ -1,4 +1,4 @@
-//! Calls on sockets.
+//! Calls that concern sockets.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -9,12 +9,13 @@ use crate::row::Form::{Message, Messages, Words};
 use crate::row::{Lasting, both, inputs, output, outputs, told};
 use crate::sizes::{INT, TIME};
 
-/// A send whose pages the network keeps until it says so.
+/// A send with MSG_ZEROCOPY: the network uses the pages until it reports their completion.
 const fn zero_copy(argument: u8) -> Lasting {
     Lasting::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }
 }
 
-/// An option may name further memory: a filter's instructions, a table's counters.
+/// The value of an option, which may name further memory: a filter's instructions, a table's
+/// counters.
 const OPTION: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
 

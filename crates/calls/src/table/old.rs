@@ -1,5 +1,5 @@
-//! Calls that x86-64 alone has: older forms of others, and its own registers. Those without
-//! arguments here that have a name of an old subsystem's answer ENOSYS.
+//! Calls that exist only on x86-64: older forms of other calls, and calls for registers. Those of
+//! former subsystems, without arguments here, fail with ENOSYS.
 
 use crate::count::Count::Int;
 use crate::named_row::NamedRow;
@@ -10,13 +10,14 @@ use crate::row::Special::{AddressSpace, Process, Signals};
 use crate::row::{Special, both, boths, input, mask, output, outputs};
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, STAT, TIME, TIMES};
 
-/// Shadow stacks, and addresses with tags, which change what an address means.
+/// Shadow stacks change the address space. Tagged addresses are withheld, because a pager can't
+/// work with them.
 const ARCH_PRCTL: Special = Special::By {
     argument: 0,
     cases: &[(0x4002, Special::Withheld), (0x5001, AddressSpace), (0x5002, AddressSpace)],
 };
 
-/// `ustat`, `utimbuf`.
+/// The sizes of `ustat` and `utimbuf`.
 const USTAT: usize = 32;
 const UTIMBUF: usize = 16;
 
@@ -70,7 +71,7 @@ pub(super) const ROWS: &[NamedRow] = &[
     row!(SYS_ioperm),
     row!(SYS_modify_ldt, Plain, options::MODIFY_LDT),
     row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL).is(ARCH_PRCTL),
-    // The kernel's own trampolines make them.
+    // Only the kernel's own trampolines issue these calls.
     row!(SYS_uretprobe),
     row!(SYS_uprobe),
     row!(SYS__sysctl),

@@ -1,4 +1,4 @@
-//! Calls on processes, threads, users, scheduling.
+//! Calls that concern processes, threads, users, scheduling.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -10,11 +10,10 @@ use crate::row::Form::{CloneArgs, Texts};
 use crate::row::{Lasting, Special, both, input, inputs, output, outputs};
 use crate::sizes::{INT, RLIMIT, ROBUST_LIST_HEAD, RUSAGE, SIGINFO, TIME, WORD};
 
-/// CLONE_CHILD_CLEARTID: the kernel writes when the thread ends.
+/// CLONE_CHILD_CLEARTID: the kernel writes the word when the thread ends.
 const CLEARS: Lasting = Lasting::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
 
-/// A dispatch of system calls of the program's own, and tags in addresses, are what a pager can't
-/// go on with.
+/// A pager can't work if the program dispatches system calls itself, or uses tagged addresses.
 const PRCTL: Special = Special::By {
     argument: 0,
     cases: &[
@@ -26,10 +25,10 @@ const PRCTL: Special = Special::By {
     ],
 };
 
-/// `sched_attr`, which says its size first; the kernel writes the size that it knows.
+/// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.
 const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 48, most: 4096 });
 
-/// What of a thread lies where depends on the architecture.
+/// The positions of the thread IDs' addresses depend on the architecture.
 #[cfg(target_arch = "x86_64")]
 const CLONE: NamedRow = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
 #[cfg(not(target_arch = "x86_64"))]

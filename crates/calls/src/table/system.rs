@@ -1,4 +1,4 @@
-//! Calls on the system as a whole: modules, names, randomness, programs within the kernel.
+//! Calls that concern the whole system: modules, names, random numbers, programs in the kernel.
 
 use crate::count::Count::{Int, Long};
 use crate::count::Length;
@@ -10,13 +10,13 @@ use crate::row::Form::Words;
 use crate::row::{inputs, output, outputs};
 use crate::sizes::{SYSINFO, UTSNAME};
 
-/// `bpf_attr`: which of its words are addresses depends on the command.
+/// A `bpf_attr`. The command determines which of its words are addresses.
 const BPF: crate::row::Argument =
     Form(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
-/// `perf_event_attr`, which says its size behind its first 4 bytes.
+/// A `perf_event_attr`, which holds its size after its first 4 bytes.
 const PERF: crate::row::Argument =
     Form(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
-/// Parts of a kernel that is loaded.
+/// The segments of a kernel that is loaded.
 const SEGMENTS: crate::row::Argument =
     Form(Words(Read, Length::Items { count: Long(1), bytes: 32, more: 0 }));
 

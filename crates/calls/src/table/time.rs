@@ -1,4 +1,4 @@
-//! Calls on clocks and timers.
+//! Calls that concern clocks and timers.
 
 use crate::named_row::NamedRow;
 use crate::row::Argument::{Form, Plain};
@@ -6,9 +6,9 @@ use crate::row::Form::Sigevent;
 use crate::row::{both, input, output};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
 
-/// `tms`: four counts of ticks.
+/// The size of `tms`: four counts of ticks.
 const TMS: usize = 32;
-/// `timezone`.
+/// The size of `timezone`.
 const ZONE: usize = 8;
 
 pub(super) const ROWS: &[NamedRow] = &[

@@ -1,4 +1,5 @@
-//! What has further addresses in it: it is told first, then read, then what it names is told.
+//! Structures that contain further addresses. Each is first reported, then read, and then the
+//! memory that it names is reported.
 
 use super::{PAGE, TRANSFER_MAX, Walk};
 use crate::count::Length;
@@ -8,32 +9,33 @@ use crate::sizes::{
     clone_at, iocb_at, msghdr_at,
 };
 
-/// `iovec`s and messages of a call, at most: the kernel refuses more.
+/// The maximum number of `iovec`s and messages of a call. The kernel refuses more.
 const IOVECS_MAX: usize = 1024;
-/// `iocb`s that are looked at.
+/// The maximum number of `iocb`s that are followed.
 const IOCBS_MAX: usize = 1 << 16;
-/// Waiters of `futex_waitv`.
+/// The maximum number of waiters of `futex_waitv`.
 const WAITERS_MAX: usize = 128;
-/// A string of `execve`, with its NUL.
+/// The maximum length of a string of `execve`, with its NUL.
 const TEXT_MAX: usize = 1 << 17;
-/// Words of a structure that are looked at.
+/// The maximum number of words of a structure that are examined.
 const WORDS_MAX: usize = 512;
-/// The first version of `clone_args`: the kernel refuses shorter ones, and those above a page.
+/// The size of the first version of `clone_args`. The kernel refuses smaller sizes, and those above
+/// a page.
 const CLONE_ARGS_LEAST: usize = 64;
-/// Nested process namespaces, each of which can be given a number.
+/// The maximum number of nested PID namespaces, for each of which a process ID can be set.
 const SET_TID_MAX: usize = 32;
-/// Instructions of a filter, and the bytes of one.
+/// The maximum number of instructions of a filter, and the size of one.
 const FILTER_MAX: usize = 4096;
 const INSTRUCTION: usize = 8;
-/// What SIGEV_THREAD of a message queue names.
+/// The size of the cookie that SIGEV_THREAD of a message queue names.
 const COOKIE: usize = 32;
 const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
 
 impl Walk<'_> {
-    /// Tells what lies at `address`, and what it names.
+    /// Reports the structure at `address`, and the memory that it names.
     pub(super) fn form(&mut self, form: Form, address: usize) {
         let arguments = self.arguments;
-        // What can't be read names nothing.
+        // A structure that can't be read names no memory.
         _ = match form {
             Form::Iovecs(access, count) => self.iovecs(address, count.of(arguments), access),
             Form::Message(access) => self.message(address, access),
@@ -54,7 +56,7 @@ impl Walk<'_> {
         };
     }
 
-    /// The word at an offset of what was told, as an address, and the next as a length: both told.
+    /// Reports a buffer whose address is the word at an offset, and whose length is the next word.
     fn pair(&mut self, address: usize, offset: usize, access: Access) -> Option<()> {
         let start = self.word(address, offset)?;
         let bytes = self.word(address, offset.checked_add(WORD)?)?;
@@ -70,7 +72,7 @@ impl Walk<'_> {
     }
 
     fn message(&mut self, address: usize, access: Access) -> Option<()> {
-        // Where it is received, lengths and flags are written back.
+        // When a message is received, lengths and flags are written back.
         let own = if access == Access::Read { Access::Read } else { Access::Both };
         if !self.tell(address, MSGHDR, own) {
             return None;
@@ -151,7 +153,7 @@ impl Walk<'_> {
             let place = self.word(address, offset)?;
             self.tell(place, INT, Access::Write);
         }
-        // Shorter ones, of older programs, end before it.
+        // The structure of an older program ends before these fields.
         if bytes < clone_at::SET_TID_SIZE + WORD {
             return None;
         }
@@ -168,7 +170,7 @@ impl Walk<'_> {
         }
         for nth in 0..count {
             let block = self.word(address, nth.checked_mul(WORD)?)?;
-            // The kernel writes down that it has it.
+            // The kernel writes to the structure that it has accepted it.
             if self.tell(block, IOCB, Access::Both) {
                 _ = self.iocb(block);
             }

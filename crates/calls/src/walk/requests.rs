@@ -1,24 +1,25 @@
-//! What `ioctl` touches.
+//! The memory that `ioctl` touches.
 
 use super::{TRANSFER_MAX, Walk};
 use crate::ioctl;
 use crate::row::Access;
 use crate::sizes::WORD;
 
-/// `SIOCGIFCONF`: a length, and the address of so many bytes.
+/// `SIOCGIFCONF`: a structure with the length and the address of a buffer.
 const IFCONF: u32 = 0x8912;
-/// `FS_IOC_FIEMAP`: a structure, which says how many extents there is room for behind it.
+/// `FS_IOC_FIEMAP`: a structure that is followed by room for a number of extents, which it holds.
 const FIEMAP: u32 = 0xc020_660b;
 const FIEMAP_BYTES: usize = 32;
 const FIEMAP_COUNT_AT: usize = 24;
 const EXTENT: usize = 56;
 
 impl Walk<'_> {
-    /// The last argument of `ioctl`.
+    /// Reports the memory of the last argument of `ioctl`.
     pub(super) fn ioctl(&mut self, address: usize) -> Option<()> {
         let [_, request, ..] = *self.arguments;
         self.argument(ioctl::argument(request), address);
-        // The kernel takes an unsigned int. What is read here was told as a structure, all of it.
+        // The kernel reads an `unsigned int`. The structures that are read here were reported as a
+        // whole above.
         match request as u32 {
             IFCONF if address != 0 => {
                 Self::at(address, 2 * WORD)?;

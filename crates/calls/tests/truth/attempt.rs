@@ -1,4 +1,4 @@
-//! A case that is tried in a child, and what it answers.
+//! Runs a case in a child, and returns its result.
 
 use crate::told;
 use calls::Row;
@@ -8,7 +8,7 @@ use testkit::child::Child;
 
 const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
 
-/// What a child answers: whether it was left out, the call's answer, its objects' needs.
+/// The result of a child: whether the case was left out, the call's result, and the objects' needs.
 #[derive(Debug)]
 pub struct Answer {
     pub is_left_out: bool,
@@ -16,15 +16,15 @@ pub struct Answer {
     pub needs: Vec<Need>,
 }
 
-/// Words of a page that children write to.
+/// The number of words in the page that a child writes to.
 const ANSWER_WORDS: usize = PAGE / 8;
 
-/// Tries a case in a child.
+/// Runs a case in a child.
 ///
 /// # Errors
-/// The child failed: its status.
+/// The status of a child that failed.
 pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
-    // SAFETY: a new mapping, which a child will share.
+    // SAFETY: the mapping is new, and only a child will share it.
     let shared = unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -43,10 +43,10 @@ pub fn attempt(case: &Case, row: &Row, spoil: Spoil) -> Result<Answer, i32> {
         write(&head.into_iter().chain(needs).collect::<Vec<_>>());
     })
     .status();
-    // SAFETY: the child has ended, and the page is all words.
+    // SAFETY: the child has ended, and the page consists of words.
     let words: Vec<i64> =
         unsafe { std::slice::from_raw_parts(shared.cast::<i64>(), ANSWER_WORDS) }.to_vec();
-    // SAFETY: the page made above, to which no reference is left.
+    // SAFETY: the page was mapped above, and no reference to it remains.
     unsafe { libc::munmap(shared, PAGE) };
     if status != 0 {
         return Err(status);

@@ -1,12 +1,12 @@
-//! What the table says is what the kernel does: real calls, each with its memory right before pages
-//! that nobody may touch.
+//! Tests that the table matches the kernel, by real calls with each memory object right before an
+//! inaccessible page.
 //!
-//! Of each case (1) what the row tells are the case's objects, to the byte, and what it says is
-//! only read can't be written; then the call doesn't answer EFAULT: the row names enough. (2) With
-//! one object closed, or its last byte out of reach, the call answers EFAULT, or does less: the row
-//! names nothing else. (3) Arguments that a row says nothing of, behind the case's own, are
-//! addresses where nobody may touch anything, and the call doesn't answer EFAULT: the row leaves
-//! none out.
+//! For each case: (1) The ranges that the row names are the objects of the case, to the byte, and
+//! read-only objects can't be written. Then the call must not fail with EFAULT: the row names
+//! enough memory. (2) If one object is closed, or its last byte is inaccessible, the call must fail
+//! with EFAULT or do less: the row names no other memory. (3) Arguments after those of the case,
+//! for which the row names no memory, are addresses of inaccessible memory. The call must not fail
+//! with EFAULT: the row leaves out no argument.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -19,24 +19,24 @@ use testkit::calls::{all, row_of};
 mod attempt;
 mod told;
 
-/// Calls that are tried at least, wherever this runs.
+/// The minimum number of calls that are tried, on any system.
 const CALLS_LEAST: usize = 100;
 
-/// Rows that name memory and have no case, with the reason.
+/// Rows that name memory but have no case, with the reasons.
 const WITHOUT: &[(&str, &str)] = &[
     ("lookup_dcookie", "a number of a profiler's is looked up before; since Linux 6.7 it is gone"),
     ("reboot", "its text is read by whom nothing keeps from restarting the system any more"),
 ];
 
-/// What a system answers that hasn't got a call, or doesn't let us: there is nothing to be seen.
+/// Returns whether the kernel lacks a call or does not permit it, so that it can't be tested.
 fn is_refusal(answer: i64) -> bool {
     [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP]
         .iter()
         .any(|refusal| answer == -i64::from(*refusal))
 }
 
-/// Tries a case with each of its objects spoilt. What is wrong, if anything is; None where it can't
-/// be tried here.
+/// Tries a case with each of its objects made inaccessible. Returns the faults that were found, or
+/// `None` if the case can't be tried here.
 fn faults(case: &Case) -> Option<Vec<String>> {
     let row = row_of(case);
     let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);
@@ -103,7 +103,7 @@ fn every_row_that_names_memory_has_a_case() {
     assert_eq!(without, WITHOUT.iter().map(|(name, _)| *name).collect());
 }
 
-/// The test of the test: a row that says too little, or too much, is found.
+/// Tests the test: a row that names too little or too much memory must be found.
 #[test]
 fn a_wrong_row_is_found() {
     let uname = row(libc::SYS_uname as usize).unwrap();

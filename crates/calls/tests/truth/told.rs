@@ -1,4 +1,4 @@
-//! What a row tells, beside the objects that a case has.
+//! Compares the ranges that a row names with the objects of a case.
 
 use calls::{Access, Memory, Row, ranges};
 use std::cell::RefCell;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::ptr;
 use testkit::calls::trial::{Case, Need, Object, PAGE, Spoil, Trial, must, protect, raw};
 
-/// Prepares a case and issues its call. Returns the answer, and what the objects need; None where
-/// it can't be tried.
+/// Prepares a case and issues its call. Returns the call's result, and the objects' needs. Returns
+/// `None` if the case can't be tried.
 pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     let (mut trial, given) = Trial::prepare(case, spoil)?;
     let mut arguments = std::array::from_fn(|nth| given.get(nth).copied().unwrap_or_default());
@@ -21,7 +21,7 @@ pub fn run(case: &Case, row: &Row, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     Some((value, trial.objects.into_iter().map(|object| object.need).collect()))
 }
 
-/// What the row tells of the arguments.
+/// Returns the ranges that the row names for the arguments.
 fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, Access)> {
     let told = RefCell::new(Vec::new());
     let memory = Told { told: &told, objects: &trial.objects };
@@ -31,8 +31,8 @@ fn told(trial: &Trial, row: &Row, arguments: &[usize; 6]) -> Vec<(Range<usize>, 
     told.into_inner()
 }
 
-/// Gives arguments that the case doesn't name, and the row says nothing of, an address where
-/// nobody may touch anything.
+/// Sets arguments that the case does not give, and for which the row names no memory, to the
+/// address of an inaccessible page.
 fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
     let closed = must(
         libc::SYS_mmap,
@@ -46,11 +46,11 @@ fn fill(trial: &Trial, row: &Row, arguments: &mut [usize; 6], given: usize) {
     }
 }
 
-/// That what the row tells is what the objects are; what is only read is closed for writing.
+/// Asserts that the ranges of the row are the objects. Makes objects read-only that are only read.
 fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
     let told = told(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();
-    // A number may look like an address: that is what such a range says.
+    // A number may look like an address, so ranges of unknown access are ignored.
     for (range, _) in told.iter().filter(|(_, access)| *access != Access::Unknown) {
         let is_inside =
             |object: &&&Range<usize>| object.start <= range.start && range.end <= object.end;
@@ -81,7 +81,7 @@ fn compare(trial: &Trial, row: &Row, arguments: &[usize; 6]) {
     }
 }
 
-/// The trial's memory, of which only what was told may be read.
+/// The memory of the trial. Only ranges that were reported may be read.
 struct Told<'t> {
     told: &'t RefCell<Vec<(Range<usize>, Access)>>,
     objects: &'t [Object],
@@ -94,7 +94,8 @@ impl Memory for Told<'_> {
         let is_told = self.told.borrow().iter().any(|(range, _)| has(range));
         assert!(is_told, "{address:#x} is read and was not told");
         assert!(self.objects.iter().any(|object| has(&object.range)), "{address:#x}: whose is it?");
-        // SAFETY: the bytes lie in an object, as asserted above, and the plain trial closes none.
+        // SAFETY: the bytes lie in an object, as asserted above, and with `Spoil::Nothing` no
+        // object is closed.
         unsafe { ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), into.len()) };
         true
     }

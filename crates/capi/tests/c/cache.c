@@ -65,7 +65,7 @@ static void *free_all(void *given)
     return NULL;
 }
 
-/* What another thread has freed is in use no more, whether or not who took it comes by again. */
+/* An object freed by another thread is not in use, even if its allocating thread stays idle. */
 static void test_freed_elsewhere(void)
 {
     uzram_cache *cache = made(64, 0, 0);

@@ -1,4 +1,4 @@
-/* What the parts of the conformance test share. */
+/* Declarations that the parts of the conformance test share. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ends the program where `is` is false. */
+/* Aborts the program if `is` is false. */
 #define CHECK(is)                                                                                \
     do {                                                                                         \
         if (!(is)) {                                                                             \
@@ -22,7 +22,7 @@
         }                                                                                        \
     } while (0)
 
-/* Whether a call failed so, with a message that has `part` in it. */
+/* Aborts the program unless the call fails with this errno and a message that contains `part`. */
 #define FAILS(call, errno_, part)                                                                \
     do {                                                                                         \
         int got_ = (call);                                                                       \
@@ -35,19 +35,19 @@
 
 enum { THREADS = 4 };
 
-/* Whether neither children nor regions are tried: for valgrind. */
+/* Whether tests of children and regions are left out: for valgrind. */
 extern int is_single;
 
-/* Runs `work` on THREADS threads, each with its own of `things`, of `bytes` bytes. */
+/* Runs `work` on THREADS threads, each with its own element of `things`, of `bytes` bytes. */
 void on_threads(void *(*work)(void *), void *things, size_t bytes);
 
-/* Runs `work` in a child, which has to end well. */
+/* Runs `work` in a child, which must succeed. */
 void in_child(void (*work)(void *), void *thing);
 
-/* Fills memory with what compresses by about a half, and is another for each `seed`. */
+/* Fills memory with data that compress to about a half, and that differ for each `seed`. */
 void fill(void *bytes, size_t len, uint64_t seed);
 
-/* Fills memory with what does not compress. */
+/* Fills memory with incompressible data. */
 void fill_noise(void *bytes, size_t len, uint64_t seed);
 
 void test_devices(const char *dir);

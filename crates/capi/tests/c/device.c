@@ -21,7 +21,7 @@ static struct uzram_device_stat stat_of(uzram_device *device)
     return stat;
 }
 
-/* Whether a chunk holds what `fill` makes of its seed. */
+/* Checks that a chunk holds what `fill` produces from its seed. */
 static void check_chunk(uzram_device *device, uint64_t nth, uint64_t seed)
 {
     static const size_t len = CHUNK;
@@ -94,7 +94,7 @@ static void test_requests(void)
     in_child(child_of_copy, device);
     check_chunk(device, 1, 1);
 
-    /* Slots that are covered whole, and those that are not. */
+    /* Slots that are covered completely, and slots that are covered in part. */
     memset(bytes, 7, sizeof bytes);
     CHECK(uzram_device_write(device, 0, bytes, sizeof bytes) == 0);
     CHECK(uzram_device_discard(device, 4000, 4192) == 0);
@@ -139,7 +139,7 @@ static void test_limit(void)
     fill_noise(noise, 4096, stored);
     CHECK(uzram_device_write(device, stored * 4096, noise, 4096) == 0);
     CHECK(uzram_device_set_total_limit(device, 1 << 20) == 0);
-    /* Pages that were made ahead of need may take a few objects. */
+    /* Pages that were prefaulted may hold a few objects. */
     for (i = 1, result = 0; i < 64 && result == 0; i++) {
         fill_noise(noise, 4096, stored + i);
         result = uzram_device_write(device, (stored + i) * 4096, noise, 4096);
@@ -179,7 +179,7 @@ static void test_options(void)
     uzram_device_destroy(device);
 }
 
-/* A file is made for a device alone that there is then. */
+/* A backing file is created only if its device is created, too. */
 static void test_backing(const char *dir)
 {
     struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);
@@ -239,7 +239,7 @@ void test_jobs(const char *dir)
     CHECK(uzram_device_recompress(device, &how, &smaller) == 0);
     CHECK(smaller.tried > 0 && smaller.smaller > 0 && smaller.damaged == 0);
     CHECK(stat_of(device).compr_data_size == before - smaller.saved_bytes);
-    /* What can't be told is not done. */
+    /* A job whose results can't be stored is not run. */
     smaller.size = 0;
     FAILS(uzram_device_recompress(device, &how, &smaller), EINVAL, "sizeof");
     written.size = 7;

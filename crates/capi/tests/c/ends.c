@@ -1,4 +1,4 @@
-/* The library at the end of a thread, of a thread that is cancelled, and of the program. */
+/* The library at the exit of a thread, of a cancelled thread, and of the program. */
 #include "check.h"
 
 static struct {
@@ -31,7 +31,7 @@ static void use_all(void)
     uzram_pool_destroy(pool);
 }
 
-/* Comes after all that the library has noted of the thread is gone, and once more. */
+/* Runs after the library's own thread-local data are destroyed, and again. */
 static void at_end_of_thread(void *value)
 {
     use_all();
@@ -47,7 +47,7 @@ static void *with_destructor(void *value)
     return value;
 }
 
-/* A call is not cancelled: what is to end the thread waits until it has ended. */
+/* A call is not cancelled: the cancellation takes effect after the call. */
 static void *cancelled(void *dir)
 {
     struct uzram_device_options options = UZRAM_INIT(struct uzram_device_options);
@@ -110,7 +110,7 @@ void test_ends(const char *dir)
     CHECK(pthread_key_create(&all.key, at_end_of_thread) == 0 && atexit(at_exit) == 0);
     CHECK(pthread_create(&thread, NULL, with_destructor, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0 && all.ends == 3);
-    /* The stack that uzram.h says, and what a thread has of it by itself. */
+    /* The stack that uzram.h requires, and what a thread uses of it by itself. */
     CHECK(pthread_attr_init(&small) == 0);
     CHECK(pthread_attr_setstacksize(&small, (128 + 32) << 10) == 0);
     CHECK(pthread_create(&thread, &small, cancelled, (void *)dir) == 0);

@@ -102,7 +102,7 @@ static void *unpin(void *given)
     return NULL;
 }
 
-/* Bytes that are pinned stay as they are, whatever is done to others, and to the pool. */
+/* Pinned bytes do not change, whatever happens to other objects and to the pool. */
 static void test_pins(uzram_pool *pool)
 {
     enum { ALL = 500, PINS = 6 };
@@ -195,7 +195,7 @@ void test_pools(void)
     CHECK(uzram_pool_read(pool, object.handle, NULL, 0, &len) == 0 && len == 3);
     in_child(child_of_copy, &object);
     CHECK(uzram_pool_read(pool, object.handle, bytes, 1, NULL) == 0 && bytes[0] == 'a');
-    /* The handle may take the place of what it names. */
+    /* The handle may be stored in the memory of the object's bytes. */
     other = UINT64_C(0x1122334455667788);
     CHECK(uzram_pool_store(pool, &other, sizeof other, &other) == 0);
     CHECK(uzram_pool_read(pool, other, bytes, sizeof bytes, NULL) == 0);

@@ -1,6 +1,6 @@
 /*
- * A program with functions of its own whose names are those of libraries within libuzram, and with
- * another library that rustc made. Neither meets what libuzram has.
+ * A program whose own functions have names of libraries within libuzram, and which links another
+ * library made by rustc. Neither may interfere with libuzram.
  */
 #include "uzram.h"
 
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Defined in other.rs: whether a panic there was caught. */
+/* Defined in other.rs: returns whether a panic there was caught. */
 int other_catches(void);
 
-/* Ends the program if libuzram takes the program's function for its own. */
+/* Aborts the program if libuzram calls the program's function instead of its own. */
 #define MINE(name)                                                                   \
     size_t name(void);                                                               \
     size_t name(void)                                                                \

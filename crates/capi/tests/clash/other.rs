@@ -1,4 +1,4 @@
-//! Another library that rustc made, for a program that has libuzram too.
+//! Another library made by rustc, for a program that also links libuzram.
 
 /// Returns whether a panic was caught.
 #[unsafe(no_mangle)]

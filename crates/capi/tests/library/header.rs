@@ -1,4 +1,4 @@
-//! `uzram.h` says what the code does: the same functions, constants and structs.
+//! `uzram.h` agrees with the code: the same functions, constants and structs.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ fn header() -> String {
     std::fs::read_to_string(Path::new(HERE).join("include/uzram.h")).unwrap()
 }
 
-/// The header without comments.
+/// Returns the header without comments.
 fn code() -> String {
     let header = header();
     let (before, commented) = header.split_once("/*").unwrap();
@@ -19,7 +19,7 @@ fn code() -> String {
     std::iter::once(before).chain(behind).collect()
 }
 
-/// The functions that it declares.
+/// Returns the functions that the header declares.
 pub fn declared() -> BTreeSet<String> {
     let code = code();
     let statements = code.split(';').filter_map(|statement| statement.rsplit_once('('));
@@ -27,7 +27,7 @@ pub fn declared() -> BTreeSet<String> {
     names.filter(|name| name.starts_with("uzram_")).map(str::to_owned).collect()
 }
 
-/// Names that `nm` finds defined in a library: in one that is installed, or at a path.
+/// Returns the names that `nm` finds defined in a library: an installed one, or one at a path.
 pub fn exported(library: &str, options: &[&str]) -> BTreeSet<String> {
     let mut nm = Command::new("nm");
     let output = run(nm.args(options).arg(installed().join("lib").join(library)));
@@ -43,7 +43,7 @@ fn every_function_is_declared_exported_and_versioned() {
     let node = "@@UZRAM_0.1";
     let versioned: BTreeSet<_> = declared.iter().map(|name| format!("{name}{node}")).collect();
     let mut shared = exported("libuzram.so", &["-D", "--defined-only"]);
-    // The version itself.
+    // The version node itself.
     shared.retain(|name| !name.starts_with("UZRAM_"));
     assert_eq!(shared, versioned);
     assert_eq!(exported("libuzram.a", &["-g", "--defined-only"]), declared);
@@ -54,7 +54,7 @@ fn the_library_is_found_by_its_soname() {
     let mut readelf = Command::new("readelf");
     let output = run(readelf.arg("-d").arg(installed().join("lib/libuzram.so")));
     let text = String::from_utf8(output.stdout).unwrap();
-    // Before 1.0 each minor version is another interface.
+    // Before 1.0, each minor version has an interface of its own.
     assert!(text.contains("Library soname: [libuzram.so.0.1]"), "{text}");
     assert!(text.contains("NODELETE"), "{text}");
     let real = installed().join("lib/libuzram.so.0.1").canonicalize().unwrap();
@@ -62,7 +62,7 @@ fn the_library_is_found_by_its_soname() {
     assert_eq!(real.file_name().unwrap().to_str().unwrap(), name);
 }
 
-/// The structs of the header: their fields, in order.
+/// Returns the structs of the header: their fields, in order.
 fn declared_structs() -> BTreeMap<String, Vec<String>> {
     let code = code();
     let mut found = BTreeMap::new();
@@ -89,7 +89,7 @@ fn every_struct_is_declared_as_it_is() {
     assert_eq!(declared_structs(), ours);
 }
 
-/// The constants of the header, but for versions and macros.
+/// Returns the constants of the header, except versions and macros.
 fn declared_constants() -> BTreeSet<String> {
     let code = code();
     let defined = code.lines().filter_map(|line| line.strip_prefix("#define UZRAM_"));
@@ -98,7 +98,7 @@ fn declared_constants() -> BTreeSet<String> {
     names.filter(others).map(str::to_owned).collect()
 }
 
-/// What a program in the language finds of sizes, offsets and values, as lines.
+/// Returns the sizes, offsets and values that a program in `language` finds, as lines.
 fn found_by(language: Language) -> String {
     let mut source =
         String::from("#include \"uzram.h\"\n#include <stddef.h>\n#include <stdio.h>\n");

@@ -1,10 +1,10 @@
-//! The libraries beside others in one program: no name of one is taken for another's.
+//! The libraries together with others in one program: no name of one is resolved to another's.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;
 use std::process::Command;
 
-/// Makes the library of `tests/clash/other.rs` in `dir`; its path.
+/// Builds the library of `tests/clash/other.rs` in `dir`. Returns its path.
 fn other(dir: &Path) -> String {
     let archive = dir.join("libother.a");
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
@@ -25,7 +25,7 @@ fn stays_its_own(libraries: &[&str]) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "all names are their owners'\n");
 }
 
-/// `lib/NAME` of what is installed.
+/// Returns the path of a file in the installed `lib` folder.
 fn lib(name: &str) -> String {
     installed().join("lib").join(name).to_str().unwrap().to_owned()
 }
@@ -43,7 +43,7 @@ fn a_programs_names_are_not_those_of_the_static_library() {
     stays_its_own(&["OTHER", &archive, "-ldl", "-lm"]);
 }
 
-/// A program that is static altogether, linked as `uzram.pc` says.
+/// A fully static program, linked with the options in `uzram.pc`.
 #[test]
 fn a_static_program_is_linked_as_pkg_config_says() {
     let text = std::fs::read_to_string(lib("pkgconfig/uzram.pc")).unwrap();
@@ -54,7 +54,7 @@ fn a_static_program_is_linked_as_pkg_config_says() {
     stays_its_own(&libraries);
 }
 
-/// What the libraries ask a program for: nothing that another library could have by chance.
+/// The undefined symbols of the libraries: none that another library could define by chance.
 #[test]
 fn nothing_is_asked_of_a_program() {
     let known = ["_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"];
@@ -65,7 +65,7 @@ fn nothing_is_asked_of_a_program() {
         names.map(str::to_owned).collect()
     };
     let mut names = asked("libuzram.so", &["-D", "--undefined-only"]);
-    // With a version, a name is that of a library which libuzram.so needs.
+    // A name with a version belongs to a library that libuzram.so needs.
     names.retain(|name| !name.contains('@') && !name.starts_with("uzram."));
     names.retain(|name| !known.contains(&name.as_str()));
     assert_eq!(names, [""; 0]);

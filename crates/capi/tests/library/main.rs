@@ -1,4 +1,4 @@
-//! What programs in C find: the header, the libraries, and what calls do.
+//! Tests of the interface for programs in C: the header, the libraries, and the calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

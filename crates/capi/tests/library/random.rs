@@ -1,4 +1,4 @@
-//! A random test of `uzram.h` beside models in plain memory, in C++.
+//! A random test of `uzram.h`, compared with models in plain memory, in C++.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! A library in Rust that depends on this package exports what `uzram.h` declares, beside its own.
+//! A Rust library that depends on this package exports the functions that `uzram.h` declares,
+//! beside its own.
 
 use crate::header::{declared, exported};
 use crate::support::run;
@@ -11,7 +12,7 @@ fn a_rust_library_can_bring_it() {
     let [source, library] = ["own.rs", "libown.so"].map(|name| dir.path().join(name));
     let own = "use uzram_capi as _;\n#[unsafe(no_mangle)]\npub extern \"C\" fn own() {}\n";
     std::fs::write(&source, own).unwrap();
-    // As cargo would have it built of what this test was built with.
+    // As cargo would build it, with the libraries that this test was built with.
     let program = env::current_exe().unwrap();
     let built = program.parent().unwrap();
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));

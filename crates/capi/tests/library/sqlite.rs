@@ -1,5 +1,5 @@
-//! SQLite with a page cache on libuzram: pages in a region, what belongs to them in an object
-//! cache.
+//! SQLite with a page cache on libuzram: the pages lie in a region, and their descriptors in an
+//! object cache.
 
 use crate::support::{HERE, Language, compiled, installed, run};
 use std::path::Path;

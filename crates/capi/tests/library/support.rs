@@ -1,4 +1,4 @@
-//! libuzram as a program finds it, made once of what cargo built for this test.
+//! libuzram as installed for a program, created once from what cargo built for this test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ pub fn installed() -> &'static Path {
     })
 }
 
-/// Runs a command, which has to end well.
+/// Runs a command, which must succeed.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -33,14 +33,14 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// How a program is compiled.
+/// The language that a program is compiled as.
 #[derive(Clone, Copy, Debug)]
 pub enum Language {
     C,
     Cpp,
 }
 
-/// Compiles sources to a program, without a warning.
+/// Compiles sources to a program, with warnings as errors.
 pub fn compiled(language: Language, sources: &[PathBuf], program: &Path, libraries: &[&str]) {
     let (compiler, standard, kind) = match language {
         Language::C => ("cc", "-std=c99", "c"),

@@ -1,4 +1,4 @@
-/* A database whose page cache is larger than the memory it may take: main FILE. */
+/* A database whose page cache is larger than the memory that it may use: main FILE. */
 #include "pcache.h"
 
 #include <sqlite3.h>
@@ -24,7 +24,7 @@ static void does(const char *sql)
     CHECK(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Returns the first number, or of a text whether it is "ok". */
+/* Returns the first number of the result; for a text, whether it is "ok". */
 static sqlite3_int64 number(const char *sql)
 {
     sqlite3_stmt *statement = NULL;
@@ -71,10 +71,10 @@ int main(int argc, char **argv)
     insert_rows();
     does("CREATE INDEX by_mixed ON t (mixed)");
     CHECK(number("SELECT sum(mixed) FROM t") == sum);
-    /* In the order of the index, which is none of the table's. */
+    /* In the order of the index, which differs from the table's. */
     CHECK(number("SELECT sum(length(text)) FROM t INDEXED BY by_mixed WHERE mixed >= 0") >
           ROWS * 500);
-    /* Pages that are changed stay pinned until they are committed, and are above the limit then. */
+    /* Changed pages stay pinned until they are committed, and may then exceed the limit. */
     pcache_stat(&stat);
     CHECK(stat.held <= LIMIT && stat.stored + stat.resident > 3 * LIMIT / 2);
     printf("pages of %.1f MiB are cached in %.1f MiB\n",

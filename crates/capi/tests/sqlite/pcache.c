@@ -1,7 +1,7 @@
 /*
- * A page's bytes lie in a region, and stay at one address as SQLite wants it. While SQLite has a
- * page pinned, it is locked: SQLite has the system read and write it. All others may be compressed.
- * What SQLite keeps beside a page lies in an object cache.
+ * A page's bytes lie in a region, and stay at one address as SQLite requires. While SQLite has a
+ * page pinned, it is locked, because SQLite passes it to system calls. All other pages may be
+ * compressed. The data that SQLite keeps beside a page lie in an object cache.
  *
  *   cache -- buckets by key --> page (an object) -- memory: 4096 bytes of the region
  *         `- unpinned pages, the least recently used first
@@ -16,10 +16,10 @@
 enum { PAGE_BYTES = 4096, BUCKETS = 8192 };
 
 struct page {
-    sqlite3_pcache_page page; /* what SQLite sees; first, so that one is the other */
+    sqlite3_pcache_page page; /* what SQLite sees; first, so that the pointers are equal */
     uint64_t slot;            /* its place in the region */
     unsigned key;
-    uzram_region_locked *locked; /* while it is pinned */
+    uzram_region_locked *locked; /* while the page is pinned */
     struct page *next;           /* in its bucket */
     struct page *older, *younger;
 };

@@ -5,12 +5,12 @@
 #include "uzram.h"
 
 /*
- * Makes the memory for `pages` pages of 4096 bytes, `limit` bytes of which are held at most, and
- * has SQLite use it. Call it before anything else of SQLite. Returns 0, or an errno.
+ * Creates the memory for `pages` pages of 4096 bytes, of which at most `limit` bytes are held, and
+ * makes SQLite use it. Must be called before all functions of SQLite. Returns 0, or an errno.
  */
 int pcache_install(uint64_t pages, uint64_t limit);
 
-/* Tells what the memory holds. */
+/* Fills in the statistics of the memory. */
 void pcache_stat(struct uzram_region_stat *stat);
 
 #endif

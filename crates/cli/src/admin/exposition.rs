@@ -1,24 +1,25 @@
-//! Metrics as Prometheus reads them: in its text format.
+//! Metrics in the text format of Prometheus.
 
 use prometheus::{Counter, Encoder as _, Gauge, Opts, Registry, TextEncoder};
 
-/// Metrics that are told together.
+/// Metrics that are reported together.
 #[derive(Default)]
 pub(crate) struct Metrics {
     registry: Registry,
 }
 
 impl Metrics {
-    /// Adds a number that may fall.
+    /// Adds a metric whose value may fall.
     pub(crate) fn gauge(&self, options: Opts, value: f64) {
-        // A name that is none, or is there twice, is left out: tests look for all of them.
+        // A metric with an invalid or duplicate name is left out; the tests check that none is
+        // missing.
         if let Ok(gauge) = Gauge::with_opts(options) {
             gauge.set(value);
             let _ = self.registry.register(Box::new(gauge));
         }
     }
 
-    /// Adds a number that only grows.
+    /// Adds a metric whose value only grows.
     pub(crate) fn counter(&self, options: Opts, value: f64) {
         if let Ok(counter) = Counter::with_opts(options) {
             counter.inc_by(value);
@@ -26,10 +27,10 @@ impl Metrics {
         }
     }
 
-    /// Returns all of them, in text.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self) -> String {
         let mut text = Vec::new();
-        // Each has a name, a help and a value: nothing can fail.
+        // Encoding can't fail, because each metric has a name, a help text and a value.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         String::from_utf8(text).unwrap_or_default()
     }

@@ -1,23 +1,24 @@
-//! What a server tells Prometheus: names and units after its conventions, in its text format.
+//! The metrics of a server in the text format of Prometheus, with names and units after its
+//! conventions.
 
 use super::exposition::Metrics;
 use crate::status::{RunningJob, Stat};
 use prometheus::Opts;
 use zram::SLOT_BYTES;
 
-/// Most bytes of a disk's name that stand at each of its metrics: what is answered is bounded, as
-/// memory of the server is reserved for it.
+/// The maximum number of bytes of a disk's name in the label of each metric. It bounds the size of
+/// a response, for which the server reserves memory.
 const NAME_MAX: usize = 128;
 
-/// A disk is near its limit at this share of it.
+/// The share of its limit, in percent, at which a disk counts as near the limit.
 pub(crate) const NEAR_PERCENT: u64 = 90;
 
-/// Returns whether `used` is `percent` of `limit` or more.
+/// Returns true if `used` is at least `percent` percent of `limit`.
 pub(crate) fn is_share(used: u64, limit: u64, percent: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(percent)
 }
 
-/// Metrics of one disk.
+/// The metrics of one disk.
 struct Disk<'s> {
     metrics: Metrics,
     name: &'s str,
@@ -28,18 +29,18 @@ impl Disk<'_> {
         Opts::new(format!("uzram_{name}"), help).const_label("disk", self.name)
     }
 
-    /// Adds a number that may fall.
+    /// Adds a metric whose value may fall.
     fn gauge(&self, name: &str, help: &str, value: u64) {
         self.metrics.gauge(self.options(name, help), value as f64);
     }
 
-    /// Adds a number that only grows.
+    /// Adds a metric whose value only grows.
     fn counter(&self, name: &str, help: &str, value: f64) {
         self.metrics.counter(self.options(name, help), value);
     }
 }
 
-/// Returns the metrics of a disk, in text.
+/// Returns the metrics of a disk as text.
 pub(crate) fn text(stat: &Stat) -> String {
     let name = &stat.name[..stat.name.floor_char_boundary(NAME_MAX)];
     let disk = Disk { metrics: Metrics::default(), name };
@@ -99,7 +100,7 @@ fn counters(disk: &Disk<'_>, stat: &Stat) {
     }
 }
 
-/// The job that is under way.
+/// Adds the progress of the job that is running, if any.
 fn job(disk: &Disk<'_>, job: Option<&RunningJob>) {
     let Some(RunningJob { kind, done, of }) = job else { return };
     let bytes = |slots: u64| (slots * SLOT_BYTES as u64) as f64;
@@ -149,7 +150,8 @@ mod tests {
         let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
         let text = text(&stat);
         assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
-        // With what it is made of, it has to be within what is reserved for a client.
+        // The text and the data that it is made from must fit into the memory reserved for a
+        // client.
         assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

@@ -1,5 +1,5 @@
-//! Sockets that a service manager listens on and passes to a server: clients can connect before it
-//! runs, and while another takes its place.
+//! Sockets that a service manager listens on and passes to a server. Clients can connect before the
+//! server runs and while another server replaces it.
 
 use crate::args::ServeArgs;
 use crate::error::{Error, failed};
@@ -8,7 +8,7 @@ use crate::socket_dir;
 use measure::text::shortened;
 use serve::{Address, Listening};
 
-/// The sockets of a server that were passed.
+/// The sockets that the service manager passed.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     pub(crate) nbd: Option<Listening>,
@@ -16,7 +16,7 @@ pub(crate) struct Passed {
     pub(crate) metrics: Option<Listening>,
 }
 
-/// The sockets that a server listens on.
+/// All sockets of a server.
 pub(crate) struct Sockets {
     pub(crate) nbd: Listening,
     pub(crate) control: Listening,
@@ -24,11 +24,12 @@ pub(crate) struct Sockets {
 }
 
 impl Passed {
-    /// Takes the sockets that were passed. Those named nbd, control or metrics are for that; others
-    /// are, in this order, for what none was named.
+    /// Takes the sockets that were passed. Sockets named nbd, control or metrics are used for that
+    /// purpose. The others are used, in this order, for the remaining purposes.
     ///
     /// # Errors
-    /// One is no socket for a server, there are too many, or an option asks for another.
+    /// Fails if a socket is unsuitable, if there are too many, or if an option names another
+    /// address for the same purpose.
     pub(crate) fn take(args: &ServeArgs) -> Result<Self, Error> {
         let sockets = passed_sockets().map_err(|why| {
             failed(format!(
@@ -73,10 +74,11 @@ impl Passed {
         Ok(passed)
     }
 
-    /// Returns all that a server needs: those that were passed, and others that are made.
+    /// Returns all sockets that a server needs: those that were passed, and new ones for the
+    /// others.
     ///
     /// # Errors
-    /// One can't be made.
+    /// Fails if a socket can't be made.
     pub(crate) fn or_made(self, args: &ServeArgs) -> Result<Sockets, Error> {
         let metrics = args.metrics.as_ref().map(Address::listen).transpose().map_err(failed)?;
         let control = args.control.clone().map(Address::Unix);
@@ -96,7 +98,7 @@ impl Passed {
         }
     }
 
-    /// Checks that no option asks for another socket in place of one that was passed.
+    /// Checks that no option names another socket for a purpose for which one was passed.
     fn check(&self, args: &ServeArgs) -> Result<(), Error> {
         for (option, is_given, passed) in [
             ("--nbd", args.nbd.is_some(), &self.nbd),
@@ -115,7 +117,8 @@ impl Passed {
     }
 }
 
-/// Listens at `address`, or else at the socket named `usual` in the directory of sockets.
+/// Listens at `address`, or at the socket named `usual` in the directory of sockets if there is no
+/// address.
 fn made(address: Option<Address>, usual: &str) -> Result<Listening, Error> {
     let address = match address {
         Some(address) => address,

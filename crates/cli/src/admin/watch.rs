@@ -1,4 +1,5 @@
-//! A line a second of something that runs, until Ctrl-C or its end.
+//! Prints one line per second about a server or program until Ctrl-C, or until the server or
+//! program ends.
 
 use crate::error::{Error, no_handler};
 use crate::log::log;
@@ -12,22 +13,24 @@ use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a line is printed.
+/// The interval between two lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The head is printed again after so many lines: what was above has scrolled away.
+/// The head is printed again after this number of lines, because the previous one has scrolled
+/// away.
 const LINES: u64 = 20;
 
-/// Characters of a bar, at least and at most, and of what stands in a line beside two of them.
+/// The minimum and maximum width of a bar, and the width of the rest of a line with two bars, in
+/// characters.
 const BAR: RangeInclusive<usize> = 4..=16;
 const BESIDE: usize = 64 + 2 * 9;
 
-/// How the lines are printed.
+/// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Json,
     Plain,
-    /// With bars of so many characters; 0: numbers alone.
+    /// With bars of this number of characters; 0 prints only numbers.
     Bars(usize),
 }
 
@@ -42,8 +45,8 @@ impl Style {
     }
 }
 
-/// Returns the characters of each of two bars on a terminal of so many columns; of 0 nothing is
-/// known.
+/// Returns the width in characters of each of two bars on a terminal of `columns` columns; 0 means
+/// that the number of columns is unknown.
 fn bar_width(columns: u16) -> usize {
     match usize::from(columns) {
         0 => *BAR.end(),
@@ -54,29 +57,30 @@ fn bar_width(columns: u16) -> usize {
     }
 }
 
-/// Returns the characters of a bar's column.
+/// Returns the width of a bar's column in characters.
 pub(crate) fn bar_column(bar: usize) -> usize {
     if bar == 0 { 6 } else { bar + 7 }
 }
 
-/// What is watched.
+/// A server or program that is watched.
 pub(crate) trait Watched {
-    /// What is told when it has ended.
+    /// The message that is logged when it has ended.
     const ENDED: &'static str;
 
-    /// Returns the columns' heads, for people.
+    /// Returns the heads of the columns for human readers.
     fn head(style: Style) -> String;
 
-    /// Returns the line of this moment; `None`: it has ended.
+    /// Returns the current line, or `None` if the watched server or program has ended.
     ///
     /// # Errors
-    /// There is nothing of the kind.
+    /// Fails if there is no such server or program.
     fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
 }
 
-/// Prints until Ctrl-C, or until it ends; neither is an error, if there was something.
+/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is an error
+/// after the first line.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
-    // At once, though it waits for who does not answer.
+    // Ctrl-C ends the process at once, even while it waits for a server that does not answer.
     register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))
         .map_err(no_handler)?;
     let style = Style::new(is_json);
@@ -97,7 +101,7 @@ pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Returns how much of something is used: `[####............]  25%`; without a bound nothing.
+/// Returns a bar that shows the used share: `[####............]  25%`, or "-" if `of` is 0.
 pub(crate) fn bar(part: u64, of: u64, width: usize) -> String {
     let column = bar_column(width);
     if of == 0 {

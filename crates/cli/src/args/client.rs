@@ -1,4 +1,4 @@
-//! The command lines that steer a running server.
+//! The command lines that control a running server.
 
 use crate::error::Error;
 use crate::socket_dir;
@@ -7,14 +7,14 @@ use measure::text::shortened;
 use rustix::process::Pid;
 use std::path::PathBuf;
 
-/// What commands end with that ask a server.
+/// The exit codes of the commands that send requests to a server.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    the server was not reached, refused, or could not do all of it
   2    wrong use";
 
-/// The server that is asked.
+/// The server that receives the request.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
     /// Control socket of the server [default: control.sock in $XDG_RUNTIME_DIR/uzram, or else
@@ -23,7 +23,7 @@ pub(crate) struct ControlArgs {
     control: Option<PathBuf>,
 }
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
     /// Read and write attributes of a device that is served
@@ -59,8 +59,8 @@ pub(crate) enum ClientCommand {
     Stat {
         #[command(flatten)]
         server: ControlArgs,
-        /// Process of a program that 'uzram run' has started, or that command itself: it is shown
-        /// with all that share its limit
+        /// Process of a program that 'uzram run' has started, or that command itself; all processes
+        /// that share its limit are shown
         #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
         process: Option<Pid>,
         /// Print a line every second
@@ -70,7 +70,7 @@ pub(crate) enum ClientCommand {
         /// --metrics' serves them
         #[arg(long, conflicts_with = "json")]
         prometheus: bool,
-        /// Print one JSON object instead of a table, with --watch one a line; all sizes are bytes
+        /// Print one JSON object instead of a table, with --watch one per line; all sizes are bytes
         #[arg(long)]
         json: bool,
     },
@@ -89,7 +89,7 @@ pub(crate) enum ClientCommand {
     /// Compress data of the device again, with an algorithm that makes them smaller
     ///
     /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
-    /// data that they change are left as they are. The job goes on when this command is ended:
+    /// data that they change are left as they are. The job continues if this command is ended;
     /// 'uzram cancel' ends it.
     #[command(after_help = EXIT_CODES)]
     Recompress {
@@ -98,7 +98,7 @@ pub(crate) enum ClientCommand {
         /// Print one JSON object instead of a line
         #[arg(long)]
         json: bool,
-        /// What to recompress: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME,
+        /// Data to recompress: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME,
         /// priority=N, max_pages=N
         #[arg(value_name = "WORD")]
         words: Vec<String>,
@@ -106,7 +106,7 @@ pub(crate) enum ClientCommand {
     /// Write data of the device back to its backing store, so that they leave memory
     ///
     /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that they access
-    /// stay in memory. The job goes on when this command is ended: 'uzram cancel' ends it.
+    /// stay in memory. The job continues if this command is ended; 'uzram cancel' ends it.
     #[command(after_help = EXIT_CODES)]
     Writeback {
         #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) enum ClientCommand {
         /// Print one JSON object instead of a line
         #[arg(long)]
         json: bool,
-        /// What to write back: idle, huge, huge_idle or incompressible; page_index=N;
+        /// Data to write back: idle, huge, huge_idle or incompressible; page_index=N;
         /// page_indexes=FIRST-LAST
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
@@ -123,8 +123,8 @@ pub(crate) enum ClientCommand {
     ///
     /// Each page is saved as it is at some moment during the save; pages that no client writes
     /// during it are saved exactly. An existing file is replaced when the new one is complete. The
-    /// server writes the file, as its own user and on its own machine. The save goes on when this
-    /// command is ended: 'uzram cancel' ends it.
+    /// server writes the file, as its own user and on its own machine. The save continues if this
+    /// command is ended; 'uzram cancel' ends it.
     #[command(after_help = EXIT_CODES)]
     Save {
         #[command(flatten)]
@@ -135,7 +135,7 @@ pub(crate) enum ClientCommand {
         /// File to save to
         file: PathBuf,
     },
-    /// End the job that is under way: a save, restore, recompress or writeback
+    /// End the running job: a save, restore, recompress or writeback
     ///
     /// Data that the job has already recompressed or written back stay so. A cancelled save leaves
     /// no file, a cancelled restore leaves an empty disk.
@@ -159,10 +159,10 @@ fn process(text: &str) -> Result<Pid, String> {
 }
 
 impl ControlArgs {
-    /// Where the server's control socket is.
+    /// Returns the path of the server's control socket.
     ///
     /// # Errors
-    /// Another user could have put one there.
+    /// Fails if another user could have created the socket.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
         let usual = || socket_dir::directory().join(socket_dir::CONTROL);
         let path = self.control.clone().unwrap_or_else(usual);

@@ -8,7 +8,7 @@ use zram::Damage;
 
 /// Restore a device that was saved, and report what it holds
 ///
-/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote, checks all of
+/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote. Checks all of
 /// it, and builds the device in memory for as long as this command runs. A truncated or damaged
 /// file is refused, with the offset and the reason.
 ///
@@ -27,7 +27,7 @@ Examples:
   uzram restore --salvage --output lib.img lib.uzram
   uzram restore --served lib.uzram")]
 pub(crate) struct RestoreArgs {
-    /// Keep what is intact of a damaged file, and list what is lost
+    /// Keep the intact parts of a damaged file, and list the lost ones
     #[arg(long)]
     salvage: bool,
     /// Write the contents of the device to FILE as an image, with holes for zeros. An existing file
@@ -35,9 +35,9 @@ pub(crate) struct RestoreArgs {
     /// is refused if it is in use or smaller than the disk
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
-    /// in them; tables may take a quarter as much on top. 0 is no limit, 64K the least
-    /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
+    /// space in them. Tables may take a quarter as much in addition. 0 is no limit; the least limit
+    /// is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
     /// Restore to the device that is served, which must be empty
@@ -54,7 +54,7 @@ pub(crate) struct RestoreArgs {
 }
 
 impl RestoreArgs {
-    /// Returns what is to become of a file that is damaged.
+    /// Returns how a damaged file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use zcomp::Codec;
 use zram::{Damage, memparse};
 
-/// The most connections that can be asked for.
+/// The maximum value of `--connections`.
 const CONNECTIONS_MAX: u16 = 1024;
 
 /// Serve a compressed device as a disk over NBD
@@ -54,9 +54,9 @@ Examples:
   uzram serve --size 4G --metrics 9190
   uzram serve --config /etc/uzram.conf --section scratch")]
 pub(crate) struct ServeArgs {
-    /// Read options from FILE, which has a section for each disk: keys are these options without
+    /// Read options from FILE, which has a section for each disk. Keys are these options without
     /// --, and zram-generator's zram-size, compression-algorithm, zram-resident-limit and
-    /// writeback-device, in its format. Options that are given override the file
+    /// writeback-device, in its format. Options on the command line override the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Section of the file [default: the only one]
@@ -67,21 +67,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(crate) size: Option<u64>,
     /// Start with the contents of a saved file; a damaged file is refused, and nothing is served.
-    /// If the file is that of --save-on-exit and is not there yet, the disk starts empty
+    /// If the file is that of --save-on-exit and does not exist yet, the disk starts empty
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
-    /// Start with what is intact of a saved file that is damaged or incomplete, and list what is
-    /// lost
+    /// Start with the intact parts of a saved file that is damaged or incomplete, and list the lost
+    /// ones
     #[arg(long, requires = "restore")]
     salvage: bool,
-    /// Save the disk to FILE when SIGTERM, SIGINT, SIGQUIT or SIGHUP comes and all clients are
+    /// Save the disk to FILE on SIGTERM, SIGINT, SIGQUIT or SIGHUP, after all clients are
     /// disconnected; an existing file is replaced when the new one is complete. The save takes as
     /// long as it takes to write the file; a second SIGTERM, SIGINT or SIGQUIT ends it, and the
     /// disk is lost. If FILE can't be written, or was created or changed since the start, the disk
-    /// is saved to FILE.1, or else in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram); if that
-    /// fails too, the server stays, tries again, and ends once 'uzram save' has saved the disk
-    /// elsewhere. The exit code is 1 if the disk is not in FILE. Only one server may use FILE: its
-    /// lock, .FILE.save-on-exit, lies beside it
+    /// is saved to FILE.1, or else in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If that
+    /// fails too, the server keeps running, tries again, and ends once 'uzram save' has saved the
+    /// disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server may use FILE:
+    /// its lock, .FILE.save-on-exit, lies beside it
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
     /// Store that 'uzram writeback' moves data to: a block device, whose contents are lost, or a
@@ -98,29 +98,29 @@ pub(crate) struct ServeArgs {
     /// Level of the algorithm [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
-    /// Bytes compressed as one block where clients write whole blocks: 4K, 8K, 16K, 32K or 64K
+    /// Bytes compressed as one block when clients write whole blocks: 4K, 8K, 16K, 32K or 64K
     /// [default: 4K, or that of the restored disk]
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub(crate) block: Option<usize>,
-    /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
-    /// in them; data written back and same-filled slots take none. At the limit writes fail with
-    /// 'no space left'. They also fail if tables take more than a quarter of the limit; --set
+    /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
+    /// space in them. Data written back and same-filled slots take none. At the limit writes fail
+    /// with 'no space left'. They also fail if tables take more than a quarter of the limit; --set
     /// total_limit=SIZE limits pages, tables and codecs' buffers together instead. The memory of
-    /// connections is not counted. 0 is no limit, 64K the least. The default leaves room for tables
-    /// (22 bytes for each 4 KiB of --size) and connections [default: 85% of the machine's memory or
-    /// of the memory cgroup's limit, or less]
+    /// connections is not counted. 0 is no limit; the least limit is 64K. The default leaves room
+    /// for tables (22 bytes for each 4 KiB of --size) and connections [default: 85% of the
+    /// machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     mem_limit: Option<u64>,
     /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
     /// other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<AttributeSetting>,
-    /// Where clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp, the last two on loopback,
-    /// which every user of this machine can reach [default: nbd.sock in $XDG_RUNTIME_DIR/uzram, or
-    /// else /run/uzram or /tmp/uzram-UID]
+    /// Address at which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. The last two
+    /// are on loopback, which every user of this machine can reach [default: nbd.sock in
+    /// $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
     pub(crate) nbd: Option<Address>,
-    /// Export name of the disk; clients that ask for the empty name get it too
+    /// Export name of the disk; clients that request the empty name get it too
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]
     pub(crate) export: String,
     /// Refuse writes by NBD clients and through the mount
@@ -129,12 +129,12 @@ pub(crate) struct ServeArgs {
     /// Most connections at a time; further ones are refused
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
-    /// Most threads of a connection; all connections share 128 beside the first of each [default:
-    /// one per processor, at most 4]
+    /// Most threads of a connection; all connections share 128 threads besides the first one of
+    /// each [default: one per processor, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
     /// Mount the device at DIR as well: the disk as the file disk, its attributes in attr, and
-    /// classes; needs root or fusermount3; a dead mount that a killed server left there is
+    /// classes. Needs root or fusermount3. A dead mount that a killed server left there is
     /// unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
@@ -171,7 +171,8 @@ fn setting(text: &str) -> Result<AttributeSetting, String> {
 }
 
 impl ServeArgs {
-    /// Returns the saved file that the disk starts with, which is there if it has to be.
+    /// Returns the saved file that the disk starts with. Returns `None` if it is also the file of
+    /// `--save-on-exit` and does not exist yet.
     pub(crate) fn restored(&self) -> Option<&Path> {
         let is_first = |path: &&Path| {
             self.save_on_exit.as_deref() == Some(path)
@@ -180,12 +181,12 @@ impl ServeArgs {
         self.restore.as_deref().filter(|path| !is_first(path))
     }
 
-    /// Returns the files that the server reads, none of which it may replace.
+    /// Returns the input files of the server, none of which it may replace.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         self.config.iter().cloned().collect()
     }
 
-    /// Returns what is to become of a saved file that is damaged.
+    /// Returns how a damaged saved file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
     }

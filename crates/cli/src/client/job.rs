@@ -1,4 +1,4 @@
-//! Jobs that a server is to do, how far they are, and what came of them.
+//! Jobs requested from a server: their progress and their results.
 
 use super::text;
 use crate::error::{Error, saved_in_part};
@@ -15,10 +15,10 @@ use std::thread;
 use std::time::Duration;
 use zram::{JobKind, SLOT_BYTES};
 
-/// How often it is asked how far it is.
+/// The interval between two requests for the progress of a job.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Has a job done, and prints what came of it.
+/// Requests a job, and prints its result.
 pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> Result<(), Error> {
     let progress = Progress::new(phase(kind), 0);
     let answer = thread::scope(|scope| {
@@ -44,7 +44,7 @@ pub(super) fn run(control: &Path, kind: JobKind, words: &str, is_json: bool) -> 
     failure.map_or(Ok(()), Err)
 }
 
-/// Shows how far the job is until it is over.
+/// Shows the progress of the job until it ends.
 fn watch(control: &Path, progress: &Progress, is_over: mpsc::Receiver<()>) {
     while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
         let stat = text(control, &Request::Stat).ok();
@@ -65,7 +65,7 @@ fn phase(kind: JobKind) -> &'static str {
     }
 }
 
-/// Returns the answer's lines, each a word and a number: counts, and the ranges that are lost.
+/// Returns the counts and the lost ranges in an answer, whose lines hold a word and a number each.
 fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     let (mut counts, mut lost) = (Map::new(), Vec::new());
     let mut from = 0;
@@ -80,7 +80,7 @@ fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     (counts, lost)
 }
 
-/// Why not all is well with what was done.
+/// Returns the error to report if the job has skipped or lost data.
 fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     match (kind, of("lost_pages"), of("damaged")) {
@@ -93,7 +93,7 @@ fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Er
     }
 }
 
-/// Returns what came of it, in words.
+/// Returns the result of a job in words.
 fn summary(kind: JobKind, counts: &Map<String, Value>) -> String {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     let size = |what: &str| human(of(what));

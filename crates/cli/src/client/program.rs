@@ -1,4 +1,5 @@
-//! `uzram stat PID`: a program that `uzram run` has started, as a table, metrics, or line by line.
+//! `uzram stat PID`: the figures of a program that `uzram run` has started, as a table, as metrics,
+//! or as one line per second.
 
 mod metrics;
 mod watch;
@@ -9,7 +10,7 @@ use crate::run::live::find;
 use crate::run::table::table;
 use rustix::process::Pid;
 
-/// How it is shown.
+/// The output format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     pub(super) is_watched: bool,
@@ -17,7 +18,7 @@ pub(super) struct Shown {
     pub(super) is_json: bool,
 }
 
-/// Shows the program that a process is one of.
+/// Shows the program that `process` belongs to.
 pub(super) fn stat(process: Pid, shown: Shown) -> Result<(), Error> {
     let program = find(process)?;
     match shown {

@@ -1,4 +1,4 @@
-//! `uzram stat --watch`: a device that is served.
+//! `uzram stat --watch`: the lines about a served device.
 
 use super::parsed;
 use crate::admin::watch::{Style, Watched, bar, bar_column};
@@ -44,7 +44,7 @@ impl Watched for Disk {
             Ok(()) => self.has_answered = true,
             Err(error) if !self.has_answered => return Err(failed(error)),
             Err(AskError::Unreached { .. }) => return Ok(None),
-            // It may be busy, or be ending: the next second tells.
+            // The server may be busy or about to end; the next request shows which.
             Err(AskError::Broken(_)) => return Ok(Some(String::new())),
             Err(error) => {
                 log!("{error}");

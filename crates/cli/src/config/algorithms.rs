@@ -1,15 +1,16 @@
-//! `NAME(PARAMETERS) NAME ...`: the disk's algorithm, and those of recompression.
+//! `NAME(PARAMETERS) NAME ...`: the disk's algorithm, and the algorithms of recompression.
 
-/// What the command line says of the disk's algorithm, which the file does not undo.
+/// Options for the disk's algorithm on the command line, which the file does not override.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given {
-    /// There is one: then parameters of the file's are none of it.
+    /// True if an algorithm is given. The parameters in the file are then ignored, because they
+    /// belong to another algorithm.
     pub(super) algorithm: bool,
     pub(super) level: Option<i32>,
 }
 
-/// Returns the options that a list of algorithms stands for: the disk's, and those of
-/// recompression, of priority 1 on.
+/// Returns the options for a list of algorithms: the first is the disk's, and the others are those
+/// of recompression with priorities from 1.
 pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, String> {
     let mut options = Vec::new();
     for (priority, word) in words(value)?.into_iter().enumerate() {
@@ -45,8 +46,9 @@ pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, Stri
     }
 }
 
-/// Returns the option for parameters of the disk's algorithm. A level has one of its own, which the
-/// command line overrides; but where there are others, one option has to set all of them.
+/// Returns the option for the parameters of the disk's algorithm. A level alone becomes `--level`,
+/// which the command line can override. If there are other parameters, one option has to set all of
+/// them.
 fn of_disk(params: &[&str], given: &Given) -> Option<String> {
     if given.algorithm {
         return None;
@@ -63,7 +65,7 @@ fn of_disk(params: &[&str], given: &Given) -> Option<String> {
     Some(format!("--set=algorithm_params=priority=0 {}", others.join(" ")))
 }
 
-/// Divides a text at spaces that are in no brackets.
+/// Splits a text at spaces outside brackets.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut is_inside) = (Vec::new(), String::new(), false);
     for c in text.chars() {
@@ -102,7 +104,7 @@ mod tests {
         for (value, given, option) in [
             ("zstd", none, None),
             ("zstd(level=1)", none, Some("--level=1")),
-            // What is given stands behind it.
+            // The level of the command line follows this option and overrides it.
             ("zstd(level=1)", level, Some("--level=1")),
             ("zstd(level=1)", other, None),
             ("zstd(level=1, dict=/d)", none, Some(both)),

@@ -1,4 +1,4 @@
-//! Sizes as zram-generator has them: MiB, or an expression of the machine's memory.
+//! Sizes in the syntax of zram-generator: MiB, or an expression of the machine's memory.
 //!
 //! ```text
 //!   sum: product (+|- product)*    product: value (*|/ value)*
@@ -10,13 +10,13 @@ use zram::memparse;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Brackets in brackets, at most.
+/// The maximum depth of nested brackets.
 const DEPTH: usize = 32;
 
-/// Returns the bytes that an expression comes to; `ram` is the machine's memory, in bytes.
+/// Returns the value of an expression in bytes; `ram` is the machine's memory in bytes.
 ///
 /// # Errors
-/// It is no expression, or comes to no size.
+/// Fails if the text is no expression, or if its value is no size.
 pub(super) fn bytes(text: &str, ram: Option<u64>) -> Result<u64, String> {
     let mut parser = Parser { rest: text, ram, depth: 0 };
     let mib = parser.sum()?;
@@ -106,7 +106,7 @@ impl Parser<'_> {
         reduced.ok_or_else(|| self.unexpected())
     }
 
-    /// Reads what is between brackets, and the closing one.
+    /// Reads a list of values and its closing bracket.
     fn list(&mut self) -> Result<Vec<f64>, String> {
         self.depth += 1;
         if self.depth > DEPTH {
@@ -121,7 +121,8 @@ impl Parser<'_> {
     }
 }
 
-/// Reads a number of MiB, or a size with a unit. One in hexadecimal might be either.
+/// Reads a number of MiB, or a size with a unit. Hexadecimal numbers are refused, because they
+/// could be either.
 fn number(word: &str) -> Option<f64> {
     if word.starts_with("0x") || word.starts_with("0X") {
         return None;

@@ -1,4 +1,4 @@
-//! The text of a configuration file: a bounded part of it is read, in a bounded time.
+//! Reads the text of a configuration file, up to a maximum size and time.
 
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,17 +8,17 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Most bytes of the file. A section has a few hundred: there is room for thousands of disks.
+/// The maximum size of the file. A section has a few hundred bytes, so thousands of disks fit.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A pipe, as of a shell's `<(...)`, has to end in this time: a program that prints a file needs
-/// less.
+/// The time within which a pipe, such as that of a shell's `<(...)`, must end. A program that
+/// prints a file needs less.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads the file.
 ///
 /// # Errors
-/// It is neither a file nor a pipe, can't be read, is too long, or is no text.
+/// Fails if it is neither a file nor a pipe, can't be read, is too long, or is not text.
 pub(super) fn read(path: &Path) -> Result<String, Error> {
     let bytes = bytes(path).map_err(|why| {
         let remedy = "give --config a file that this user can read";
@@ -36,13 +36,13 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads the bytes, and no more than one above the bound.
+/// Reads the bytes, at most one more than the maximum.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    // A pipe without a writer and a terminal are not waited for.
+    // Opening a pipe without a writer, or a terminal, must not block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let other = || io::Error::other("it is neither a regular file nor a pipe");
-    // A socket can't be opened at all.
+    // Opening a socket fails with ENXIO.
     let file =
         file.map_err(|why| if why.raw_os_error() == Some(libc::ENXIO) { other() } else { why })?;
     let kind = file.metadata()?.file_type();

@@ -1,7 +1,7 @@
 //! Memory of a thread that the C library has registered with the kernel.
 //!
 //! # Safety
-//! One thread runs, and goes on in the program.
+//! One thread runs, and it continues in the program.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -14,16 +14,18 @@ const AT_RSEQ_ALIGN: u64 = 28;
 /// The length of the head of a list of robust mutexes.
 const ROBUST_LIST_BYTES: usize = 24;
 
-/// Unregisters the areas that the kernel writes to for this process's C library: the C library of
-/// the program registers its own.
+/// Unregisters the areas that the kernel writes for this process's C library. The program's C
+/// library registers its own.
 pub(crate) fn unregister() {
-    // SAFETY: the kernel forgets them; this thread has none of the mutexes that it would release.
+    // SAFETY: the calls only make the kernel forget the areas; this thread holds no mutex that the
+    // kernel would release.
     unsafe {
         libc::syscall(libc::SYS_set_robust_list, 0, ROBUST_LIST_BYTES);
         libc::syscall(libc::SYS_set_tid_address, 0);
     }
     let (offset, size): (*const isize, *const u32);
-    // SAFETY: addresses, or null where the C library has no such area.
+    // SAFETY: the symbols are weak: they yield addresses, or null if the C library has no such
+    // area.
     unsafe {
         asm!(
             ".weak __rseq_offset",

@@ -1,7 +1,8 @@
-//! A program, or its loader, mapped as the kernel maps it.
+//! Maps a program, or its loader, as the kernel does.
 //!
 //! # Safety
-//! Only address space that the system has chosen, or that nothing has, is mapped over.
+//! Fixed mappings replace only address space that this module has reserved; other mappings replace
+//! nothing.
 #![allow(unsafe_code)]
 
 use executable::protection;
@@ -16,20 +17,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-/// No address of a program is as high.
+/// The end of the addresses that a program may use.
 const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
 
-/// Addresses of a mapped program.
+/// The addresses of a mapped program.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// The difference of its addresses to those of its file.
+    /// The offset that is added to the addresses in the file.
     pub(crate) base: usize,
     pub(crate) entry: usize,
-    /// The address of its program headers, and how many there are.
+    /// The address of the program headers, and their number.
     pub(crate) headers: (usize, usize),
-    /// The loader that it names.
+    /// The loader named in the file.
     pub(crate) loader: Option<PathBuf>,
     pub(crate) is_stack_executable: bool,
 }
@@ -38,7 +39,7 @@ fn damaged(why: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, why)
 }
 
-/// Maps `bytes` bytes. Returns the address.
+/// Maps `bytes` bytes, and returns their address.
 fn map(
     at: u64,
     bytes: u64,
@@ -47,7 +48,8 @@ fn map(
     file: Option<(&File, u64)>,
 ) -> Result<u64, Error> {
     let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
-    // SAFETY: see the head of this file: `at` lies in a reservation, or is not to be mapped over.
+    // SAFETY: see the head of this file: `at` lies in a reservation, or the call replaces no
+    // mapping.
     let start = unsafe {
         libc::mmap(at as *mut _, bytes as usize, prot, flags | libc::MAP_PRIVATE, fd, offset as i64)
     };
@@ -55,7 +57,7 @@ fn map(
 }
 
 impl Image {
-    /// Maps the program of a file.
+    /// Maps the program in a file.
     pub(crate) fn map(file: &File) -> Result<Self, Error> {
         let end = LittleEndian;
         let data = &ReadCache::new(file.try_clone()?);
@@ -113,7 +115,7 @@ impl Image {
     }
 }
 
-/// Checks that the segments are in order. Returns the end of their addresses.
+/// Checks that the segments are in order, and returns the end of their addresses.
 fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     let end = LittleEndian;
     let (mut below, mut high) = (0, 0);
@@ -134,7 +136,7 @@ fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     Ok(high)
 }
 
-/// Reserves the addresses of a program. Returns the difference to those of its file.
+/// Reserves the addresses of a program, and returns their offset from those in its file.
 fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Error> {
     let bytes = high - low;
     let flags = libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -149,7 +151,7 @@ fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Err
     let aligned = start.next_multiple_of(align);
     let unmap = |from: u64, to: u64| {
         if to > from {
-            // SAFETY: it was reserved just now, and is not needed.
+            // SAFETY: these pages were just reserved, and are not needed.
             unsafe { libc::munmap(from as *mut _, (to - from) as usize) };
         }
     };
@@ -158,7 +160,7 @@ fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Err
     Ok(aligned.wrapping_sub(low))
 }
 
-/// Maps a segment into what was reserved.
+/// Maps a segment into the reserved addresses.
 fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Error> {
     let end = LittleEndian;
     let prot = protection(segment.p_flags(end).0);
@@ -178,9 +180,9 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // Loaders allocate from the rest of the last page, to its end.
+    // Zero the last page behind the file's end, because loaders allocate from the rest of it.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
-        // SAFETY: the page was just mapped, for writing.
+        // SAFETY: the page was just mapped for writing.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };
     }
     Ok(())

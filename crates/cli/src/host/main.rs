@@ -1,5 +1,5 @@
-//! `uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]`: runs the program of a file, which was
-//! executed as PATH, with its memory compressed. `uzram run` starts a host, and so does the runtime
+//! `uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]`: runs the program in FILE, which was executed
+//! as PATH, with its memory compressed. `uzram run` starts a host. The runtime also starts a host
 //! in place of each program that a program executes.
 //!
 //! ```text

@@ -1,11 +1,11 @@
-//! The stack with which a program begins, and the jump to it.
+//! The initial stack of a program, and the jump to it.
 //!
 //! ```text
 //!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings of both | high
 //! ```
 //! # Safety
 //! The vectors are those that the kernel passed to this process. The stack below its use is free,
-//! as one thread runs.
+//! because one thread runs.
 #![allow(unsafe_code)]
 
 use crate::image::Image;
@@ -16,39 +16,41 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// More than calls take from where the stack is made to where the program is entered.
+/// An upper bound of the stack that calls use between the construction of the new stack and the
+/// entry to the program.
 const BELOW: usize = 64 << 10;
-/// More than a host uses of its stack.
+/// An upper bound of the stack that a host uses.
 const STACK_BYTES: usize = 256 << 10;
 pub(crate) const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
 
-/// What a program is started with.
+/// The arguments and the environment of a program.
 pub(crate) struct Arguments<'a> {
     /// The path that was executed.
     pub(crate) path: &'a Path,
     pub(crate) list: &'a [OsString],
-    /// The environment, with the auxiliary vector behind.
+    /// The environment, followed by the auxiliary vector.
     pub(crate) environment: *const *const c_char,
 }
 
-/// A stack as it will be.
+/// The contents of a program's initial stack.
 pub(crate) struct Stack {
-    /// Where its contents begin.
+    /// The address of the contents.
     start: usize,
     contents: Vec<usize>,
-    /// The bytes of the arguments' strings, of the environment's, and of the auxiliary vector.
+    /// The addresses of the arguments' strings, of the environment's strings, and of the auxiliary
+    /// vector.
     arguments: Range<usize>,
     environment: Range<usize>,
     auxiliary: Range<usize>,
 }
 
-/// Strings of an environment, and pairs of an auxiliary vector.
+/// The strings of an environment, and the pairs of an auxiliary vector.
 pub(crate) type Inherited = (Vec<&'static [u8]>, Vec<(usize, usize)>);
 
-/// Returns the environment's strings, and the auxiliary vector behind them.
+/// Returns the environment's strings, and the auxiliary vector that follows them.
 pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
-    // SAFETY: the kernel's vectors, which end with zeros.
+    // SAFETY: these are the kernel's vectors, which end with zeros.
     unsafe {
         let mut at = environment;
         let mut strings = Vec::new();
@@ -56,7 +58,7 @@ pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
             strings.push(CStr::from_ptr(*at).to_bytes());
             at = at.add(1);
         }
-        // The C library may have taken variables out, and left more zeros than one.
+        // The C library may have removed variables, and left more than one zero.
         while (*at).is_null() {
             at = at.add(1);
         }
@@ -71,7 +73,7 @@ pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
 }
 
 impl Stack {
-    /// Makes the stack of a program.
+    /// Builds the stack of a program.
     pub(crate) fn new(arguments: &Arguments<'_>, image: &Image, loader: Option<&Image>) -> Self {
         let (environment, auxiliary) = inherited(arguments.environment);
         let text = |bytes: &[u8]| [bytes, b"\0"].concat();
@@ -116,19 +118,20 @@ impl Stack {
         Stack { start, contents, arguments, environment, auxiliary }
     }
 
-    /// Tells the kernel where the arguments, the environment and the auxiliary vector are, so that
-    /// /proc shows those of the program.
+    /// Passes the addresses of the arguments, the environment and the auxiliary vector to the
+    /// kernel, so that /proc shows those of the program.
     pub(crate) fn describe(&self, memory: Option<MemoryMap>) {
         let Some(memory) = memory else { return };
         let auxiliary = &self.contents[self.auxiliary.clone()];
         memory.set(self.start, &self.arguments, &self.environment, auxiliary);
     }
 
-    /// Lets the stack be executed, as programs ask for that have code there.
+    /// Makes the stack executable, for programs that request it.
     pub(crate) fn make_executable(&self) {
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
         let page = self as *const Self as usize & !4095;
-        // SAFETY: it only adds a right to this stack. The system may refuse, as it does natively.
+        // SAFETY: the call only adds a right to this stack. The system may refuse it, as it does
+        // without uzram.
         unsafe { libc::mprotect(page as *mut _, 4096, prot) };
     }
 
@@ -139,19 +142,20 @@ impl Stack {
     }
 }
 
-/// The memory of this stack, which a program would hold otherwise.
+/// The memory of this stack, which is released so that the program does not keep it.
 pub(crate) enum Release {
-    /// It lies below the program's stack, as a part of that.
+    /// The memory lies below the program's stack, in the same mapping.
     Below,
-    /// It is a mapping.
+    /// The memory is a mapping of its own.
     Mapping(Range<usize>),
 }
 
-/// Enters a program with `contents` at the start of its stack, and releases the memory of this one.
+/// Enters a program with `contents` at the start of its stack, and releases the memory of this
+/// stack.
 ///
 /// # Safety
-/// The stack there is the program's, and `entry` its first instruction. Nothing of this stack is
-/// used again.
+/// `start` lies in the program's stack, and `entry` is its first instruction. Nothing of this stack
+/// is used again.
 pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, release: &Release) -> ! {
     let (call, released) = match release {
         Release::Below => {
@@ -160,9 +164,9 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
         }
         Release::Mapping(own) => (libc::SYS_munmap, own.clone()),
     };
-    // SAFETY: as the caller says. The calls are dispatched, on stacks of their own. The first one
-    // releases memory of this stack; nothing is mapped below a stack (stack_guard_gap). The second
-    // one takes the thread pointer of this process's C library away.
+    // SAFETY: the caller guarantees the conditions above. The calls are dispatched on stacks of
+    // their own. The first call releases memory of this stack; nothing is mapped below a stack
+    // (stack_guard_gap). The second call removes the thread pointer of this process's C library.
     unsafe {
         asm!(
             "mov rsp, {start}",
@@ -214,11 +218,11 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
     }
 }
 
-/// Names the process as the kernel names it.
+/// Names the process as the kernel would.
 pub(crate) fn name_process(program: &Path) {
     let name = program.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
     if let Some(name) = name {
-        // SAFETY: a string; the kernel takes the first 15 bytes.
+        // SAFETY: `name` is a string; the kernel takes its first 15 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     }
 }

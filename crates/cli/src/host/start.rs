@@ -1,4 +1,4 @@
-//! From the arguments to the program's first instruction.
+//! Starts a program: from the host's arguments to the program's first instruction.
 //!
 //! # Safety
 //! The C library calls `main` with the strings that the kernel passed.
@@ -17,18 +17,18 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The mark of a host, as `executable` reads it.
+/// The mark by which `executable` recognizes a host.
 #[used]
-// SAFETY: a section of this program's own.
+// SAFETY: the section belongs to this program alone.
 #[unsafe(link_section = ".uzram_host")]
 static MARK: [u8; 1] = [1];
 
-/// Exit codes of a shell: a program that can't be executed, and one that is not there.
+/// The exit codes of a shell for a program that can't be executed, and for one that does not exist.
 const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
 const WRONG_USE: c_int = 2;
 
-/// Why no program begins, and the exit code.
+/// The reason why no program begins, and the exit code.
 struct Failure(String, c_int);
 
 impl Failure {
@@ -41,13 +41,14 @@ impl Failure {
     }
 }
 
-/// Rust's own start is left out: it changes actions of signals, which the program inherits.
+/// Replaces the start code of Rust, because that changes signal actions, which the program
+/// inherits.
 // SAFETY: the C library calls it, and nothing else in this program has the name.
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
-    // The kernel has the environment behind the arguments.
+    // The kernel places the environment behind the arguments.
     let environment = arguments.wrapping_add(count as usize + 1);
-    // SAFETY: the C library passes `count` strings, which stay.
+    // SAFETY: the C library passes `count` strings, which stay valid.
     let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }
         .iter()
         // SAFETY: as above.
@@ -73,18 +74,18 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     code
 }
 
-/// A file to be executed.
+/// A file to execute.
 struct Executed<'a> {
     file: &'a Path,
-    /// The file as the caller of `execve` named it.
+    /// The path of the file in the call of `execve`.
     path: &'a Path,
-    /// Its arguments.
+    /// The arguments of the program.
     list: &'a [OsString],
-    /// Its environment as the kernel passed it, with the auxiliary vector behind.
+    /// The environment as the kernel passed it, followed by the auxiliary vector.
     environment: *const *const c_char,
 }
 
-/// Runs a program. Returns if that can't be.
+/// Runs a program. Returns only if that fails.
 fn begin(settings: &OsStr, executed: &Executed<'_>) -> Failure {
     match prepare(settings, executed) {
         Ok((stack, entry)) => stack.enter(entry),
@@ -102,11 +103,11 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     stack::name_process(executed.path);
     areas::unregister();
     let memory = MemoryMap::of_process();
-    // SAFETY: one thread runs, and goes on in the program. Its calls until then are answered as
-    // calls of the program.
+    // SAFETY: one thread runs, and it continues in the program. Until then, its calls are handled
+    // as calls of the program.
     unsafe { runtime::begin(settings, Some(&absolute), None) }
         .map_err(|message| Failure(message, 1))?;
-    // The runtime has begun, so memory that is mapped for the program is managed.
+    // The runtime has begun, so it manages the memory that is now mapped for the program.
     let image = Image::map(&file).map_err(failed(&program))?;
     let loader = match &image.loader {
         Some(loader) => {
@@ -125,8 +126,8 @@ fn prepare(settings: &OsStr, executed: &Executed<'_>) -> Result<(Stack, usize), 
     Ok((stack, loader.map_or(image.entry, |loader| loader.entry)))
 }
 
-/// Returns the program of a file: itself, or the interpreter of a script, with the arguments that
-/// the system gives it.
+/// Returns the program to map and its arguments: the executed file, or the interpreter of a script
+/// with the arguments that the kernel adds.
 fn resolve(executed: &Executed<'_>) -> Result<(File, PathBuf, Vec<OsString>), Failure> {
     let mut arguments = executed.list.to_owned();
     let mut program = executed.file.to_owned();

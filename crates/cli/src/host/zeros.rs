@@ -1,4 +1,4 @@
-//! Memory that is zeros at the start of a program, which the kernel has mapped.
+//! Zero-filled pages that the kernel has mapped for a program before its start.
 //!
 //! ```text
 //!   segment: | bytes of the file | zeros up to the page's end | pages of zeros |
@@ -16,36 +16,36 @@ use std::ptr::with_exposed_provenance;
 const PAGE: usize = 4096;
 /// The first bytes of an ELF file.
 const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
-/// More than the headers of a program.
+/// An upper bound of the number of a program's headers.
 const HEADERS_MAX: usize = 256;
 
-/// Pages of zeros.
+/// Zero-filled pages.
 pub(crate) struct Zeros {
     pages: Range<usize>,
     prot: i32,
 }
 
-/// Returns the pages of zeros of the program whose stack begins at `stack`. If it is not sure where
-/// they lie, there are none.
+/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns none if
+/// their addresses are uncertain.
 pub(crate) fn of(stack: usize) -> Vec<Zeros> {
     Program::read(stack).map_or(Vec::new(), |program| program.zeros().unwrap_or_default())
 }
 
-/// Maps zeros again by a call that the runtime answers, so that they are managed.
+/// Maps zero-filled pages again by a call that the runtime handles, so that it manages them.
 pub(crate) fn map_again(zeros: &Zeros) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let (at, bytes) = (zeros.pages.start as *mut _, zeros.pages.len());
-    // SAFETY: the pages are the program's, which has not begun, and are zeros before and after. If
-    // the system refuses, they stay as they are.
+    // SAFETY: the pages belong to the program, which has not begun, and are zeros before and after.
+    // If the call fails, they remain as they are.
     unsafe { libc::mmap(at, bytes, zeros.prot, flags, -1, 0) };
 }
 
 /// A program that the kernel has mapped.
 struct Program {
     headers: Vec<Elf64_Phdr>,
-    /// The difference of its addresses to those of its file.
+    /// The offset that is added to the addresses in the file.
     base: usize,
-    /// The address of its first instruction.
+    /// The address of the first instruction.
     entry: usize,
 }
 
@@ -53,7 +53,7 @@ impl Program {
     /// Reads the headers that the auxiliary vector names.
     fn read(stack: usize) -> Option<Self> {
         let words = with_exposed_provenance::<usize>(stack);
-        // SAFETY: the count of arguments, the arguments, and a zero lie before the environment.
+        // SAFETY: the argument count, the arguments, and a zero lie before the environment.
         let environment = unsafe { words.add(1 + *words + 1) };
         let (_, auxiliary) = stack::inherited(environment.cast());
         let value = |kind: u64| {
@@ -93,7 +93,7 @@ impl Program {
             let reach = |(_, other): &&(_, Range<usize>)| {
                 other.start & !(PAGE - 1) < pages.end && pages.start < other.end
             };
-            // No page of the zeros is another segment's.
+            // No other segment uses a page of the zeros.
             let is_alone = segments.iter().filter(reach).count() == 1;
             (is_data && is_alone).then_some(Zeros { pages, prot })
         };
@@ -101,10 +101,10 @@ impl Program {
     }
 }
 
-/// Returns what the program's addresses differ by from those of its file, if its headers lie at the
+/// Returns the offset of the program's addresses from those in its file, if its headers lie at the
 /// address `at`.
 fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
-    // Static programs have no record of the headers. The file's header may lie before them.
+    // The headers of static programs have no PT_PHDR. The file's header may lie before them.
     let offset = match headers.iter().find(|header| header.p_type == libc::PT_PHDR) {
         Some(own) => own.p_offset,
         None => {
@@ -122,7 +122,7 @@ fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
     Some(at.wrapping_sub(of_file as usize))
 }
 
-/// A structure that is numbers.
+/// A structure that consists of numbers.
 trait Numbers: Copy {}
 impl Numbers for Elf64_Ehdr {}
 impl Numbers for Elf64_Phdr {}
@@ -133,10 +133,10 @@ fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
     let bytes = count * size_of::<T>();
     let own = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: bytes };
     let its = libc::iovec { iov_base: address as *mut _, iov_len: bytes };
-    // SAFETY: the system writes to the list alone, and looks whether the other memory is there.
+    // SAFETY: the kernel writes to the list alone, and fails if the other memory is not mapped.
     let copied =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const own, 1, &raw const its, 1, 0) };
-    // SAFETY: all of the list is written, and any bytes are numbers.
+    // SAFETY: the whole list was written, and all bytes are valid numbers.
     (copied == bytes as isize).then(|| unsafe { found.set_len(count) })?;
     Some(found)
 }

@@ -1,20 +1,19 @@
-//! The process's memory, with a reserve: what the system refuses comes from there, if it is not
-//! large.
+//! The process's allocator. It has a reserve for small allocations that the system refuses.
 //!
 //! ```text
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
-//! Safe Rust ends the process where memory is refused that it does not ask for by `try_reserve`. So
-//! what is small never is refused, for as long as there is a reserve; and while more than a share
-//! of it is in use, no new work is let in (`Reserved::is_short`). What is large has to be asked for
-//! in a way that can fail.
+//! Safe Rust ends the process if an allocation fails that was not requested by `try_reserve`. So
+//! small allocations never fail as long as the reserve has room. While more than a share of it is
+//! in use, no new work is admitted (`Reserved::is_short`). Large allocations must be requested in a
+//! way that can fail.
 //!
 //! # Safety
-//! The mapping is made once and never goes. Its address and length are published after its bits are
-//! ready, so an address between them was given out from units, and which of those are taken is
-//! known under one lock: two live allocations never share a unit. Units are as long as the
-//! strongest alignment that is asked for by multiples of them.
+//! The mapping is made once and never unmapped. Its address and length are published after its bits
+//! are ready, so an address inside it was given out as units. One lock protects the record of the
+//! units that are taken, so two live allocations never share a unit. An allocation with a stronger
+//! alignment than that of a unit begins at a multiple of several units.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -31,19 +30,19 @@ use std::sync::atomic::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::Units;
 
-/// Bytes of a unit.
+/// The bytes of a unit.
 const UNIT: usize = 64;
 
-/// The strongest alignment that there is: what the mapping's own is, at least.
+/// The strongest alignment that the reserve supports: that of the mapping.
 const ALIGN_MAX: usize = 4096;
 
-/// The largest allocation that comes from the reserve.
+/// The largest allocation that the reserve serves.
 pub const LARGEST: usize = 64 << 10;
 
-/// The share of the reserve, one in so many, beyond which memory is short.
+/// Memory is short if more than 1/SHARE of the reserve is in use.
 pub const SHARE: usize = 4;
 
-/// An allocator with a reserve behind it.
+/// An allocator with a reserve.
 #[derive(Debug)]
 pub struct Reserved<A> {
     system: A,
@@ -52,11 +51,11 @@ pub struct Reserved<A> {
 
 #[derive(Debug)]
 struct Reserve {
-    /// Where the units begin, and their bytes; 0 until there are any.
+    /// The address of the units, and their size in bytes; 0 until the reserve is made.
     start: AtomicPtr<u8>,
     bytes: AtomicUsize,
     units: Mutex<Units<'static>>,
-    /// Units that are taken, to be looked at without the lock.
+    /// The number of units that are taken, which can be read without the lock.
     taken: AtomicUsize,
 }
 
@@ -72,18 +71,18 @@ impl<A> Reserved<A> {
         Reserved { system, reserve }
     }
 
-    /// Makes the reserve, of `bytes` at least, unless there is one. Its pages cost no memory until
-    /// they are touched.
+    /// Makes a reserve of at least `bytes` bytes, unless there is one. Its pages take no memory
+    /// until they are touched.
     ///
     /// # Errors
-    /// The system refuses the address space.
+    /// Fails if the system refuses the address space.
     pub fn keep(&self, bytes: usize) -> io::Result<()> {
         self.reserve.make(bytes)
     }
 
-    /// Returns whether memory was refused, and of what was given instead more than a share is in
-    /// use. Some of it may stay in use for long though memory is back: so less is no reason to
-    /// refuse work.
+    /// Returns true if more than a share of the reserve is in use, because the system refused
+    /// memory. A smaller part may stay in use long after memory is available again, so it is no
+    /// reason to refuse work.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -101,29 +100,29 @@ impl Reserve {
         let (flags, access) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
         let mapped = unsafe { mmap_anonymous(null_mut(), map + bytes, access, flags) }?;
-        // SAFETY: the first `map` bytes of the mapping, which is aligned to pages and stays for
-        // good; they hold `words` words, zeros, and nobody else knows of them.
+        // SAFETY: these are the first `map` bytes of the mapping, which is aligned to pages and is
+        // never unmapped. They hold `words` words of zeros, and nothing else refers to them.
         let bits = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u64>(), words) };
         *units = Units::new(bits);
-        // SAFETY: `map` bytes on in a mapping of `map + bytes`.
+        // SAFETY: the offset `map` lies in a mapping of `map + bytes` bytes.
         self.start.store(unsafe { mapped.cast::<u8>().add(map) }, Relaxed);
         self.bytes.store(bytes, Release);
         Ok(())
     }
 
-    /// The lock, over which nothing is allocated and nothing panics.
+    /// Takes the lock. Code that holds it allocates nothing and does not panic.
     fn units(&self) -> MutexGuard<'_, Units<'static>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which unit an address is of, if it lies in the reserve.
+    /// Returns the unit of an address, if the address lies in the reserve.
     fn unit_of(&self, at: *mut u8) -> Option<usize> {
         let bytes = self.bytes.load(Acquire);
         let offset = at.addr().wrapping_sub(self.start.load(Relaxed).addr());
         (offset < bytes).then_some(offset / UNIT)
     }
 
-    /// Memory for `layout`, null where there is none.
+    /// Returns memory for `layout`, or null if the reserve has no room.
     fn take(&self, layout: Layout) -> *mut u8 {
         if self.bytes.load(Acquire) == 0 || layout.size() > LARGEST || layout.align() > ALIGN_MAX {
             return null_mut();
@@ -132,27 +131,28 @@ impl Reserve {
         let taken = units.take(units_for(layout.size()), layout.align().div_ceil(UNIT));
         self.taken.store(units.taken(), Relaxed);
         match taken {
-            // SAFETY: the unit is one of those that fill the `bytes` behind `start`.
+            // SAFETY: the unit is one of those that fill the `bytes` bytes from `start`.
             Some(unit) => unsafe { self.start.load(Relaxed).add(unit * UNIT) },
             None => null_mut(),
         }
     }
 
-    /// Gives back `bytes` from `unit` on.
+    /// Frees the units of `bytes` bytes from `unit`.
     ///
     /// # Safety
-    /// `take` gave out `unit` for as many bytes, or `shrink` left as many, and nobody uses them any
-    /// more: the next `take` may give them out.
+    /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes, and they are no
+    /// longer used: the next `take` may return them.
     unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
         self.taken.store(units.taken(), Relaxed);
     }
 
-    /// Makes `old` bytes at `unit` `new` ones, if it can be done where they lie.
+    /// Shrinks `old` bytes at `unit` to `new` bytes in place. Returns false if that would need more
+    /// units.
     ///
     /// # Safety
-    /// As `give` for the `old` bytes, of which the first `new` stay in use.
+    /// The requirements of `give` apply to the `old` bytes, of which the first `new` stay in use.
     unsafe fn shrink(&self, unit: usize, old: usize, new: usize) -> bool {
         let (old, new) = (units_for(old), units_for(new));
         if new < old {
@@ -163,7 +163,7 @@ impl Reserve {
         new <= old
     }
 
-    /// Asserts what is said of its units.
+    /// Asserts that the record of the units is consistent.
     #[cfg(test)]
     fn check(&self) {
         let units = self.units();
@@ -172,18 +172,18 @@ impl Reserve {
     }
 }
 
-/// Units that so many bytes take.
+/// Returns the number of units for `bytes` bytes.
 fn units_for(bytes: usize) -> usize {
     bytes.div_ceil(UNIT).max(1)
 }
 
-// SAFETY: each function gives what the inner allocator gives for the same layout, or units of the
-// reserve, which are aligned and long enough, and of which `take` gives each to one at a time; and
-// what comes back is told apart by its address. Nothing here unwinds but an assertion of debug
-// builds, which is a fault of the caller's.
+// SAFETY: each function returns memory of the inner allocator for the same layout, or units of the
+// reserve. Units are aligned and long enough, and `take` returns each to one caller at a time. The
+// address of freed memory shows which of the two it came from. Nothing here unwinds except an
+// assertion of debug builds, which only a fault of the caller violates.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises about `layout` are those that are asked for.
+        // SAFETY: the caller's promises about `layout` are those that the inner allocator requires.
         let given = unsafe { self.system.alloc(layout) };
         if given.is_null() { self.reserve.take(layout) } else { given }
     }
@@ -196,7 +196,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         }
         let given = self.reserve.take(layout);
         if !given.is_null() {
-            // SAFETY: `take` gave `layout.size()` bytes, to this call alone.
+            // SAFETY: `take` returned `layout.size()` bytes to this call alone.
             unsafe { given.write_bytes(0, layout.size()) };
         }
         given
@@ -204,22 +204,23 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         match self.reserve.unit_of(at) {
-            // SAFETY: it lies in the reserve, so `take` gave it; the caller promises that it did
-            // for `layout`, which `realloc` keeps to, and that it is not used any more.
+            // SAFETY: the address lies in the reserve, so `take` returned it. The caller promises
+            // that this was for `layout`, which `realloc` maintains, and that the memory is no
+            // longer used.
             Some(unit) => unsafe { self.reserve.give(unit, layout.size()) },
-            // SAFETY: it does not lie in the reserve, so the inner allocator gave it; the rest is
-            // the caller's promise.
+            // SAFETY: the address does not lie in the reserve, so the inner allocator returned it;
+            // the caller promises the rest.
             None => unsafe { self.system.dealloc(at, layout) },
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let unit = self.reserve.unit_of(at);
-        // SAFETY: the caller promises that `new_size` is not 0 and, rounded up to the alignment, no
-        // overflow.
+        // SAFETY: the caller promises that `new_size` is not 0 and does not overflow if it is
+        // rounded up to the alignment.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let given = match unit {
-            // SAFETY: as in `alloc`: so that the reserve is left as soon as it can be.
+            // SAFETY: as in `alloc`. Memory leaves the reserve as soon as possible.
             Some(_) => unsafe { self.system.alloc(new) },
             // SAFETY: as in `dealloc`.
             None => unsafe { self.system.realloc(at, layout, new_size) },
@@ -229,8 +230,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         }
         if let Some(unit) = unit
             && given.is_null()
-            // SAFETY: it lies in the reserve, so `take` gave it, for `layout` as the caller
-            // promises, which uses `new_size` bytes of it from now on.
+            // SAFETY: the address lies in the reserve, so `take` returned it for `layout`, as the
+            // caller promises. From now on the caller uses `new_size` bytes of it.
             && unsafe { self.reserve.shrink(unit, layout.size(), new_size) }
         {
             return at;
@@ -238,8 +239,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
         let Some(to) = NonNull::new(given).or_else(|| NonNull::new(self.reserve.take(new))) else {
             return null_mut();
         };
-        // SAFETY: both are live, apart, and as long as the shorter of the two sizes; then the old
-        // one goes, as the caller says it may.
+        // SAFETY: both are live, do not overlap, and are at least as long as the shorter of the two
+        // sizes. The old one is freed, as the caller allows.
         unsafe {
             to.as_ptr().copy_from_nonoverlapping(at, layout.size().min(new_size));
             self.dealloc(at, layout);

@@ -1,16 +1,16 @@
-//! The reserve against a model, with an inner allocator that refuses at random, or all.
+//! Tests the reserve against a model, with an inner allocator that refuses at random or always.
 
 use super::*;
 use std::alloc::System;
 use std::sync::atomic::AtomicBool;
 
-/// The system's, as long as it does not refuse.
+/// The system's allocator, unless it refuses.
 #[derive(Debug)]
 struct Refusing {
     refuses: AtomicBool,
 }
 
-// SAFETY: it gives what the system's allocator gives, or nothing.
+// SAFETY: it returns memory of the system's allocator, or null.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
@@ -27,7 +27,7 @@ fn refusing() -> Reserved<Refusing> {
     Reserved::new(Refusing { refuses: AtomicBool::new(true) })
 }
 
-/// An allocation with bytes that are its own.
+/// An allocation that is filled with a byte of its own.
 struct Live {
     at: *mut u8,
     layout: Layout,
@@ -37,13 +37,13 @@ struct Live {
 impl Live {
     fn new(at: *mut u8, layout: Layout, fill: u8) -> Self {
         assert!(at.addr().is_multiple_of(layout.align()));
-        // SAFETY: it was just given, for this layout.
+        // SAFETY: it was just allocated for this layout.
         unsafe { at.write_bytes(fill, layout.size()) };
         Live { at, layout, fill }
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // SAFETY: it is live and was written whole.
+        // SAFETY: it is live, and all of it was written.
         let held = unsafe { std::slice::from_raw_parts(self.at, bytes) };
         held.iter().all(|&byte| byte == self.fill)
     }
@@ -62,7 +62,7 @@ fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
         let nth = random.usize(..live.len().max(1));
         match random.u8(..8) {
             0..3 => {
-                // SAFETY: the layout has a size.
+                // SAFETY: the size of the layout is not zero.
                 let at = unsafe { memory.alloc(layout) };
                 if !at.is_null() {
                     live.push(Live::new(at, layout, random.u8(..)));
@@ -92,7 +92,7 @@ fn play(memory: &Reserved<Refusing>, random: &mut fastrand::Rng, steps: usize) {
             _ if !live.is_empty() => {
                 let old = live.swap_remove(nth);
                 assert!(old.holds(old.layout.size()), "another's bytes");
-                // SAFETY: it is live, has this layout, and is forgotten.
+                // SAFETY: it is live, has this layout, and is not used again.
                 unsafe { memory.dealloc(old.at, old.layout) };
             }
             _ => {}
@@ -138,7 +138,7 @@ fn many_threads_share_it() {
 fn all_of_it_is_given_out_once_and_no_more() {
     let memory = refusing();
     let layout = Layout::from_size_align(UNIT, UNIT).unwrap();
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let take = || unsafe { memory.alloc(layout) };
     assert!(take().is_null() && !memory.is_short(), "there is no reserve yet");
     memory.keep(64 * UNIT).unwrap();
@@ -151,10 +151,10 @@ fn all_of_it_is_given_out_once_and_no_more() {
     given.sort_unstable();
     given.dedup();
     assert_eq!(given, order, "lowest first, and none twice");
-    // SAFETY: they are live, of this layout.
+    // SAFETY: they are live, and have this layout.
     given.iter().step_by(2).for_each(|&at| unsafe { memory.dealloc(at, layout) });
     let two = Layout::from_size_align(2 * UNIT, 1).unwrap();
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     assert!(unsafe { memory.alloc(two) }.is_null(), "no two lie together");
     assert_eq!(take(), given[0]);
     memory.reserve.check();
@@ -166,7 +166,7 @@ fn what_is_large_is_refused() {
     memory.keep(4 << 20).unwrap();
     for (size, align) in [(LARGEST + 1, 1), (1, 2 * ALIGN_MAX)] {
         let layout = Layout::from_size_align(size, align).unwrap();
-        // SAFETY: the layout has a size.
+        // SAFETY: the size of the layout is not zero.
         assert!(unsafe { memory.alloc(layout) }.is_null());
     }
     let largest = Layout::from_size_align(LARGEST, ALIGN_MAX).unwrap();

@@ -1,4 +1,5 @@
-//! Which units of a piece of memory are taken: a bit each, the lowest run with room goes first.
+//! A bitmap of the units of a piece of memory that are taken. The lowest run with room is taken
+//! first.
 //!
 //! ```text
 //!   words  | bit per unit, 1: taken | ... | units beyond the last: 1 |
@@ -6,7 +7,7 @@
 
 use std::ops::Range;
 
-/// Bits of a word.
+/// The bits of a word.
 const BITS: usize = u64::BITS as usize;
 
 /// The units of one piece of memory.
@@ -20,25 +21,25 @@ pub(super) struct Units<'m> {
 }
 
 impl<'m> Units<'m> {
-    /// None.
+    /// Returns a record without units.
     pub(super) const fn none() -> Self {
         Units { words: &mut [], units: 0, taken: 0, lowest: 0 }
     }
 
-    /// As many as `words` have bits, all free.
+    /// Returns a record with one free unit for each bit of `words`.
     pub(super) fn new(words: &'m mut [u64]) -> Self {
         words.fill(0);
         let units = words.len() * BITS;
         Units { words, units, taken: 0, lowest: 0 }
     }
 
-    /// Units that are taken.
+    /// Returns the number of units that are taken.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`; the
-    /// first.
+    /// Takes `count` consecutive units, at least one, that begin at a multiple of `align`. Returns
+    /// the first of them.
     pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         debug_assert!(count > 0 && align.is_power_of_two());
         let mut at = self.lowest.next_multiple_of(align);
@@ -57,7 +58,7 @@ impl<'m> Units<'m> {
         None
     }
 
-    /// Gives back units that are taken.
+    /// Frees units that are taken.
     pub(super) fn give(&mut self, range: Range<usize>) {
         self.taken -= range.len();
         self.lowest = self.lowest.min(range.start);
@@ -81,7 +82,7 @@ impl<'m> Units<'m> {
         taken.last()
     }
 
-    /// Asserts that the count is that of the bits, and the lowest free unit not below what is said.
+    /// Asserts that the count matches the bits, and that no unit below `lowest` is free.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let bits: usize = self.words.iter().map(|word| word.count_ones() as usize).sum();
@@ -91,7 +92,7 @@ impl<'m> Units<'m> {
     }
 }
 
-/// Returns the words of a range of bits, and which bits of each.
+/// Returns the words of a range of bits, and the mask of those bits in each word.
 fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
     std::iter::from_fn(move || {

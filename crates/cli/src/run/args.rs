@@ -9,36 +9,38 @@ use std::path::PathBuf;
 use zcomp::Codec;
 use zram::memparse;
 
-/// Of a cgroup's limit, what the program's memory may take if nothing else is asked for: what is
-/// not counted, such as files and page tables, needs the rest.
+/// The default limit in percent of a cgroup's limit. The rest is for memory that is not counted,
+/// such as files and page tables.
 const DEFAULT_PERCENT: u8 = 85;
 
 /// Run a program whose heap and anonymous memory compress themselves
 ///
-/// At the limit the memory that was not used for longest is compressed; it comes back when it is
-/// touched. The program needs no change, and has to be for x86-64. A host, uzram-host, is mapped
-/// into its process, whether it is linked to glibc, to musl or statically, in any language.
-/// Its environment does not change. Reads, writes and calls that only ask take about as long as
-/// natively; each other system call takes some microseconds more. Each program that it executes
-/// gets a host too, and all of these processes together keep the limit.
+/// When the program reaches its limit, the memory that has not been used for the longest time is
+/// compressed. It is decompressed when the program touches it. The program must be for x86-64, and
+/// needs no change. A host, uzram-host, is mapped into its process; it works with programs in any
+/// language, linked to glibc, to musl or statically. The environment does not change. Reads, writes
+/// and system calls that only query something take about as long as without uzram; every other
+/// system call takes some microseconds more. Each program that it executes gets a host too, and all
+/// of these processes share the limit.
 ///
-/// What is compressed counts too, and can't go: where it takes the whole limit, the program goes on
-/// above it, and a line on standard error says so, once, with what all processes have that can't
-/// go: on that of this command, by a process that has it too, at its end at the latest. So it does
-/// where there are many: each keeps a 64th of the limit resident (1 to 16 MiB, an eighth at most),
-/// and large ones a quarter together where what is compressed takes too much. A process gives
-/// memory up when it touches memory that is new, compressed, or shared with a parent or child, or
-/// makes a system call. One that sleeps, or only computes, keeps what it has.
+/// Compressed data count towards the limit and can't be evicted. If they take the whole limit, the
+/// program continues above it. One line on standard error then reports how much memory of all
+/// processes can't be evicted. A process with the same standard error as this command writes the
+/// line, at its end at the latest. Many processes can exceed the limit too: each keeps at least a
+/// 64th of it resident (1 to 16 MiB, but at most an eighth of the limit). If compressed data take
+/// too much, the large processes together keep up to a quarter of the limit resident. A process
+/// evicts memory when it makes a system call, or when it touches memory that is new, compressed, or
+/// shared with a parent or child. A process that sleeps or only computes keeps its memory.
 ///
-/// Of a parent and its children each counts what it has; what is compressed and they still share
-/// counts once, and so does other memory where two of it would be much. The least limit is some 2
-/// MiB with blocks of 4 KiB and lz4, and 10 MiB with 64 KiB and zstd (14 and 20 MiB with
-/// signal-mappings and signal-remap): where it is less, the program is not run, and the message
-/// says what it takes.
+/// Each process is charged for its own memory. Compressed data that a parent and its children still
+/// share count once, and so does other memory if a second copy of it would take much of the limit.
+/// The least limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB
+/// and zstd (14 and 20 MiB with signal-mappings and signal-remap). If --limit is less, the program
+/// is not run, and the message names the least limit.
 ///
-/// 'uzram stat PID' shows what the processes hold and have done while they run. Without --stats the
-/// program takes the place of this command. With it, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
-/// SIGUSR2, SIGTSTP and SIGCONT are passed on to the program.
+/// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
+/// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+/// SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are forwarded to the program.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
@@ -58,13 +60,13 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Most anonymous memory that all processes of the program take together, with what is
-    /// compressed: bytes, or a percentage of the limit of the memory cgroup [default: 85%; without
-    /// such a limit, this has to be given]
+    /// Most anonymous memory that all processes of the program may take together, including
+    /// compressed data: bytes, or a percentage of the limit of the memory cgroup [default: 85%;
+    /// required if the cgroup has no limit]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
-    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K; 16K takes less time and memory where
-    /// what lies together is used together, as an interpreter's objects
+    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K; 16K takes less time and memory if
+    /// neighbouring data are used together, such as an interpreter's objects
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(crate) block: usize,
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
@@ -73,46 +75,46 @@ pub(crate) struct RunArgs {
     /// Level of the algorithm [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
-    /// What tells a touch of compressed memory: best, signal (marks of page tables, from Linux
-    /// 6.13), signal-mappings (marks of mappings), or signal-remap (the same, without use of
-    /// /proc/self/mem); best is the first of these that the system has and permits. There may be no
-    /// more marks of mappings than the system allows (vm.max_map_count): blocks go together then,
-    /// 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
+    /// How touches of compressed memory are detected: signal (marks in page tables, from Linux
+    /// 6.13), signal-mappings (protected mappings), signal-remap (the same, without use of
+    /// /proc/self/mem), or best. Best is the first of these that the system has and permits. The
+    /// system limits the number of mappings (vm.max_map_count), so signal-mappings and signal-remap
+    /// evict several blocks together: 32 KiB at a limit of 64 MiB, 512 KiB at 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
     pub(crate) backend: String,
-    /// Leave programs that PROGRAM executes as they are: their memory does not compress itself, and
-    /// does not count. Where PROGRAM is a script that 'env' starts, 'env' is the first
+    /// Leave programs that PROGRAM executes as they are: their memory is neither compressed nor
+    /// counted. If PROGRAM is a script that 'env' starts, 'env' is the first program
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Let the host map each program into its own process, as it does where the system refuses
-    /// ptrace; /proc/PID/exe and debuggers show the host then
+    /// Let the host map each program into its own process, as it does if the system refuses ptrace;
+    /// /proc/PID/exe and debuggers then show the host
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its ended processes and of their sum to
-    /// standard error: the most memory, evictions, page faults and their time, dispatched system
-    /// calls and the time of dispatching them. Figures of a process that a signal killed are those
-    /// of its last milliseconds before
+    /// standard error: the most memory, evictions, page faults, dispatched system calls, and the
+    /// time for both. Figures of a process that a signal killed are some milliseconds older than
+    /// its end
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Have each process append a line of JSON with what it did to FILE when it ends
+    /// Make each process append a line of JSON with its figures to FILE when it ends
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
     /// Print one JSON object instead of the table of --stats
     #[arg(long, requires = "stats")]
     pub(crate) json: bool,
-    /// The program, which is looked for in PATH if there is no slash in it, and its arguments
+    /// The program, which is searched for in PATH if its name has no slash, and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
-/// What is asked for with `--limit`.
+/// The value of `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// Of the cgroup's limit.
+    /// A percentage of the cgroup's limit.
     Percent(u8),
 }
 
@@ -136,7 +138,7 @@ impl Limit {
         }
     }
 
-    /// Returns the bytes, where the cgroup's limit is `room`.
+    /// Returns the limit in bytes; `room` is the cgroup's limit.
     pub(crate) fn bytes(self, room: Option<u64>) -> Result<u64, Error> {
         match (self, room) {
             (Limit::Bytes(bytes), _) => Ok(bytes),

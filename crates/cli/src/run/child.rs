@@ -1,4 +1,4 @@
-//! The program as a child of this process: signals are passed on to it, and it is waited for.
+//! Runs the program as a child of this process, forwards signals to it, and waits for its end.
 
 use super::launch::Launch;
 use super::refusal::Refusal;
@@ -18,19 +18,21 @@ use std::process::ExitCode;
 
 const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
-/// What a shell adds to the number of the signal that ended a program.
+/// The number that a shell adds to the number of the signal that ended a program.
 const BY_SIGNAL: i32 = 128;
 
-/// Starts a program and waits for its end; the code that tells of it comes back.
+/// Starts a program and waits for its end. Returns the exit code for it.
 pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> {
-    // What is ignored now stays so, here and in the program; a handler would become the default.
+    // A signal that is ignored now stays ignored, here and in the program. A handler would be reset
+    // to the default in the program.
     let ignored = process_status("SigIgn:", 16).unwrap_or(0);
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(no_handler)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // The program is waited for between signals only, so its number is not another's meanwhile.
+    // The program is waited for only between signals, so its number can't belong to another process
+    // when a signal is forwarded.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
             match ended(program) {
@@ -44,22 +46,23 @@ pub(super) fn run(mut launch: Launch, name: &Path) -> Result<ExitCode, Refusal> 
         } else if let Some(signal) = Signal::from_named_raw(came.signal)
             && !has_it(&came, program)
         {
-            // It may have ended just now.
+            // The program may have ended just now.
             let _gone = kill_process(program, signal);
         }
     }
     Err(failed("signals ended; please report it").into())
 }
 
-/// Returns whether the program has had a signal already: the terminal sends it to both, and what
-/// the program sends to its group it may have sent to itself.
+/// Returns whether the program has received the signal already. The terminal sends signals to both
+/// processes, and a signal that the program sends to its group may have reached the program itself.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
-/// Returns the code of a program that has ended. With one that was stopped this process stops, as
-/// its shell waits for this one; it goes on when both are continued, or this one alone is.
+/// Returns the exit code of a program that has ended. If the program was stopped, this process
+/// stops too, because its shell waits for it. It continues when both are continued, or this one
+/// alone.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use std::cmp::max;
 use std::collections::BTreeSet;
 
-/// What a process has reported: `zmem::Figures` as JSON, with its name.
+/// The report of a process: `zmem::Figures` as JSON, with its name.
 pub(crate) type Line = Map<String, Value>;
 
-/// A field of processes that ended without a report, as if a signal killed them.
+/// The field that marks a process that ended without a report, usually killed by a signal.
 pub(super) const KILLED: &str = "killed";
 
-/// Figures of which the largest takes the place of a sum.
+/// Figures for which the largest value replaces the sum.
 const LARGEST: [&str; 7] = [
     "limit",
     "block",
@@ -23,21 +23,22 @@ const LARGEST: [&str; 7] = [
     "signal_ns",
 ];
 
-/// See the module.
+/// The figures of a program.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Figures {
     pub(super) processes: Vec<Line>,
     /// The sum of the processes' figures.
     pub(super) sum: Line,
-    /// Most bytes that all of them held at a time. Resident pages that parents and children share
-    /// are counted for each.
+    /// The most bytes that all of them held at a time. Resident pages that parents and children
+    /// share are counted for each.
     pub(super) tree_held_max: u64,
-    /// Whether they hold more than the limit has room for, if they still run.
+    /// Whether running processes hold more than the limit allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) is_short: Option<bool>,
 }
 
-/// Returns the sum of processes' figures, with the cost of a call and the ratio of all.
+/// Returns the sum of the processes' figures, with the time per call and the compression ratio of
+/// all together.
 pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
     let mut sum = Line::new();
     for (name, value) in processes.into_iter().flatten() {
@@ -53,7 +54,7 @@ pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line 
     }
     let of = |name: &str| number(&sum, name) as f64;
     let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
-    // Without stored data the ratio is null.
+    // If nothing was stored, the ratio is null.
     let ratio = (of("stored_max") / of("compressed_max") * 100.0).round() / 100.0;
     sum.insert("call_ns".to_owned(), per_call.into());
     sum.insert("ratio".to_owned(), ratio.into());
@@ -76,7 +77,7 @@ impl Figures {
     /// Returns the figures of processes.
     pub(crate) fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // Others may not have looked at the moment when one of them held most.
+        // The sum may not have been taken at the moment when one process held its maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -87,7 +88,7 @@ impl Figures {
         &self.processes
     }
 
-    /// Returns one figure of the sum; 0 if it has none of the name.
+    /// Returns one figure of the sum, or 0 if it does not exist.
     pub(crate) fn sum(&self, name: &str) -> u64 {
         number(&self.sum, name)
     }
@@ -104,19 +105,19 @@ impl Figures {
         json(self)
     }
 
-    /// Returns the same as one line.
+    /// Returns the same JSON on one line.
     pub(crate) fn json_line(&self) -> String {
-        // As in `json`, nothing can fail.
+        // As in `json`, this can't fail.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
 
-/// Returns a number of a line; 0 where it has none.
+/// Returns a number in a line, or 0 if it does not exist.
 pub(crate) fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns a text of a line, without the control characters that a program may have written.
+/// Returns a text in a line, without the control characters that a program may have written.
 pub(crate) fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();
     text.replace(char::is_control, "\u{fffd}")
@@ -126,7 +127,7 @@ pub(crate) fn text(line: &Line, name: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// Two whole lines, and one that is incomplete.
+    /// Two complete lines, and an incomplete one.
     pub(in crate::run) const LINES: &str = "\
         {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"ratio\":3.00,\"fault_us_99\":5,\"evicted\":1,\"calls\":10,\
@@ -143,7 +144,7 @@ pub(super) mod tests {
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
-        // What a call costs, and how much smaller data became, is of all of them.
+        // The time per call and the ratio are computed over all processes.
         assert_eq!((sum("call_ns"), &json["sum"]["ratio"]), (Some(2800), &3.0.into()));
         assert_eq!(json.get("is_short"), None);
         assert_eq!(

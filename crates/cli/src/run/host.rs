@@ -1,4 +1,4 @@
-//! Where the host lies that runs programs.
+//! Finds the host that runs programs.
 
 use crate::error::{Error, failed};
 use measure::text::escaped;
@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 const NAME: &str = "uzram-host";
-/// The variable that names its path.
+/// The variable that names the path of the host.
 const VARIABLE: &str = "UZRAM_HOST";
 
 /// Returns the path of the host.
 pub(super) fn find() -> Result<PathBuf, Error> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        // Without /proc, the message names places beside this link of it.
+        // Without /proc, the message names paths relative to this link.
         None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {
@@ -25,7 +25,7 @@ pub(super) fn find() -> Result<PathBuf, Error> {
              build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
-    // The path is a part of the settings, which commas separate.
+    // The path is a part of the settings, which are separated by commas.
     if found.as_os_str().as_bytes().contains(&b',') {
         return Err(failed(format!(
             "'{}' can't be used as the host of programs: a comma is in its path; copy it \
@@ -36,7 +36,7 @@ pub(super) fn find() -> Result<PathBuf, Error> {
     Ok(found.clone())
 }
 
-/// Returns where the host is looked for, in this order.
+/// Returns the paths at which the host is searched for, in this order.
 fn beside(command: &Path) -> Vec<PathBuf> {
     let dir = command.parent().unwrap_or(Path::new("/"));
     let installed = dir.parent().unwrap_or(dir).join("lib/uzram");

@@ -1,8 +1,8 @@
 //! The start of a program: a host is injected into it. If the system refuses that, a host runs it.
 //!
 //! # Safety
-//! The code between a fork and the execution of a program makes system calls alone. A word of a
-//! helper is taken out of its variable when it is used.
+//! The code between a fork and the execution of a program only makes system calls. The word of a
+//! helper is removed from its variable before it is used.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -20,14 +20,14 @@ use std::{
 /// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
 const SET_DISPATCH: i32 = 59;
 
-/// The error of a command into which no host can be injected: `execve` has no such error.
+/// The error of a command into which no host can be injected; `execve` never returns it.
 const REFUSED: i32 = libc::ENOTRECOVERABLE;
 
 /// The helper that injects a host into the next program, as a word.
 #[cfg(target_arch = "x86_64")]
 static HELPER: AtomicU64 = AtomicU64::new(0);
 
-/// See the head of this file.
+/// The commands that start a program.
 #[derive(Debug)]
 pub(super) struct Launch {
     /// Executes the program, with a helper that injects a host.
@@ -47,7 +47,7 @@ impl Launch {
     /// Starts the program as a child.
     ///
     /// # Errors
-    /// The error of the system.
+    /// Returns the error of the system.
     pub(super) fn spawn(&mut self) -> io::Result<Child> {
         match self.injected.as_mut().map(Command::spawn) {
             Some(Err(error)) if is_refused(&error) => self.hosted.spawn(),
@@ -62,7 +62,7 @@ impl Launch {
 pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
     #[cfg(target_arch = "x86_64")]
     if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
-        // SAFETY: the C library's record of this process stays.
+        // SAFETY: `getauxval` only reads a record of the C library.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
         let plan = inject::Plan { host, settings, vdso };
         let inject = move || {
@@ -76,13 +76,14 @@ pub(super) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) 
     }
 }
 
-/// Returns whether the calls of this process are dispatched by another `uzram run`.
+/// Returns whether another `uzram run` dispatches the calls of this process.
 pub(super) fn is_dispatched() -> bool {
-    // SAFETY: this process has no dispatch of its own that would end.
+    // SAFETY: this process has no dispatch of its own that the call would end.
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
-/// Returns whether the system lets a host be injected into programs, as far as is known before.
+/// Returns whether the system lets a host be injected into programs, as far as that can be known in
+/// advance.
 pub(super) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();
@@ -90,18 +91,18 @@ pub(super) fn may_inject() -> bool {
     false
 }
 
-/// Returns whether a host may run the program: no host can be injected, or a security module
-/// refuses a program whose process is traced.
+/// Returns true if the program should be run by a host instead: none can be injected, or a security
+/// module refuses the execution of a traced process.
 fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }
 
-/// Dismisses the helper of a program that was not executed.
+/// Ends the helper of a program that was not executed.
 fn dismiss_helper() {
     #[cfg(target_arch = "x86_64")]
     match HELPER.swap(0, Relaxed) {
         0 => {}
-        // SAFETY: see the head of this file. The command has the plan, and still exists.
+        // SAFETY: see the head of this file. The command owns the plan, and still exists.
         word => drop(unsafe { inject::Helper::from_word(word) }),
     }
 }

@@ -1,10 +1,10 @@
-//! What the processes of a program hold and have done by now: `uzram stat PID`.
+//! The current figures of a program's processes: `uzram stat PID`.
 //!
 //! ```text
 //!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
 //! ```
-//! The file is written by programs that may be anyone's, or were killed midway: its numbers are
-//! shown as they are, and nothing else is done with them.
+//! The programs that write the file may be hostile, or were killed during a write. So its numbers
+//! are only displayed.
 
 use super::figures::{Figures, KILLED, Line};
 use super::tree::{self, Found};
@@ -17,27 +17,28 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use zmem::{Seen, SeenProcess};
 
-/// A program: what its processes share.
+/// A program, found by the file that its processes share.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// One of its processes, or the command.
+    /// One of its processes, or the command that started it.
     process: u64,
     file: Found,
     has_begun: bool,
 }
 
 impl Program {
-    /// Returns the number of the process that it was found by.
+    /// Returns the number of the process by which the program was found.
     pub(crate) fn process(&self) -> u64 {
         self.process
     }
 
-    /// Returns what its processes hold and have done by now.
+    /// Returns the current figures of its processes.
     pub(crate) fn figures(&self) -> Figures {
         self.now().0
     }
 
-    /// Returns the same, and whether numbers of processes are this process's own.
+    /// Returns the current figures, and whether the processes are in the same PID namespace as this
+    /// one.
     fn now(&self) -> (Figures, bool) {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
         let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
@@ -48,8 +49,9 @@ impl Program {
         (Figures::new(lines.collect(), seen.held_max, Some(seen.is_short)), is_ours)
     }
 
-    /// Returns the same, or `None` once all of its processes have ended. Of those of another space
-    /// no one sees here whether one was killed: then it is the one that it was found by which ends.
+    /// Returns the current figures, or `None` after all processes have ended. For processes of
+    /// another PID namespace it can't detect kills. Their program counts as ended when the process
+    /// by which it was found ends.
     pub(crate) fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes().is_empty();
@@ -60,22 +62,23 @@ impl Program {
     }
 }
 
-/// Returns the figures of a process, with its present name, or the one that it began with.
+/// Returns the figures of a process, with its current name, or with its first name if that is
+/// unknown.
 fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
     let path = format!("/proc/{}/comm", seen.figures.process);
     let name = is_ours.then(|| read_to_string(path).ok()).flatten();
     named(&seen.figures, name.as_deref().unwrap_or(&seen.name).trim_end_matches('\n'))
 }
 
-/// Returns the figures of a process and its name.
+/// Returns the figures of a process with its name.
 fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
     let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
     line.insert("name".to_owned(), Value::from(name.escape_debug().to_string()));
     Some(line)
 }
 
-/// Returns the figures of processes that have ended without a report, as if a signal killed them:
-/// those that they showed last.
+/// Returns the last published figures of processes that have ended without a report, usually killed
+/// by a signal.
 pub(super) fn killed(seen: &Seen) -> Vec<Line> {
     let has_ended = |seen: &&SeenProcess| seen.has_ended || is_gone(seen.figures.process);
     let killed = |seen: &SeenProcess| {
@@ -86,17 +89,17 @@ pub(super) fn killed(seen: &Seen) -> Vec<Line> {
     seen.processes.iter().filter(has_ended).filter_map(killed).collect()
 }
 
-/// Returns whether a process runs no program: there is none of the number, or it has ended and was
-/// not waited for.
+/// Returns whether a process runs no program: it does not exist, or has ended and was not waited
+/// for.
 fn is_gone(process: u64) -> bool {
     let link = read_link(format!("/proc/{process}/exe"));
     link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Finds a program by the file that one of its processes shares with others: where there are
-/// several, as of a program that was started within another one's, the innermost in which it has a
-/// place (a command that became a program has one in both); or the innermost, as of the command
-/// itself.
+/// Finds a program by the file that `process` shares with other processes. If there are several
+/// files, because a program was started within another one, the innermost file in which the process
+/// has a slot is taken. (A command that became a program has a slot in both.) For a process without
+/// a slot, such as the command itself, the innermost file is taken.
 pub(crate) fn find(process: Pid) -> Result<Program, Error> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

@@ -1,4 +1,4 @@
-//! Why a program is not started, with the exit codes of a shell and of `env`.
+//! Reasons why a program is not started, with the exit codes of a shell and of `env`.
 
 use crate::error::{self, Error};
 use crate::log::log;
@@ -8,12 +8,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// It is there, and can't be executed.
+/// The exit code for a program that exists but can't be executed.
 const NOT_EXECUTABLE: u8 = 126;
-/// It is not there.
+/// The exit code for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// See the module.
+/// The reason why a program is not started.
 #[derive(Debug)]
 pub(super) enum Refusal {
     NotFound(String),
@@ -42,8 +42,8 @@ impl Refusal {
         ))
     }
 
-    /// A script's interpreter is not there, or can't be executed. `env` ends with the same code as
-    /// if it were the script.
+    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. The
+    /// exit code is that of `env` for the script itself.
     pub(super) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
         let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
             ErrorKind::NotFound => (Refusal::NotFound, "install it"),
@@ -56,7 +56,7 @@ impl Refusal {
         ))
     }
 
-    /// The system refused to start it.
+    /// Returns the refusal for an error of the system at the start of a program.
     pub(super) fn of_start(program: &Path, error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::NotFound => Refusal::not_found(program, error),
@@ -64,7 +64,7 @@ impl Refusal {
         }
     }
 
-    /// Prints it; the code to end with comes back.
+    /// Prints the message, and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
         let (message, code) = match self {
             Refusal::Other(error) => return error::report(&error),

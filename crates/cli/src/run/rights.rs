@@ -1,4 +1,4 @@
-//! Rights of programs that are executed by this user.
+//! The rights of programs that this user executes.
 
 use executable::{Denial, FileRights, Rights};
 use rustix::fs::{StatVfsMountFlags, fgetxattr, fstat, fstatvfs};
@@ -7,10 +7,10 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::no_new_privs;
 use std::fs::File;
 
-/// Returns the rights that the kernel gives the program of a file.
+/// Returns the rights that the kernel gives to the program in a file.
 ///
 /// # Errors
-/// The system's.
+/// Returns those of the system.
 pub(super) fn rights(file: &File) -> Result<Rights> {
     let stat = fstat(file)?;
     let capabilities = fgetxattr(file, "security.capability", &mut [0_u8; 64]);

@@ -1,4 +1,4 @@
-//! The file that each process of a program appends a line to when it ends.
+//! The file to which each process of a program appends a line when it ends.
 
 use super::args::RunArgs;
 use super::figures::Figures;
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 use zmem::Seen;
 
-/// Most bytes that are read back: the lines of some hundred thousand processes.
+/// The maximum number of bytes that are read: the lines of some hundred thousand processes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// See the module.
+/// The file, and the part of it that belongs to this program.
 #[derive(Debug)]
 pub(super) struct StatsFile {
     path: PathBuf,
-    /// Where this program's lines begin.
+    /// The offset of this program's lines.
     begin: u64,
-    /// Removes it in the end.
+    /// Removes a temporary file when it is dropped.
     _temporary: Option<TempPath>,
 }
 
 impl StatsFile {
-    /// Returns the file that is asked for, which is there and can be written, or a temporary one;
-    /// `None` where nobody wants it.
+    /// Returns the requested file, which exists and can be written, or a temporary one. Returns
+    /// `None` if no statistics are requested.
     pub(super) fn of(args: &RunArgs) -> Result<Option<Self>, Error> {
         match &args.stats_file {
             Some(path) => Self::named(path).map(Some),
@@ -42,7 +42,7 @@ impl StatsFile {
         output::check_name(path)?;
         let open = || {
             let path = absolute(path)?;
-            // A pipe would have this wait for a reader.
+            // Opening a pipe must not wait for a reader.
             let mut options = OpenOptions::new();
             let file = options.append(true).create(true).custom_flags(libc::O_NONBLOCK);
             let facts = file.open(&path)?.metadata()?;
@@ -66,11 +66,11 @@ impl StatsFile {
         &self.path
     }
 
-    /// Returns what the processes have written since this was made, and the figures of processes
-    /// that were killed.
+    /// Returns the figures that the processes have written since this was made, and those of killed
+    /// processes.
     pub(super) fn figures(&self, seen: Option<&Seen>) -> Result<Figures, Error> {
         let read = || {
-            // A pipe that was put there would have this wait for a writer.
+            // Opening a pipe that replaced the file must not wait for a writer.
             let mut options = OpenOptions::new();
             let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
             file.seek(SeekFrom::Start(self.begin))?;
@@ -88,12 +88,12 @@ impl StatsFile {
     }
 }
 
-/// Returns the error that it can't be written.
+/// Returns the error for a file that can't be written.
 fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "give --stats-file another path")
 }
 
-/// There is a comma in the path, which the runtime would take for its end.
+/// Returns the error for a path with a comma, which would end the setting.
 pub(super) fn comma(path: &Path) -> Error {
     Error::Usage(format!(
         "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",

@@ -1,4 +1,4 @@
-//! Figures of the processes of a program, as a table for people.
+//! Prints the figures of a program's processes as a table.
 
 use super::figures::{Figures, KILLED, Line, number, sum_of, text};
 use measure::text::human;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::cmp::max;
 use std::collections::BTreeSet;
 
-/// When a column is shown: of processes that run, or that have ended.
+/// The processes for which a column is shown: running ones, ended ones, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Live,
@@ -14,7 +14,7 @@ enum When {
     Ever,
 }
 
-/// A column of the table: its heading, when it is shown, and what it tells of a line.
+/// A column of the table: its heading, when it is shown, and its cell for a line.
 type Column = (&'static str, When, fn(&Line) -> String);
 
 const COLUMNS: [Column; 20] = [
@@ -47,11 +47,11 @@ const COLUMNS: [Column; 20] = [
     ("backend", When::Live, |line| text(line, "backend")),
 ];
 
-/// Processes that held less than this share of the most memory are one line, if they are several.
+/// Ended processes that held less than 1/SHARE of the most memory are combined in one line.
 const SHARE: u64 = 100;
 
-/// Returns the lines of the table: the processes with most memory first, ended ones with little
-/// as one, and their sum.
+/// Returns the lines of the table: the processes with the most memory first, ended ones with little
+/// memory as one line, and the sum.
 fn lines(figures: &Figures) -> Vec<Line> {
     let has_ended = figures.is_short.is_none();
     let weight = if has_ended { "held_max" } else { "tree_held" };
@@ -72,7 +72,7 @@ fn lines(figures: &Figures) -> Vec<Line> {
     lines
 }
 
-/// Returns the processes as a table, and sentences about them together.
+/// Returns the processes as a table, followed by sentences about all of them.
 pub(crate) fn table(figures: &Figures) -> String {
     if figures.processes.is_empty() {
         return match figures.is_short {
@@ -103,13 +103,13 @@ pub(crate) fn table(figures: &Figures) -> String {
     }
 }
 
-/// Returns a line for each backend, which says why it was chosen.
+/// Returns a line for each backend with the reason for its choice.
 fn reasons(figures: &Figures) -> String {
     let of = |line: &Line| format!("{}: {}\n", text(line, "backend"), text(line, "backend_reason"));
     figures.processes.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns how much processes that run hold.
+/// Returns a line with the memory that running processes hold.
 fn together(figures: &Figures, is_short: bool) -> String {
     let most = human(figures.tree_held_max);
     let [held, limit] = ["tree_held", "limit"].map(|name| human(figures.sum(name)));
@@ -117,7 +117,7 @@ fn together(figures: &Figures, is_short: bool) -> String {
     format!("together {held} of {limit}, at most {most}{short}\n")
 }
 
-/// Returns three sentences: the most memory, the memory saved, the time taken.
+/// Returns three sentences: the most memory, the memory saved, and the time taken.
 fn sentences(figures: &Figures) -> String {
     let [stored, compressed] = ["stored_max", "compressed_max"].map(|name| figures.sum(name));
     let [faults, calls] = ["faults_us", "calls_us"].map(|name| seconds(figures.sum(name)));
@@ -157,7 +157,7 @@ mod tests {
             "{table}"
         );
         assert!(lines[0].trim_start().starts_with("process  name  peak held"), "{table}");
-        // The process with most memory is first.
+        // The process with the most memory is first.
         assert!(lines[1].trim_start().starts_with('8') && lines[1].contains("8.0 KiB"), "{table}");
         assert!(lines[2].trim_start().starts_with('7') && lines[2].contains("sort"), "{table}");
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
@@ -195,7 +195,7 @@ mod tests {
         let begin = ["process", "1 ", "3 ", "3 others", "all"];
         assert!(begin.iter().zip(&firsts).all(|(it, line)| line.starts_with(it)), "{table}");
         assert!(firsts[3].contains(" 2.0 KiB "), "their sum: {table}");
-        // A single one has its own line.
+        // A single small process has its own line.
         assert!(!of(&[1000, 50 << 10]).contains("others"));
     }
 

@@ -1,7 +1,7 @@
-//! The file by which the processes of a program keep one limit together.
+//! The file by which the processes of a program share one limit.
 //!
-//! It has no name, and each program inherits its descriptor. Its contents are the runtime's
-//! (`zmem::Tree`); here it is made, as zeros, and read.
+//! It has no name, and each program inherits its descriptor. The runtime defines its contents
+//! (`zmem::Tree`); this module creates the file, filled with zeros, and reads it.
 
 use crate::error::{Error, failed};
 use rustix::fs::{
@@ -16,20 +16,20 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use zmem::Seen;
 
-/// What links in /proc say of the file.
+/// The name of the file in links of /proc.
 const NAME: &str = "uzram-run";
-/// So no process finds it shorter than it has mapped it.
+/// The seals prevent a process from finding the file shorter than its mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// The descriptor is one of the last below this number, or below the process's limit: calls that
-/// open files give out the lowest that is free.
+/// The descriptor is one of the last LAST below this number, or below the process's limit, because
+/// calls that open files return the lowest free descriptor.
 const TABLE: u64 = 1024;
 const LAST: u64 = 64;
 
-/// See the module.
+/// The file of a program that this command starts.
 #[derive(Debug)]
 pub(super) struct Tree {
     file: OwnedFd,
-    /// The part of the settings that names it.
+    /// The part of the settings that names the file.
     pub(super) setting: String,
 }
 
@@ -54,28 +54,29 @@ impl Tree {
         Ok(Tree { file, setting })
     }
 
-    /// Returns what the processes have reported.
+    /// Returns the figures that the processes have published.
     pub(super) fn seen(&self) -> Option<Seen> {
         read(&self.file)
     }
 }
 
-/// Such a file of other processes, opened.
+/// The opened file of another program.
 #[derive(Debug)]
 pub(super) struct Found(OwnedFd);
 
 impl Found {
-    /// Returns what processes have said by now; `None`: it is none.
+    /// Returns the figures that the processes have published, or `None` if the file is of another
+    /// kind.
     pub(super) fn seen(&self) -> Option<Seen> {
         read(&self.0)
     }
 }
 
-/// Opens what a link in /proc leads to, if that is such a file; `None`: it is another one. A
-/// process may have made any file look like one: only one of the kind and size is opened.
+/// Opens the target of a link in /proc if it is such a file; returns `None` if it is another one. A
+/// process may give any file this name, so only a file of the right kind and size is opened.
 ///
 /// # Errors
-/// It may be one, and can't be opened.
+/// Fails if the target may be such a file, but can't be opened.
 pub(super) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
@@ -101,7 +102,8 @@ fn is_of_size(file: impl AsFd) -> Result<bool> {
     Ok(is_file && stat.st_size == Seen::BYTES as i64)
 }
 
-/// Reads what processes have said; `None`: it is no tree's file, or one of another version's.
+/// Reads the figures that the processes have published. Returns `None` if the file is of another
+/// kind or of another version.
 fn read(file: impl AsFd) -> Option<Seen> {
     let mut copy = vec![0; Seen::BYTES];
     let is_whole = is_of_size(&file).ok()? && pread(&file, &mut copy, 0) == Ok(copy.len());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zram::follow_links;
 
-/// How long the search for the mount's directory may take.
+/// The time limit for the search for the mount's directory.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
 /// Checks that no path that the server needs lies below its mount, which would hide it, and that
@@ -52,15 +52,15 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the canonical path of the mount's directory, or `None` if it is not found in time: the
+/// Returns the canonical path of the mount's directory, or `None` if it is not found in time. The
 /// search hangs below the mount of a server that is stuck.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let dir = dir.to_owned();
     spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
-/// Returns the canonical path of a file that need not exist, if its directory does. It is the same
-/// by whatever path the file is given.
+/// Returns the canonical path of a file that need not exist, if its directory does. All paths of a
+/// file yield the same result.
 fn place(path: &Path) -> Option<PathBuf> {
     let path = follow_links(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

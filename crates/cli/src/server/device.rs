@@ -1,4 +1,4 @@
-//! Makes the device that is served, as the arguments say, and restores a saved one.
+//! Makes the device that is served according to the arguments, and restores a saved one.
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -8,9 +8,11 @@ use measure::backing_store;
 use measure::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// Bytes that a server takes beside the pool's pages for each slot: its entry, with all columns.
+/// The bytes that a server takes for each slot besides the pool's pages: its entry, with all
+/// columns.
 const ENTRY_BYTES: u64 = 22;
-/// Bytes that the default limit leaves for connections, which take `bounds::memory_max` at most.
+/// The bytes that the default limit leaves for connections, which take at most
+/// `bounds::memory_max`.
 const CONNECTION_BYTES: u64 = 64 << 20;
 
 /// Makes the device, and restores the saved file onto it, if one is given.

@@ -1,4 +1,4 @@
-//! Warns when the disk nears its limit of memory, and again when writes fail: programs may not
+//! Warns when the disk nears its memory limit, and again when writes fail, because programs may not
 //! notice either before it is too late.
 
 use crate::admin::metrics::{NEAR_PERCENT, is_share};
@@ -6,7 +6,7 @@ use crate::log::log;
 use measure::text::human;
 use zram::Device;
 
-/// The server may warn again after the share of a limit has fallen to this.
+/// The share of a limit, in percent, below which use must fall before the server warns again.
 const CALM_PERCENT: u64 = 80;
 
 /// The consequence for a file system that lies on the disk.
@@ -24,17 +24,17 @@ pub(super) struct Fullness {
     failed_writes: u64,
 }
 
-/// A look at a device: how far it is from its limits, and how many writes have failed.
+/// The use of a device's nearest limit, and the number of failed writes.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
-    /// `None` if there is none.
+    /// `None` if there is no limit.
     limit: Option<u64>,
     failed_writes: u64,
 }
 
 impl Usage {
-    /// Returns the usage of the limit that is nearest.
+    /// Returns the use of the nearest limit.
     fn of(device: &Device) -> Self {
         let stat = device.mm_stat();
         let pages = (stat.mem_used_total, (stat.mem_limit > 0).then_some(stat.mem_limit));
@@ -52,8 +52,8 @@ impl Usage {
 }
 
 impl Fullness {
-    /// Logs a warning if the device has come near its limit, or if writes have begun to fail, since
-    /// the last call.
+    /// Logs a warning if the device has come near its limit since the last call, or if writes have
+    /// begun to fail.
     pub(super) fn look(&mut self, device: &Device) {
         self.warning(&Usage::of(device)).into_iter().for_each(|line| log!("{line}"));
     }

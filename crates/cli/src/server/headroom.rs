@@ -1,11 +1,11 @@
 //! Memory that a server keeps free from its start, so that it can refuse clients, answer `stat` and
-//! save the disk when there is no memory, or no address space (`ulimit -v`), for anything else.
+//! save the disk when no memory, or no address space (`ulimit -v`), is left for anything else.
 //!
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
 //! The pool leaves the last two parts free, connections only the last. Small allocations, which end
-//! the process if they fail, come from the reserve where the system refuses them.
+//! the process if they fail, are served from the reserve if the system refuses them.
 
 use crate::MEMORY;
 use crate::admin::passed::Passed;
@@ -15,30 +15,30 @@ use crate::reserve::SHARE;
 use serve::{control, descriptors, metrics, nbd};
 use zram::room;
 
-/// Bytes of the stack of each thread that takes part in the server's end.
+/// The stack size of each thread that takes part in the server's end, in bytes.
 pub(super) const STACK: usize = 512 << 10;
 
-/// Threads that may start at any time: two of the pool. At the end, two save the disk and read the
-/// backing store; three sync the mount, search for its users and unmount it.
+/// The threads that may start at any time: two of the pool. At the end, two save the disk and read
+/// the backing store; three sync the mount, search for its users and unmount it.
 const THREADS: usize = 7;
 
-/// Bytes by which the allocator grows at a time, and those of the stacks' guards.
+/// The bytes by which the allocator grows at a time, and those of the stacks' guards.
 const SLACK: usize = 2 << 20;
 
-/// Bytes of address space that are kept for the end.
+/// The bytes of address space that are kept for the end.
 const FOR_THE_END: usize = THREADS * STACK + SLACK;
 
-/// Descriptors that a server opens at its start: sockets, wake-ups of their threads, and files.
+/// The descriptors that a server opens at its start: sockets, wake-ups of their threads, and files.
 const AT_START: usize = 24;
 
-/// Fewest clients that may be choosing their export at a time.
+/// The minimum number of clients that may choose their export at the same time.
 const HALF_OPEN_LEAST: usize = 8;
 
-/// How many connections the pool leaves room for.
+/// The number of connections for which the pool leaves room.
 const CONNECTIONS: usize = 2;
 
-/// Most bytes of the reserve that the parts that exist once have in use at a time: log lines, the
-/// paths of a save, jobs.
+/// The most bytes of the reserve that parts that exist once use at a time: log lines, the paths of
+/// a save, jobs.
 const OF_SERVER: usize = 512 << 10;
 
 /// Keeps the reserve and the address space free. Called before the device is made.
@@ -54,8 +54,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     keep_descriptors(args)
 }
 
-/// Raises the limit of descriptors to what `args` may need, as far as possible, and checks that it
-/// allows as many connections as `args` ask for.
+/// Raises the limit of descriptors to the number that `args` may need, as far as possible. Checks
+/// that it allows the requested number of connections.
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
@@ -77,7 +77,7 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     )))
 }
 
-/// Returns the bytes of the reserve, with what clients of metrics take of it.
+/// Returns the bytes of the reserve; `of_metrics` is the part for clients of metrics.
 fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     let workers = args.options().workers_max();
     let worst = OF_SERVER
@@ -89,7 +89,7 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     worst.saturating_add(worst / (SHARE - 1))
 }
 
-/// Returns an error if less than that is free once the server has started.
+/// Returns an error if the start of the server has left too little address space.
 pub(super) fn check() -> Result<(), Error> {
     if room::is_left(0) { Ok(()) } else { Err(no_room()) }
 }

@@ -1,5 +1,5 @@
-//! Where a disk can be saved when its server ends: to the file that was given; else to a new file
-//! beside it; else to a new file in the directory of the user's state. Only the first replaces a
+//! The locations to which a disk can be saved when its server ends: the given file; else a new file
+//! beside it; else a new file in the user's state directory. Only the first location replaces a
 //! file.
 
 use super::lock::{Lock, is_taken};
@@ -27,16 +27,16 @@ pub(super) struct SaveLocation {
 }
 
 enum Kind {
-    /// The file that was given.
+    /// The given file.
     File(Arc<SaveFile>),
     /// A new file beside it.
     Beside,
-    /// A new file in the directory of the user's state.
+    /// A new file in the user's state directory.
     State,
 }
 
-/// Returns all locations. Called while the disk is still served: later a location that lies on the
-/// disk itself can't be recognised.
+/// Returns all locations. Called while the disk is still served, because later a location that lies
+/// on the disk itself can't be recognized.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     let file = save_file.path();
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -53,7 +53,7 @@ pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     locations
 }
 
-/// Returns the directory of the user's state for this program.
+/// Returns the user's state directory for this program.
 fn state() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
@@ -61,11 +61,11 @@ fn state() -> Option<PathBuf> {
 }
 
 impl SaveLocation {
-    /// Returns the file to save to, and a lock that keeps other servers off it until the file is
-    /// there. The file that was given has had its lock from the start.
+    /// Returns the file to save to, and a lock that other servers respect until the file exists.
+    /// The given file has been locked since the start.
     ///
     /// # Errors
-    /// A message says why nothing can be saved here.
+    /// Returns the reason why nothing can be saved here.
     pub(super) fn file(&self) -> Result<(PathBuf, Option<Lock>), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
@@ -92,8 +92,8 @@ impl SaveLocation {
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(error) if is_taken(&error) => None,
-            // Looked at again with the lock held. Without a lock, where none can be made, a server
-            // may come in between; the save looks once more before its rename.
+            // Checked again with the lock held. If no lock can be made, another server may create
+            // the file in between; the save checks once again before its rename.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
@@ -103,8 +103,8 @@ impl SaveLocation {
         })
     }
 
-    /// Returns a function that tells whether the file that [`file`](Self::file) returned may be put
-    /// in place. The save calls it right before it does that.
+    /// Returns a function that returns whether the file that [`file`](Self::file) returned may be
+    /// put in place. The save calls it right before the rename.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
         // A weak reference, so that a save that hangs does not keep the save file locked.
@@ -119,7 +119,7 @@ impl SaveLocation {
     }
 }
 
-/// Returns whether nothing is at `path`.
+/// Returns whether nothing exists at `path`.
 fn is_free(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

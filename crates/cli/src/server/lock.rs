@@ -1,5 +1,5 @@
-//! Locks on the files that servers save to when they end, so that no two servers have the same one.
-//! A lock is a file beside the file, where processes of all users and environments find it.
+//! Locks on the files that servers save to when they end, so that no two servers use the same one.
+//! A lock is a file beside the save file, where processes of all users and environments find it.
 
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zram::{OpenLocked, open_locked};
 
-/// The end of a lock file's name. It is longer than what a save adds to a file's name, so that a
-/// name that is too long for a save is refused when the server starts.
+/// The end of a lock file's name. It is longer than the suffix that a save adds to a file's name,
+/// so a name that is too long for a save is refused when the server starts.
 const ENDING: &str = ".save-on-exit";
 
-/// A lock. Its file is removed when this is dropped.
+/// A lock. Dropping it removes the lock file.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Locks `file`, by a lock file beside it.
+    /// Locks `file` by a lock file beside it.
     pub(super) fn beside(file: &Path) -> io::Result<Self> {
         let mut name = OsString::from(".");
         name.push(file.file_name().ok_or(Errno::INVAL)?);
@@ -28,8 +28,8 @@ impl Lock {
         Lock::at(file.with_file_name(name))
     }
 
-    /// Makes and locks the lock file at `path`. A file that another user has put there is refused,
-    /// and never waited for.
+    /// Makes and locks the lock file at `path`. A file that another user has put there is refused
+    /// without waiting.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let locked = open_locked(&path, OpenLocked::Lock)?;
         Ok(Lock { path, _locked: locked })
@@ -43,7 +43,7 @@ pub(super) fn is_taken(error: &io::Error) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The file is still locked, so it is not another process's.
+        // The file is still locked, so it does not belong to another process.
         let _ = fs::remove_file(&self.path);
     }
 }

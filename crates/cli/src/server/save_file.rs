@@ -19,7 +19,7 @@ use zram::follow_links;
 #[derive(Debug)]
 pub(super) struct SaveFile {
     path: PathBuf,
-    /// The file as it was at the start, or as this process has saved it since.
+    /// The stamp of the file at the start, or after the last save by this process.
     found: Mutex<Option<FileStamp>>,
     /// Whether the file must not be replaced, whatever its stamp.
     is_protected: AtomicBool,
@@ -43,8 +43,8 @@ impl From<Metadata> for FileStamp {
 }
 
 impl SaveFile {
-    /// Locks the file at the path `given`, and records which file is there. Checks that a file can
-    /// be written there, and that it is none of the `inputs`.
+    /// Locks the file at the path `given`, and records its stamp. Checks that a file can be written
+    /// there, and that it is not one of the `inputs`.
     pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Self, Error> {
         output::check(given, inputs)?;
         let path = follow_links(given).map_err(|why| out_path(given, why))?;
@@ -81,7 +81,8 @@ impl SaveFile {
         &self.path
     }
 
-    /// Says so if a file is there that the disk does not start with, as it will be replaced.
+    /// Logs a warning if the file exists and the disk does not start with it, because the file will
+    /// be replaced.
     pub(super) fn warn_unless(&self, restored: Option<&Path>) {
         let place = |path: &Path| fs::canonicalize(path).ok();
         if there(&self.path).is_some() && restored.and_then(place) != place(&self.path) {
@@ -93,14 +94,14 @@ impl SaveFile {
         }
     }
 
-    /// Returns whether the file must not be replaced: it is not the file that was there at the
-    /// start, or that this process saved, or [`protect`](Self::protect) was called.
+    /// Returns whether the file must not be replaced. That is so if it is neither the file found at
+    /// the start nor one that this process saved, or after [`protect`](Self::protect).
     pub(super) fn is_protected(&self) -> bool {
         self.is_protected.load(SeqCst)
             || there(&self.path).is_some_and(|there| *self.found() != Some(there))
     }
 
-    /// From now on, the file must not be replaced.
+    /// Forbids replacing the file from now on.
     pub(super) fn protect(&self) {
         self.is_protected.store(true, SeqCst);
     }
@@ -118,13 +119,13 @@ impl SaveFile {
     }
 }
 
-/// Returns the stamp of what is at `path`, if anything.
+/// Returns the stamp of the file at `path`, if one exists.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-/// Locks a file by a lock file in the directory of sockets, as none can be made beside it. Only
-/// servers with the same directory of sockets find it.
+/// Locks a file by a lock file in the directory of sockets, for use if none can be made beside it.
+/// Only servers with the same directory of sockets find it.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))

@@ -1,4 +1,4 @@
-//! Saves the device when its server ends: to one location or another, again and again, until it is
+//! Saves the device when its server ends. It tries all locations repeatedly, until the device is
 //! saved or another signal cancels the save.
 
 use super::headroom::STACK;
@@ -20,28 +20,28 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use zram::{JobKind, JobStat, Open, Saved};
 
-/// How often the server checks for signals.
+/// The interval between checks for signals.
 const TICK: Duration = Duration::from_millis(20);
-/// How often it logs the progress of a save.
+/// The interval between log lines about the progress of a save.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
-/// How long the server waits for the end of a save that was cancelled.
+/// The time that the server waits for the end of a save that was cancelled.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long the server waits for the end of a job that it has cancelled. A job that waits for the
-/// backing store may never end.
+/// The time that the server waits for the end of a job that it has cancelled. A job that waits for
+/// the backing store may never end.
 const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// A save that makes no progress for this time is stuck. To sync a file to a slow disk may take
+/// A save that makes no progress for this time is stuck. Syncing a file to a slow disk may take
 /// about as long.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// The first pause before all locations are tried again; each further one is twice as long ...
+/// The first pause before all locations are tried again; each further pause is twice as long ...
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// ... up to this.
+/// ... up to this maximum.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Why the disk was not saved to a location.
+/// The reason why the disk was not saved to a location.
 enum NotSaved {
     /// Another signal cancelled the save.
     GivenUp,
@@ -52,9 +52,9 @@ enum NotSaved {
     },
 }
 
-/// Saves the device to `save_file`, the first of `locations`, or else to another of them. Tries
-/// until one succeeds, or one of `signals` cancels the save. Called when no write is acknowledged
-/// any more and it is the server's turn to save.
+/// Saves the device to `save_file`, the first of `locations`, or else to another of them. Retries
+/// until a save succeeds or one of `signals` cancels it. Called when no write is acknowledged any
+/// more and it is the server's turn to save.
 pub(super) fn save(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -123,7 +123,8 @@ fn given_up(file: &Path) -> Error {
 }
 
 /// Cancels the jobs that clients began while the disk was served, and waits for their ends;
-/// abandons them if that takes too long. Returns false if a signal has cancelled the save by then.
+/// abandons them if that takes too long. Returns false if a signal cancels the save during the
+/// wait.
 fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     let begun = Instant::now();
     while turn.has_client_jobs() {
@@ -139,7 +140,7 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> bool {
     true
 }
 
-/// Cancels the job that is under way, and abandons it if it does not end `within` that time.
+/// Cancels the running job, and abandons it if it does not end `within` that time.
 fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
         log!(
@@ -149,9 +150,9 @@ fn give_up_job(device: &Open, within: Duration) {
     }
 }
 
-/// Why a pause between two tries has ended.
+/// The reason why a pause between two tries has ended.
 enum Wait {
-    /// It is time to try again.
+    /// The pause is over.
     Over,
     /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
@@ -181,7 +182,7 @@ fn wait(device: &Open, signals: &Signals, turn: &Turn, pause: Duration) -> Wait 
     }
 }
 
-/// How far the job under way has come, and since when it has not come further.
+/// The progress of the running job, and the time since which it has not changed.
 struct Watch {
     reached: Option<JobStat>,
     since: Instant,
@@ -224,13 +225,13 @@ fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(
     )))
 }
 
-/// Returns whether two paths lead to one file.
+/// Returns whether two paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let number = |path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
     number(one).is_some() && number(one) == number(other)
 }
 
-/// Saves to the file at `path`, on a thread of its own, which can be abandoned.
+/// Saves to the file at `path` on a separate thread, which can be abandoned.
 fn save_to(
     device: &Arc<Open>,
     path: &Path,
@@ -245,7 +246,7 @@ fn save_to(
         move || drop(sender.send(save_alone(&device, &path, &*is_free)))
     };
     if spawn("save", STACK, saves).is_err() {
-        // Saved by this thread, no signal cancels it.
+        // On this thread, no signal can cancel the save.
         return done(save_alone(device, path, &*is_free));
     }
     let (mut logged, mut given_up) = (Instant::now(), None);
@@ -288,8 +289,8 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     })
 }
 
-/// Saves once no other job is under way; abandons one that does not end. During the server's turn
-/// no client begins another.
+/// Saves when no other job runs; abandons a job that does not end. During the server's turn no
+/// client begins another.
 fn save_alone(
     device: &Open,
     path: &Path,
@@ -304,7 +305,8 @@ fn save_alone(
     }
 }
 
-/// From time to time, logs the progress of the job, and makes systemd wait longer.
+/// Logs the progress of the job, and extends systemd's timeout, each time that LOGGED_EVERY has
+/// passed.
 fn log_progress(device: &Open, logged: &mut Instant) {
     if logged.elapsed() < LOGGED_EVERY {
         return;
@@ -320,7 +322,7 @@ fn log_progress(device: &Open, logged: &mut Instant) {
     }
 }
 
-/// Asks systemd to wait for so long before it ends the server by force.
+/// Asks systemd to wait `by` longer before it ends the server by force.
 fn extend_timeout(by: Duration) {
     let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
     // An error means that no service manager waits.

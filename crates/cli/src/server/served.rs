@@ -1,4 +1,4 @@
-//! What clients of the control socket and of the mount may do to a served disk.
+//! The operations of clients of the control socket and of the mount on a served disk.
 
 use super::save_file::SaveFile;
 use super::turn::Turn;
@@ -26,7 +26,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Returns the metrics as of now.
+    /// Returns the current metrics.
     pub(super) fn metrics(&self) -> String {
         let stat = self.status.stat(&self.zram, self.nbd.connections());
         stat.map_or_else(String::new, |stat| metrics::text(&stat))
@@ -40,7 +40,7 @@ impl Steered for Served {
 
     fn stat(&self) -> String {
         let stat = self.status.stat(&self.zram, self.nbd.connections());
-        // Numbers and strings: nothing can fail.
+        // Numbers and strings can always be serialized.
         stat.map_or_else(String::new, |stat| {
             serde_json::to_string(&stat).unwrap_or_default() + "\n"
         })

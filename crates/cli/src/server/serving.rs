@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Zram};
 
-/// The share of the memory that this process may use which the longest write may take.
+/// The longest write may take 1/ROOM_OF_WRITES of the memory that this process may use.
 const ROOM_OF_WRITES: u64 = 16;
 
-/// How long the kernel has to write data of shared mappings when the server ends.
+/// The time that the kernel has to write data of shared mappings when the server ends.
 const SYNCED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The sockets whose servers start after the NBD server: for control, for metrics.
+/// The sockets whose servers start after the NBD server: for control, and for metrics.
 pub(super) type LaterSockets = (Listening, Option<Listening>);
 
 /// A disk that is served, and its servers.
@@ -40,8 +40,8 @@ pub(super) struct Serving {
     pub(super) announcement: String,
 }
 
-/// The server after the users of the disk are disconnected: the disk, and the control socket, which
-/// still answers `stat` and saves the disk for clients.
+/// The server after the users of the disk are disconnected. It has the disk and the control socket,
+/// which still answers `stat` and saves the disk for clients.
 pub(super) struct Stopped {
     pub(super) disk: Arc<Open>,
     control: Option<Control>,
@@ -94,7 +94,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Mounts the disk, if the arguments say so.
+    /// Mounts the disk, if the arguments request it.
     pub(super) fn mount(&mut self, args: &ServeArgs) -> Result<(), Error> {
         let Some(dir) = &args.mount else { return Ok(()) };
         let (served, disk, log) = (self.served.clone(), self.served.disk.clone(), self.log.clone());
@@ -106,7 +106,7 @@ impl Serving {
     }
 
     /// Returns an error if the mount has users that may not have written all data to the disk. Data
-    /// that the kernel has of shared mappings are written first.
+    /// in the kernel's cache of shared mappings are written first.
     pub(super) fn check_unused(&self) -> Result<(), Error> {
         let Some(mounted) = &self.mounted else { return Ok(()) };
         mounted.sync(SYNCED_WITHIN);
@@ -122,8 +122,8 @@ impl Serving {
         )))
     }
 
-    /// Disconnects all users of the disk, and cancels the job that is under way. After that no
-    /// write is acknowledged.
+    /// Disconnects all users of the disk, and cancels the running job. After that no write is
+    /// acknowledged.
     pub(super) fn stop(self, until: Instant) -> Stopped {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.iter().for_each(Control::only_save);
@@ -131,7 +131,7 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Until the server has stopped, another client may come.
+        // Until the server has stopped, another client may connect.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
@@ -146,7 +146,7 @@ impl Serving {
 }
 
 impl Stopped {
-    /// Ends the control socket. Its clients have until then to take their answers.
+    /// Ends the control socket. Its clients have the time `within` to take their answers.
     pub(super) fn end_control(self, within: Duration) {
         if let Some(control) = self.control {
             control.stop(within);

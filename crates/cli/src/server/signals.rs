@@ -21,30 +21,30 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signals that end the server. A second one of these means that it is to end at once.
+/// Signals that end the server. A second one of these ends it at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// Other signals that end the server. A second one has no effect, as some come repeatedly: the
-/// processes of a session get SIGHUP from its shell, from the terminal, and from systemd after
-/// SIGTERM; SIGXCPU comes every second.
+/// Other signals that end the server. A second one has no effect, because some arrive repeatedly:
+/// the processes of a session get SIGHUP from its shell, from the terminal, and from systemd after
+/// SIGTERM; SIGXCPU arrives every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// Signals that would end a process by default, and are ignored, as are all real-time signals.
-/// Without SIGXFSZ a write past the file size limit returns an error.
+/// Signals that would end a process by default, and are ignored, as are all real-time signals. If
+/// SIGXFSZ is ignored, a write past the file size limit returns an error.
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
 /// All signals within this many checks after the first one belong to the same request to end, which
-/// often arrives as several: a terminal and a program that forwards its signals both send it;
-/// `timeout` sends it to the process and to its group; a program that the terminal's SIGINT
-/// interrupts sends SIGTERM to its children; and of a SIGTERM and a SIGHUP sent at once the system
-/// delivers SIGHUP first. Checks, not a time: the first check after the process was stopped finds
-/// what came in the meantime.
+/// often arrives as several signals. A terminal and a program that forwards its signals both send
+/// it. `timeout` sends it to the process and to its group. A program that the terminal's SIGINT
+/// interrupts sends SIGTERM to its children. If SIGTERM and SIGHUP are sent at once, the system
+/// delivers SIGHUP first. The limit is a number of checks, not a time, because the first check
+/// after the process was stopped finds the signals that arrived in between.
 const LOOKS: u32 = 15;
 /// The time between two of these checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The signals that have come since this was made.
+/// The signals that have arrived since this was made.
 pub(super) struct Signals {
     came: Receiver<c_int>,
     /// The signal that ended the server.
@@ -89,11 +89,11 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // If the thread that forwards signals has ended, none can come: then the server ends, too.
+        // If the thread that forwards signals has ended, none can arrive, and the server ends too.
         self.first.get().map_or("an error of the signal handler", |signal| name(*signal))
     }
 
-    /// Returns whether a signal has come that ends the server.
+    /// Returns whether a signal that ends the server has arrived.
     pub(super) fn is_end(&self) -> bool {
         if self.first.get().is_none()
             && let Ok(came) = self.came.try_recv()
@@ -103,7 +103,7 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets all signals that have come, but not that there was a first one.
+    /// Forgets all signals that have arrived, except that there was a first one.
     pub(super) fn forget(&self) {
         self.is_end();
         self.came.try_iter().for_each(drop);
@@ -122,13 +122,13 @@ impl Signals {
         let _ = spawn("end", STACK, ends);
     }
 
-    /// Returns whether a signal has come that cancels the save.
+    /// Returns whether a signal that cancels the save has arrived.
     pub(super) fn is_given_up(&self) -> bool {
         self.came.try_iter().any(|came| self.gives_up(came))
     }
 
-    /// Returns whether this signal cancels the save. The first one never does, not even if the
-    /// server was ending already without a signal: its sender may not have known that.
+    /// Returns whether this signal cancels the save. The first one never does, even if the server
+    /// was already ending without a signal, because its sender may not have known that.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
@@ -151,7 +151,8 @@ impl Signals {
     }
 }
 
-/// Returns the signals that were ignored when the process began, as `nohup` does: a bit for each.
+/// Returns the signals that were ignored when the process began, as after `nohup`, with a bit for
+/// each.
 fn ignored() -> u64 {
     process_status("SigIgn:", 16).unwrap_or(0)
 }
@@ -170,7 +171,7 @@ mod tests {
         let (tell, came) = mpsc::channel();
         let signals = Signals { came, first: OnceCell::new() };
         let sends = |signal| tell.send(signal).unwrap();
-        // As of a server that could not start.
+        // As in a server that could not start.
         signals.forget();
         sends(SIGTERM);
         assert!(!signals.is_given_up() && !signals.is_given_up_within(now));

@@ -1,6 +1,6 @@
-//! Whose turn it is to save the disk when its server ends: the server's, or, while the server
-//! pauses between two tries, the first client's that asks for a save. The server waits for jobs
-//! that clients began before its end, to know their results.
+//! Whose turn it is to save the disk when its server ends. It is the server's turn, or, while the
+//! server pauses between two tries, that of the first client that requests a save. The server waits
+//! for jobs that clients began before its end, to know their results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use zram::Saved;
 
-/// Whose turn it is.
+/// The state of the turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn(Mutex<Now>);
 
 #[derive(Debug, Default)]
 struct Now {
     state: State,
-    /// How many saves and restores of clients are under way that began while the disk was served.
+    /// The number of running saves and restores of clients that began while the disk was served.
     client_jobs: usize,
-    /// Whether one of them is a restore, or was one that the server's end interrupted.
+    /// Whether one of them is a restore, or was a restore that the server's end interrupted.
     restores: bool,
-    /// How many saves clients have begun while the server paused.
+    /// The number of saves that clients have begun while the server paused.
     asked: u64,
 }
 
-/// A client's job that began while the disk was served. It is under way until this is dropped.
+/// A client's job that began while the disk was served. It counts as running until this is dropped.
 struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
@@ -33,9 +33,11 @@ enum State {
     Served,
     /// It is the server's turn.
     Own,
-    /// The server pauses between two tries: it is the turn of the first client that asks.
+    /// The server pauses between two tries, and the first client that requests a save gets the
+    /// turn.
     Waits,
-    /// The server pauses, and a client saves the disk. The number tells this save from others.
+    /// The server pauses, and a client saves the disk. The number distinguishes this save from
+    /// others.
     Asked(u64),
     /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
@@ -62,7 +64,7 @@ impl Turn {
         let saved = save();
         let mut now = self.now();
         // If this save was stuck, the server has taken its turn back, and another client may be
-        // saving by now.
+        // saving already.
         if matches!(now.state, State::Asked(asked) if asked == number) {
             now.state = match &saved {
                 Ok(saved) if saved.is_whole() => State::Saved(path.to_owned(), saved.clone()),
@@ -72,7 +74,7 @@ impl Turn {
         saved
     }
 
-    /// Restores for a client. One restore is under way at a time.
+    /// Restores for a client. Only one restore runs at a time.
     ///
     /// # Errors
     /// Returns those of `restore`, and an error if the server is ending.
@@ -96,7 +98,7 @@ impl Turn {
         restored
     }
 
-    /// Returns whether a client's job that began while the disk was served is still under way.
+    /// Returns whether a client's job that began while the disk was served is still running.
     pub(super) fn has_client_jobs(&self) -> bool {
         self.now().client_jobs > 0
     }

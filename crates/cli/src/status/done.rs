@@ -1,11 +1,11 @@
-//! What a device has done, and where metrics of that are.
+//! The activity of a device, and the address of its metrics.
 
 use rustix::param::page_size;
 use serde::{Deserialize, Serialize};
 use serve::Address;
 use zram::{Device, SLOT_BYTES};
 
-/// Counts that only grow, and what lies in the backing store.
+/// Counters that only grow, and the size of the data in the backing store.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Done {
@@ -41,7 +41,7 @@ impl Done {
     }
 }
 
-/// Returns where metrics are, as a browser names it.
+/// Returns the URL of the metrics for a browser.
 pub(super) fn metrics_uri(address: &Address) -> String {
     match address {
         Address::Tcp { host, port } if host.contains(':') => {

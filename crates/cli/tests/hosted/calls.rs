@@ -1,8 +1,9 @@
-//! Each system call of the table, with its memory evicted before: it returns the same as natively.
+//! Issues each system call of the table with its memory evicted. Its results must be the same as
+//! natively.
 //!
-//! The cases are those of `testkit::calls`. They are issued by the two tests below that are
-//! ignored, which run as programs of their own: natively, with a host, and natively again. The
-//! answers that are the same in the first and the last must be the same with a host.
+//! The cases are those of `testkit::calls`. The two ignored tests below issue them, and run as
+//! separate programs: natively, with a host, and natively again. Results that are the same in both
+//! native runs must be the same with a host.
 #![allow(unsafe_code)]
 
 use crate::support::Place;
@@ -13,13 +14,13 @@ use testkit::calls::trial::{Case, FILLER, Object, PAGE, Spoil, Trial};
 use testkit::calls::{all, row_of};
 use testkit::child::Child;
 
-/// The least number of objects that are evicted before their call.
+/// The minimum number of objects that are evicted before their call.
 const OBJECTS_LEAST: usize = 250;
 /// Calls that the runtime refuses: see `docs/design/runtime.md`.
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
-/// Calls that report a moment, or a process and its work. A traced process also stops at each of
-/// its calls, by the signal that dispatches the call. For these calls only the results are
-/// compared, not the objects.
+/// Calls whose results depend on the time, or on a process and its work. A traced process also
+/// stops at each of its calls, because of the signal that dispatches the call. For these calls only
+/// the return values are compared, not the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",
@@ -38,7 +39,7 @@ const VARYING: &[&str] = &[
 /// Cases that report the queues, semaphores and segments of all processes.
 const OF_ALL: &str = "_INFO";
 
-/// For each case the call's result, and its objects in words.
+/// For each case, the result of the call and its objects in words.
 type Seen = BTreeMap<String, Vec<String>>;
 
 /// Evicts memory, if the runtime manages it. Returns whether it is evicted.
@@ -47,8 +48,8 @@ fn evict(object: &Object) -> bool {
     let start = object.pages.start as *mut libc::c_void;
     let mut pages = [0_u8; 16];
     assert!(bytes / PAGE <= pages.len());
-    // SAFETY: the pages are of a trial's own mapping, and nothing is lost by the advice; there is a
-    // byte for each of them.
+    // SAFETY: the pages belong to a trial's own mapping, and the advice loses no data; `pages` has
+    // a byte for each of them.
     unsafe {
         assert_eq!(libc::madvise(start, bytes, libc::MADV_PAGEOUT), 0);
         assert_eq!(libc::mincore(start, bytes, pages.as_mut_ptr()), 0);
@@ -59,14 +60,15 @@ fn evict(object: &Object) -> bool {
 /// Returns an object's bytes, and asserts that the bytes before it did not change.
 fn contents(object: &Object) -> Vec<u8> {
     let bytes = object.pages.end - object.pages.start;
-    // SAFETY: the pages are the trial's, which has no other reference to them.
+    // SAFETY: the pages belong to the trial, which has no other reference to them.
     let all = unsafe { std::slice::from_raw_parts(object.pages.start as *const u8, bytes) };
     let (before, it) = all.split_at(object.range.start - object.pages.start);
     assert!(before.iter().all(|&byte| byte == FILLER), "{:#x?}", object.range);
     it.to_vec()
 }
 
-/// Issues a case's call with its objects evicted. Returns a line with the result and the objects.
+/// Issues the call of a case with its objects evicted. Returns a line with the result and the
+/// objects.
 fn issue(case: &Case) -> String {
     let Some((mut trial, given)) = Trial::prepare(case, Spoil::Nothing) else {
         return format!("case {}: left out\n", case.0);
@@ -84,7 +86,7 @@ fn issue(case: &Case) -> String {
     line + "\n"
 }
 
-/// Issues all cases, each in a child: of one thread, or of two.
+/// Issues all cases, each in a child with one thread, or with two.
 fn issue_all(is_alone: bool) {
     for case in all() {
         let work = || {
@@ -96,7 +98,7 @@ fn issue_all(is_alone: bool) {
                 });
             }
             let line = issue(case);
-            // SAFETY: the text is here.
+            // SAFETY: the pointer and length are those of `line`.
             let written = unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
             assert_eq!(written, line.len() as isize);
         };
@@ -119,8 +121,8 @@ fn cases_are_issued_beside_a_thread() {
     issue_all(false);
 }
 
-/// Runs one of the tests above. Returns what the cases have shown, the number of objects, and the
-/// number of those that were evicted.
+/// Runs one of the tests above. Returns the results of the cases, the number of objects, and the
+/// number of evicted objects.
 fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize) {
     let program = std::env::current_exe().unwrap();
     let test = format!("calls::{test}");

@@ -1,4 +1,5 @@
-//! Programs that a host runs, by settings of the test's own: they show the same as natively.
+//! Programs that a host runs with settings chosen by the tests. Their output must be the same as
+//! natively.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
 

@@ -1,4 +1,4 @@
-//! Programs whose memory is evicted and brought back.
+//! Programs whose memory is evicted and filled.
 
 use crate::support::{Place, Stats};
 use serde_json::Value;
@@ -29,8 +29,8 @@ fn a_program_of_one_thread_finds_its_memory() {
     }
 }
 
-/// The runtime's own thread ends before calls that need a process of one thread. It does not exist
-/// in children, and the process ends with its last thread.
+/// The compressor thread ends before calls that need a process of one thread. It does not exist in
+/// children, and does not keep the process running after its last thread.
 #[test]
 fn a_program_of_one_thread_may_do_what_only_such_may() {
     let place = Place::new();
@@ -38,7 +38,7 @@ fn a_program_of_one_thread_may_do_what_only_such_may() {
     let settings = format!("limit={},block=4096", 20 * MB);
     let stats = place.same(&settings, &[program.to_str().unwrap(), "namespaces"]);
     assert!(stats.sum("evicted") > 1000 && stats.sum("aside") > 100);
-    // A process that ends by the end of its last thread writes no statistics.
+    // A process that ends with its last thread writes no statistics.
     place.same(&settings, &[program.to_str().unwrap(), "exits"]);
 }
 
@@ -60,7 +60,7 @@ fn calls_of_several_threads_are_whole() {
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
-/// A thread that finds all others waiting fills and evicts blocks with no mark before.
+/// If all other threads wait, a thread fills and evicts blocks without marking them first.
 #[test]
 fn threads_that_wait_find_their_memory() {
     let place = Place::new();
@@ -77,7 +77,7 @@ fn threads_that_wait_find_their_memory() {
     assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
 }
 
-/// Calls whose ranges have parts of several areas end as natively.
+/// Calls whose ranges include parts of several areas return the same as natively.
 #[test]
 fn calls_about_several_areas_end_as_natively() {
     let place = Place::new();
@@ -96,7 +96,7 @@ fn memory_that_is_replaced_can_be_touched_at_any_time() {
     place.same("limit=20000000", &[program.to_str().unwrap(), &rounds]);
 }
 
-/// The kernel finds the mutexes of a thread that ends, also those in evicted memory.
+/// The kernel finds the mutexes of a thread that ends, including those in evicted memory.
 #[test]
 fn who_waits_for_a_thread_that_has_ended_is_told() {
     let place = Place::new();
@@ -117,7 +117,7 @@ fn functions_of_the_c_library_find_their_memory() {
     }
 }
 
-/// Of five calls a round, those with evicted buffers take a signal.
+/// Of five calls per round, those with evicted buffers take a signal.
 #[test]
 fn streams_find_their_memory() {
     let place = Place::new();
@@ -131,7 +131,7 @@ fn streams_find_their_memory() {
     }
 }
 
-/// The pins of all cancelled calls together would pass the first limit.
+/// The pins of all cancelled calls together would exceed the first limit.
 #[test]
 fn who_is_cancelled_ends_and_lets_go() {
     let place = Place::new();
@@ -153,7 +153,7 @@ fn limits_of_memory_are_kept_and_inherited() {
     assert!(stats.sum("evicted") > 10_000, "{}", stats.sum("evicted"));
 }
 
-/// A process that shares memory finds it while all threads are stopped (di-15).
+/// A process that shares the memory can read it while all threads are stopped (di-15).
 #[test]
 fn memory_of_stopped_threads_is_found() {
     let place = Place::new();
@@ -201,12 +201,12 @@ fn what_outlives_a_call_stays() {
 #[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
-        // Mappings take memory, and by default there may be as many as address space needs.
+        // Mappings take memory, and by default there may be as many as the address space needs.
         let settings = format!("limit=6000000,arena=268435456,backend={backend}");
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");
         let told = stats.0[0]["backend"].as_str().unwrap();
-        // `signal` takes another if the kernel has no marks of page tables.
+        // Without marks in page tables, `signal` is replaced by another backend.
         assert!(told == backend || backend == "signal", "{backend}: {told}");
     }
 }
@@ -218,7 +218,7 @@ fn threads_are_answered_whose_own_storage_has_gone() {
     let (shown, stats) = place.hosted("limit=4000000", &[program.to_str().unwrap()]);
     assert_eq!(shown.output, "all is as it has to be\n", "{shown:?}");
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
-    // Several threads that fault at once make room one after the other.
+    // Several threads that fault at once evict one after the other.
     assert!(stats.sum("held_max") <= 4_200_000, "{}", stats.sum("held_max"));
 }
 

@@ -1,4 +1,4 @@
-//! CPython's own tests end with a host as they do natively.
+//! CPython's own tests must have the same results with a host as natively.
 
 use crate::support::{Place, Stats};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use testkit::is_long;
 use testkit::programs::Shown;
 
-/// Modules, the limit in hundredths of the memory that they hold without one, and the block.
+/// Modules, the limit in percent of the memory that they hold without one, and the block size.
 type Modules = [(&'static str, u64, usize)];
 const SHORT: &Modules = &[
     ("test.test_dict", 80, 4096),
@@ -29,7 +29,7 @@ const LONG: &Modules = &[
     ("test.test_json", 85, 4096),
     ("test.test_sqlite3", 85, 4096),
     ("test.test_io", 85, 4096),
-    // A test of it has 5 seconds to write 16 MB.
+    // One of its tests has 5 seconds to write 16 MB.
     ("test.test_socket", 95, 4096),
     ("test.test_selectors", 85, 4096),
     ("test.test_poll", 85, 16384),
@@ -56,13 +56,13 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// Tests that may end otherwise with a host. See `docs/design/runtime.md`.
+/// Tests that may have other results with a host. See `docs/design/runtime.md`.
 const SHOWN: &[&str] = &[
     // The runtime has a descriptor of its own.
     "test_pass_fds_redirected",
 ];
 
-/// Returns the interpreter, if it has its tests.
+/// Returns the interpreter, if its tests are installed.
 fn python() -> Option<String> {
     let script = "import sys, test.test_dict; print(sys.executable)";
     let out = Command::new("python3").args(["-c", script]).output().ok()?;
@@ -70,16 +70,16 @@ fn python() -> Option<String> {
     (out.status.success() && !path.is_empty()).then(|| path.trim_end().to_owned())
 }
 
-/// Returns how each test of a module ended.
+/// Returns the result of each test of a module.
 fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
     let lines = fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
     let of = |line: &str| line.split_once(' ').map(|(how, name)| (name.to_owned(), how.to_owned()));
     lines.lines().filter_map(of).collect()
 }
 
-/// Runs a module natively, with a host, and with a limit of `share` hundredths of the most that it
-/// held. Returns the differences, and how many blocks were evicted and filled again. That number
-/// differs from run to run, because the peak that the limit is a share of is short.
+/// Runs a module natively, with a host, and with a limit of `share` percent of the most memory that
+/// it held. Returns the differences, and the number of blocks that were evicted and filled. That
+/// number varies between runs, because the peak on which the limit is based is short.
 fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<String>, u64) {
     let place = Place::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
@@ -126,7 +126,7 @@ fn tests_of_pythons_end_as_natively() {
         return;
     };
     let modules = SHORT.iter().chain(if is_long() { LONG } else { &[] });
-    // Two at a time: most of them wait.
+    // Two modules run at a time, because most of them wait.
     let modules = Mutex::new(modules);
     let all = Mutex::new((Vec::new(), 0));
     let work = || {

@@ -1,4 +1,5 @@
-//! Programs with a host and natively, and the lines that their processes write at their ends.
+//! Runs programs with a host and natively, and reads the lines that their processes write when they
+//! end.
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::programs::{self, Shown};
 
-/// A place with the host.
+/// A directory for a program, and the host.
 pub struct Place {
     place: programs::Place,
     host: PathBuf,
@@ -27,7 +28,7 @@ impl Stats {
     }
 }
 
-/// Returns the file of a command, by its name.
+/// Returns the file of the command `name`.
 fn look_up(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut files = std::env::split_paths(&path).map(|dir| dir.join(name));
@@ -50,7 +51,7 @@ impl Place {
         self.place.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"), name)
     }
 
-    /// Runs a program by the host. Programs that it executes get one, too.
+    /// Runs a program by the host. Programs that it executes get a host, too.
     pub fn hosted(&self, settings: &str, command: &[&str]) -> (Shown, Stats) {
         let stats = self.empty_file("stats");
         let mut all = OsString::from(settings);
@@ -67,7 +68,7 @@ impl Place {
         (shown, Stats(lines))
     }
 
-    /// Runs a program both ways, which must show the same.
+    /// Runs a program with a host and natively. Its output must be the same.
     pub fn same(&self, settings: &str, command: &[&str]) -> Stats {
         let (shown, stats) = self.hosted(settings, command);
         assert_eq!(shown, self.run(command), "{command:?}, with a host and natively");

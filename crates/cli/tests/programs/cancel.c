@@ -1,6 +1,6 @@
 // Functions of the C library are cancellation points, as natively: for a thread that waits, for one
-// that never has to wait, and for one that was cancelled before. The memory of their calls can be
-// evicted again after.
+// that never has to wait, and for one that was cancelled before. After that, the memory of their
+// calls can be evicted again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum { PAGE = 4096, LARGE = 64 << 10, COLD = 8 << 20, ROUNDS = 200 };
 
 // An empty pipe, a full pipe, sockets that are both, files that are always ready, and a FIFO that
-// nobody opens.
+// no process opens.
 static int empty[2], full[2], pair[2], null, file;
 static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
@@ -124,7 +124,7 @@ struct Task {
 static void clean(void *task) {
 	struct Task *of = task;
 	CHECK(!of->forbids);
-	// Memory of the call can be passed to another call.
+	// The memory of the call can be passed to another call.
 	CHECK(write(null, of->at, LARGE) == LARGE && pread(file, of->at, PAGE, 0) >= 0);
 	were_cleaned++;
 }
@@ -157,7 +157,7 @@ static void *calls_too_late(void *task) {
 	return of;
 }
 
-// No call is cut short until cancellation is enabled again.
+// No call is interrupted until cancellation is enabled again.
 static void *calls_unless_disabled(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
@@ -170,7 +170,7 @@ static void *calls_unless_disabled(void *task) {
 	return of;
 }
 
-// Forbids it between calls, over and over.
+// Disables cancellation between calls, repeatedly.
 static void *forbids(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -196,7 +196,7 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// Was cancelled, and comes to no cancellation point: its memory is evicted and filled, in its
+// Is cancelled, but reaches no cancellation point: its memory is evicted and filled, in its
 // children, too.
 static void *goes_on(void *task) {
 	struct Task *of = task;
@@ -265,7 +265,8 @@ static void each(int has_gone) {
 	}
 }
 
-// A process of one thread may cancel that: it ends well, as its last thread.
+// A process of one thread may cancel that thread: the process then exits successfully, as after its
+// last thread.
 static void alone(void) {
 	for (int nth = 0; nth < FUNCTIONS; nth++) {
 		pid_t child = fork();
@@ -281,7 +282,8 @@ static void alone(void) {
 	}
 }
 
-// The memory that a cancelled call had pinned can be evicted again. All of it would pass the limit.
+// The memory that a cancelled call had pinned can be evicted again. All of it together would exceed
+// the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};

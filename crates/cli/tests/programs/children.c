@@ -1,4 +1,5 @@
-// Children of a program that has evicted much: each does little, and reports that at its end.
+// Children of a program that has evicted much memory. Each does little, and reports that at its
+// end.
 //
 //   children MIB
 #define _GNU_SOURCE

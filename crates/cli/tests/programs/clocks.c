@@ -1,4 +1,4 @@
-// Takes away how the kernel's code in a process tells the time, and uses memory after it:
+// Disables the kernel's code in a process that reads the time, and uses memory after that.
 // `counter` disables the time stamp counter, here and in a program that it executes; `vdso` unmaps
 // that code.
 #include <stdio.h>

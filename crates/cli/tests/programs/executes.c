@@ -1,5 +1,5 @@
-// Executes programs in all ways, and checks what they inherit: no child, mask and pending signals as
-// they were, errors of failed calls. Usage: executes ROUNDS
+// Executes programs in all ways, and checks what they inherit: no child, the same mask and pending
+// signals. Failed calls return errors. Usage: executes ROUNDS
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 static char *own;
 static char **environment;
 
-// Checks also for children that send no signal at their end.
+// Also finds children that send no signal when they end.
 static void has_no_child(void) {
     CHECK(waitpid(-1, NULL, __WALL | WNOHANG) == -1 && errno == ECHILD);
 }
@@ -33,7 +33,7 @@ static int is_blocked(int signal) {
     return sigismember(&mask, signal);
 }
 
-// Whether the process has all capabilities that it can have.
+// Returns whether the process has all capabilities that it can have.
 static int has_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -44,7 +44,7 @@ static int has_capabilities(void) {
     return has_all;
 }
 
-// Checks a program that was executed in the way HOW.
+// Checks a program that was executed in the way `how`.
 static int child(const char *how) {
     int is_left = !strcmp(how, "left");
     if (!is_left) has_no_child();
@@ -53,7 +53,8 @@ static int child(const char *how) {
     int is_masked = !strcmp(how, "masked");
     CHECK(is_blocked(SIGUSR2) == is_masked && sigismember(&pending, SIGUSR2) == is_masked);
     CHECK(!is_blocked(SIGSEGV) && !is_blocked(SIGSYS));
-    // The signal of a child that nobody has waited for stays, and there is none of another one.
+    // The signal of a child that was not waited for stays pending, and there is no signal of
+    // another one.
     CHECK(sigismember(&pending, SIGCHLD) == is_left && is_blocked(SIGCHLD) == (is_masked || is_left));
     CHECK(!is_left || waitpid(-1, NULL, WNOHANG) > 0);
     CHECK(strcmp(how, "traps") || signal(SIGTRAP, SIG_IGN) == SIG_IGN);
@@ -66,7 +67,7 @@ static int child(const char *how) {
     return 42;
 }
 
-// Gives a capability up, and the one to trace any process.
+// Drops a capability, and the one to trace any process.
 static void give_up_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -129,7 +130,7 @@ static pid_t forked(const char *how) {
     } else if (!strcmp(how, "capabilities") && !geteuid()) {
         give_up_capabilities();
     } else if (!strcmp(how, "signals")) {
-        // They come all the time, and are ignored after that.
+        // These signals arrive all the time, and are ignored after the execution.
         static pthread_t self;
         self = pthread_self();
         signal(SIGURG, nothing);
@@ -151,7 +152,7 @@ static pid_t forked(const char *how) {
     _exit(6);
 }
 
-// As a shell does it, with the memory of the parent.
+// Executes a program from a child of vfork, as a shell does, with the memory of the parent.
 static pid_t vforked(void) {
     pid_t process = vfork();
     if (!process) {
@@ -166,7 +167,7 @@ static void *vforks(void *rounds) {
     return NULL;
 }
 
-// Signals that the program ignores, and stops, come at any time while it is executed.
+// Signals that the program ignores, and stops, arrive at any time during an execution.
 static void disturbed(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         signal(SIGUSR1, SIG_IGN);
@@ -180,7 +181,7 @@ static void disturbed(int rounds) {
     }
 }
 
-// Groups are stopped at any time of an execution, and the process alone is continued.
+// Stops process groups at any time during an execution, and continues the process alone.
 static void stopped_groups(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         pid_t process = fork();

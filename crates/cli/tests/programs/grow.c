@@ -1,4 +1,4 @@
-// Mappings that the runtime leaves to the kernel grow, also the one at the end of the arena.
+// Mappings that the runtime leaves to the kernel grow, including the one at the end of the arena.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 

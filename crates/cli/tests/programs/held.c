@@ -1,5 +1,5 @@
-// Threads read and write buffers that other threads evict, while signals arrive: no call is cut
-// short. Then a handler leaves a call for good, and the thread's next calls succeed.
+// Threads read and write buffers that other threads evict, while signals arrive. No call is
+// interrupted. Then a handler leaves a call by a jump, and the thread's next calls succeed.
 //
 //   held ROUNDS
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@ static sigjmp_buf jump;
 static int nested[2];
 static char *byte;
 
-// A handler that makes a call of its own, with memory of the program's.
+// A handler that makes calls with memory of the program.
 static void on_poke(int signal) {
 	int saved = errno;
 	(void)signal;
@@ -72,7 +72,7 @@ static void *send_round(void *argument) {
 	return argument;
 }
 
-// Leaves a read that waits, again and again, then reads and writes on.
+// Leaves a waiting read repeatedly, and continues to read and write.
 static void *leave(void *argument) {
 	int pipes[2];
 	CHECK(pipe(pipes) == 0);

@@ -16,7 +16,7 @@
 
 enum { PAGE = 4096, PAGES = 8, BYTES = PAGES * PAGE };
 
-// Returns pages that the runtime has evicted. Natively they are resident if there is no swap.
+// Returns pages that the runtime has evicted. Natively they are resident if the system has no swap.
 static char *gone(int byte) {
 	char *at = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(at != MAP_FAILED);
@@ -25,7 +25,7 @@ static char *gone(int byte) {
 	return at;
 }
 
-// Returns whether the system has swap: then it may evict pages too.
+// Returns whether the system has swap, by which it may evict pages too.
 static int has_swap(void) {
 	char lines[4096];
 	int file = open("/proc/swaps", O_RDONLY);
@@ -45,7 +45,7 @@ static void stays(char *at) {
 		CHECK(pages[nth] & 1);
 }
 
-// A pipe has the pages themselves: it shows what is written to them later.
+// A pipe holds the pages themselves, so later writes to them appear in the pipe.
 static void spliced(void) {
 	int pipes[2];
 	char *at = gone(1), back[BYTES];
@@ -63,7 +63,7 @@ static void transferred(void) {
 	char name[] = "lastingXXXXXX", *from = gone(3), *into = gone(4);
 	int file = mkstemp(name);
 	CHECK(file >= 0 && unlink(name) == 0);
-	// A file system may have no direct transfers.
+	// The file system may not support direct transfers.
 	fcntl(file, F_SETFL, O_DIRECT);
 	CHECK(syscall(SYS_io_setup, 2, &context) == 0);
 	struct iocb write = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (unsigned)file};

@@ -1,4 +1,4 @@
-// Limits of address space and data: they are kept, and inherited by programs that are executed.
+// Limits of address space and data are enforced, and inherited by programs that are executed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { MIB = 1 << 20, LIMIT = 300 * MIB };
 
-// Takes memory until it is refused. Returns how many MiB that was.
+// Allocates memory until that is refused. Returns its size in MiB.
 static int taken(void) {
 	int count = 0;
 	for (char *memory; count < 1000 && (memory = malloc(MIB)); count++)

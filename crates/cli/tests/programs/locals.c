@@ -1,6 +1,6 @@
-// The own memory of threads is evicted while they wait: the table by which the C library finds
-// thread-local storage, and a stack of the program with that storage at its end. The table lies in
-// the heap.
+// The memory that belongs to threads is evicted while they wait: the table by which the C library
+// finds thread-local storage, and a stack of the program with that storage at its end. The table
+// lies in the heap.
 //
 //   locals
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 static int go[2];
 static uint8_t *memory;
 static __thread int own = 7;
-// It moves the storage of libraries to other pages than the thread's descriptor.
+// Moves the storage of libraries to other pages than those of the thread's descriptor.
 static __thread volatile char much[3 * PAGE];
 
 static void *map(size_t bytes) {
@@ -44,8 +44,8 @@ static void *wait_and_touch(void *argument) {
 	return (void *)(size_t)own;
 }
 
-// The kernel has the start of the heap, up to 2 MiB. No thread touches the memory beside a block of
-// this size.
+// The runtime leaves the start of the heap, up to 2 MiB, to the kernel. No thread touches the
+// memory beside a block of this size.
 static void *apart(void) {
 	return malloc(300 << 10);
 }

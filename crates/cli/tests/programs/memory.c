@@ -1,10 +1,11 @@
-// A program that checks itself: it maps, moves, protects, drops and forks at random, has the system
-// read and write its memory, and knows at any time what each page has to be.
+// A program that checks itself. It maps, moves, protects, drops and forks at random, passes its
+// memory to system calls for reading and writing, and always knows the expected contents of each
+// page.
 //
 //   memory SEED STEPS THREADS [fixed]
 //
-// With "fixed", memory is mapped at addresses of the program's choice, in three areas of it: a
-// reservation, readable and writable memory, and the same that is executable, too.
+// With "fixed", memory is mapped at addresses of the program's choice, in three areas: a
+// reservation, readable and writable memory, and executable memory of the same kind.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,15 +24,15 @@
 #define PAGE 4096ul
 #define REGIONS 24
 #define PAGES_MAX 400ul
-#define STRIDE (4ul << 20) // of places: a region may grow to twice its pages
+#define STRIDE (4ul << 20) // the distance of places: a region may grow to twice its pages
 #define AREAS 3
 
 struct region {
-	uint8_t *start; // null: there is none
+	uint8_t *start; // null if there is no region
 	int prot;
 	size_t pages;
-	uint32_t stamp[2 * PAGES_MAX]; // of each page: 0 is zeros
-	uint8_t is_left_out[2 * PAGES_MAX]; // a child has nothing of it
+	uint32_t stamp[2 * PAGES_MAX]; // of each page; 0 stands for zeros
+	uint8_t is_left_out[2 * PAGES_MAX]; // not inherited by a child
 };
 
 struct state {
@@ -91,7 +92,7 @@ static void fill(struct state *state, struct region *region, size_t from, size_t
 	}
 }
 
-// Whether a touch raises a signal.
+// Returns whether a touch raises a signal.
 static int faults(volatile uint8_t *at, int is_write) {
 	int did = 1;
 	is_expected = 1;
@@ -128,7 +129,7 @@ static void map_areas(void) {
 }
 
 static void unmap_areas(void) {
-	// From the end of one area to the beginning of another, with what lies between.
+	// From the end of one area to the beginning of another, with all memory in between.
 	CHECK(munmap((void *)areas[1], areas[0] + (1ul << 40) - areas[1]) == 0);
 	CHECK(mprotect((void *)areas[1], PAGE, PROT_READ) == -1 && errno == ENOMEM);
 	CHECK(faults((uint8_t *)areas[0], 0) && !faults((uint8_t *)areas[2] + (511ul << 20), 1));
@@ -196,11 +197,11 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	// As many now and then: the system has it stay in its place.
+	// Sometimes the number stays the same, and the system leaves the memory in its place.
 	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
-	// The kernel does not move what is left out in part.
+	// The kernel does not move a mapping of which only a part is left out in children.
 	leave_out(region, 0, region->pages, region->is_left_out[0]);
 	if (random_below(state, 4) == 0) {
 		to = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -210,7 +211,7 @@ static void move(struct state *state, struct region *region) {
 	}
 	uint8_t *now = mremap(region->start, region->pages * PAGE, pages * PAGE, flags, to);
 	if (now == MAP_FAILED && errno == EFAULT) {
-		// It is several mappings, to the kernel.
+		// For the kernel it consists of several mappings.
 		if (to)
 			CHECK(munmap(to, pages * PAGE) == 0);
 		return;
@@ -224,7 +225,7 @@ static void move(struct state *state, struct region *region) {
 	region->pages = pages;
 }
 
-// The system writes pages to a file, and reads them back elsewhere.
+// The system writes pages to a file, and reads them into another region.
 static void by_file(struct state *state, struct region *region) {
 	size_t from = random_below(state, region->pages);
 	size_t count = region->pages - from;
@@ -265,7 +266,7 @@ static void by_datagram(struct state *state, struct region *region) {
 	other->stamp[to] = region->stamp[from];
 }
 
-// A file is mapped over some pages, and plain memory over that again.
+// Maps a file over some pages, and then anonymous memory over these.
 static void map_over(struct state *state, struct region *region) {
 	size_t from = random_below(state, region->pages);
 	size_t count = 1 + random_below(state, region->pages - from);
@@ -280,7 +281,8 @@ static void map_over(struct state *state, struct region *region) {
 	memset(region->is_left_out + from, 0, count);
 }
 
-// In a child: it has all of the regions except the pages left out. Other memory may lie there.
+// In a child: checks that it has all of the regions except the pages left out. Other memory may lie
+// there.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {
@@ -293,7 +295,7 @@ static void verify_child(struct state *state) {
 	}
 }
 
-// In a child: maps new memory where it has nothing, if nothing else is there.
+// In a child: maps new memory at pages that were left out, if nothing else is mapped there.
 static void close_holes(struct region *region) {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	for (size_t page = 0; page < region->pages; page++) {
@@ -322,7 +324,7 @@ static void forks(struct state *state, struct region *region) {
 			pid_t grandchild = fork();
 			CHECK(grandchild >= 0);
 			if (grandchild == 0) {
-				// It lacks the pages that its parent lacks.
+				// The grandchild lacks the pages that its parent lacks.
 				verify_child(state);
 				_exit(0);
 			}
@@ -401,7 +403,7 @@ static void *run(void *nth) {
 	return NULL;
 }
 
-// The break: memory that is given up and taken again is zeros.
+// The break: memory that is released and allocated again is zeros.
 static void breaks(void) {
 	for (int round = 0; round < 20; round++) {
 		size_t bytes = (size_t)(round % 5 + 1) * 700001;
@@ -418,7 +420,7 @@ static void breaks(void) {
 	}
 }
 
-// A child has nothing of what is left out, and may map there.
+// A child does not inherit memory that is left out, and may map there.
 static void child_lacks(void) {
 	struct state state = {.next_stamp = 77};
 	struct region *region = state.regions;

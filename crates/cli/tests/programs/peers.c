@@ -1,4 +1,4 @@
-// A process reads and writes memory of its child, and its own, by `process_vm_readv` and
+// A process reads and writes its own memory and that of its child by `process_vm_readv` and
 // `process_vm_writev`: with vectors, at any offset, while the child waits or uses that memory.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@ static int is(const unsigned char *memory, size_t first, size_t bytes, int round
     return 1;
 }
 
-// Transfers a part in two pieces on each side. Returns whether all of it was.
+// Transfers a part in two pieces on each side. Returns whether all bytes were transferred.
 static int transfer(pid_t process, unsigned char *here, unsigned char *there, size_t bytes, int writes) {
     struct iovec local[2] = {{here, bytes / 3}, {here + bytes / 3, bytes - bytes / 3}};
     struct iovec remote[2] = {{there, bytes / 2}, {there + bytes / 2, bytes - bytes / 2}};
@@ -78,7 +78,7 @@ int main(void) {
     if (write(down[1], &token, 1) != 1) return 10;
     int status;
     waitpid(child, &status, 0);
-    // Memory that is not there is refused as ever, and what is before it is read.
+    // Reads of unmapped memory are refused as natively, and the bytes before it are read.
     unsigned char *edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(edge + PAGE, PAGE);
     static unsigned char two[2 * PAGE];

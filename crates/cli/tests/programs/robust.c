@@ -1,5 +1,5 @@
-// A thread ends with mutexes locked, and the next thread that locks one gets EOWNERDEAD. That holds
-// also for mutexes in memory that was evicted with the pointers to the next ones.
+// If a thread ends with locked mutexes, the next thread that locks one gets EOWNERDEAD. That is
+// also true for mutexes in evicted memory, which also holds the pointers to the next ones.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +62,7 @@ int main(void) {
 		CHECK(pthread_join(thread, NULL) == 0);
 		are_told();
 	}
-	// A process ends that shares its last mutex with another process.
+	// A process ends whose last mutex is shared with another process.
 	pthread_mutex_t *shared =
 		mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);

@@ -1,9 +1,9 @@
-// Restricts its own system calls (seccomp) when its memory is larger than the limit, and uses the
-// memory after that, or executes the program that more arguments name. The first argument names the
+// Restricts its own system calls (seccomp) when its memory is larger than the limit. After that it
+// uses the memory, or executes the program named by further arguments. The first argument names the
 // restriction: `strict` or a filter. `narrow` allows reads, writes and the end, and `wide` refuses
-// one call. `host` refuses calls of a host. The kernel does not accept `refused`.
-// `child` has a child of vfork install `host`. `heap` allows the break, and `number` refuses the
-// number of the process. `probe` asks for the strict mode as libraries do to find out about it.
+// one call. `host` refuses calls of a host. The kernel does not accept `refused`. `child` makes a
+// child of vfork install `host`. `heap` allows the break, and `number` refuses getpid and gettid.
+// `probe` requests the strict mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -100,7 +100,7 @@ static char *pieces[4096];
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
-    // A host adds what it has mapped itself.
+    // A host adds the size of its own mappings.
     put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
     for (int turn = 0; turn < 3; turn++) {
         for (int nth = 0; nth < 4096; nth++) {
@@ -150,7 +150,7 @@ int main(int count, char **list) {
     put(wrong ? "wrong\n" : "whole\n");
     // The heap shrinks and grows, and the limits are the program's.
     if (!strcmp(list[1], "heap")) use_heap();
-    // More memory, and a thread, if the process may ask for them.
+    // More memory and a thread, if the process may request them.
     if (!strstr("strict narrow heap number", list[1])) {
         void *more = 0;
         pthread_t thread;

@@ -19,7 +19,7 @@ enum { WORDS = 40 << 17 };
 
 static uint64_t *memory;
 
-// Goes over all memory, so that much of it is evicted and filled.
+// Touches all memory, so that much of it is evicted and filled.
 static void go_over(uint64_t round) {
 	for (size_t at = 0; at < WORDS; at++) {
 		if (round > 0)
@@ -41,7 +41,7 @@ static int threads(void) {
 
 int main(int count, char **args) {
 	CHECK(count == 2 || count == 3);
-	// A child that has to evict at once has the runtime's thread.
+	// A child that has to evict at once has the compressor thread.
 	int most = count == 3 && strcmp(args[2], "tight") == 0 ? 2 : 1;
 	memory = malloc(WORDS * 8);
 	CHECK(memory);
@@ -66,7 +66,7 @@ int main(int count, char **args) {
 	fflush(stdout);
 	if (strcmp(args[1], "exits") == 0) {
 		go_over(5);
-		// Not the whole process: this thread alone.
+		// Ends this thread, not the whole process.
 		syscall(SYS_exit, 0);
 	}
 	return 0;

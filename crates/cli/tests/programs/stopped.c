@@ -30,7 +30,7 @@ static uint64_t value(uint64_t page) {
 	return page * 0x9e3779b97f4a7c15 | 1;
 }
 
-// Brings blocks back, and evicts others thereby.
+// Fills blocks, and so evicts others.
 static void *work(void *nth) {
 	threads[(intptr_t)nth] = gettid();
 	for (uint64_t seed = (intptr_t)nth; !is_over;) {

@@ -1,5 +1,5 @@
-// The C library's streams, which call `read` and `write` within that library: their data are whole,
-// also if buffers were evicted, and a thread that waits in a stream can be cancelled.
+// The C library's streams, which call `read` and `write` inside that library. Their data are
+// complete even if buffers were evicted, and a thread that waits in a stream can be cancelled.
 //
 //   streams ROUNDS THREADS
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// One stream reads the data that another writes, by way of a file or of a pipe.
+// One stream reads the data that another writes through a file or a pipe.
 static void copy(FILE *to, FILE *from, int is_file) {
 	char *buffers = mapped(2 * PAGE);
 	CHECK(setvbuf(to, buffers, _IOFBF, PAGE) == 0);
@@ -114,7 +114,7 @@ static void *adds(void *to) {
 	return NULL;
 }
 
-// A thread is cancelled that waits in a call, or makes one after the other.
+// Cancels a thread that waits in a call, or makes one call after the other.
 static void cancel(void *(*made)(void *), void *argument) {
 	pthread_t thread;
 	void *result;
@@ -136,7 +136,7 @@ static void cancel_all(void) {
 	CHECK(putc('x', to) == 'x' && fflush(to) == 0);
 	cancel(gets_nothing, from);
 	cancel(fills, to);
-	// Otherwise the data left in the other stream would wait for room when the program ends.
+	// Otherwise the data left in the other stream would block the end of the program.
 	CHECK(fclose(from) == 0);
 	cancel(adds, &counter);
 	FILE *nothing = fopen("/dev/null", "w");
@@ -147,7 +147,7 @@ static void cancel_all(void) {
 	cancel(cancels_itself, nothing);
 }
 
-// A call that is not the program's own would end it.
+// Installs a filter that kills the process at `poll`, which the program itself does not call.
 static void confine(void) {
 	struct sock_filter allowed[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -1,8 +1,8 @@
-// Threads wait in system calls while others evict and fill memory: each finds its own memory as it
-// was, and the data of the call. Threads that wait get signals, whose handlers touch memory.
+// Threads wait in system calls while others evict and fill memory. Each finds its own memory
+// unchanged, and the data of the call. Threads that wait get signals, whose handlers touch memory.
 //
 //   waits ROUNDS THREADS: threads that wait, and are sent signals; children begin and end beside
-//   waits ROUNDS 0        a thread that does nothing but sleep, once it has run beside faults
+//   waits ROUNDS 0        a thread that only sleeps, after it has run during faults
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ static uint8_t *page_of(struct waiting *of, unsigned long nth) {
 	return of->own + nth % OWN_PAGES * PAGE;
 }
 
-// A handler that looks at its thread's memory, and changes it.
+// A handler that checks its thread's memory, and changes it.
 static void on_signal(int signal) {
 	int saved = errno;
 	(void)signal;
@@ -53,7 +53,7 @@ static void on_signal(int signal) {
 	errno = saved;
 }
 
-// Reads by `syscall`, not by the C library's `read`. Tries again if a signal interrupts the call.
+// Reads by `syscall`, not by the C library's `read`. Retries if a signal interrupts the call.
 static long wait_to_read(int from, uint8_t *to, size_t bytes) {
 	long got;
 	do
@@ -88,7 +88,7 @@ static void wait_for(struct waiting *this, unsigned how, uint8_t *page) {
 	}
 }
 
-// Sends received data back, by way of its own memory.
+// Sends received data back through its own memory.
 static void *wait_and_answer(void *argument) {
 	self = argument;
 	self->own = calloc(OWN_PAGES, PAGE);
@@ -151,7 +151,7 @@ static void go_through(uint64_t round, int writes) {
 	}
 }
 
-// Touches pages at random: the time between two touches of a page varies.
+// Touches pages at random, so that the time between two touches of a page varies.
 static void touch_here_and_there(uint64_t round) {
 	uint64_t place = round;
 	for (int touches = 0; touches < 2 * COLD_PAGES; touches++) {

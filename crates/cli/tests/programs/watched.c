@@ -1,9 +1,9 @@
 // A process reads and writes the memory of its child as debuggers do: by PTRACE_PEEKDATA and
-// PTRACE_POKEDATA, and by /proc/PID/mem. The child computes, or is in a call that waits.
+// PTRACE_POKEDATA, and by /proc/PID/mem. The child computes, or waits in a call.
 //
 //   watched attach|seize|thread|file busy|calls|sleep|pipe|poll|futex LIMIT
 //
-// Prints the words that were wrong. After that the child must come below LIMIT MiB again.
+// Prints the number of wrong words. After that the child's memory must fall below LIMIT MiB again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,19 +28,20 @@ enum { WORDS = 512, PAGE = 4096, BYTES = 48 << 20, PAGES = BYTES / PAGE, SECONDS
 static uint64_t *memory;
 static volatile struct {
     int thread, is_over;
-    // When the debugger left, in milliseconds.
+    // The time at which the debugger detached, in milliseconds.
     int64_t left;
 } *shared;
 static int down[2];
 
 static uint64_t value(size_t page) { return page * 0x9e3779b97f4a7c15 | 1; }
 
-// Which pages are written, and how: 1 by ptrace, 2 by the file.
+// Returns how a page is written: 0 not at all, 1 by ptrace, 2 by the file.
 static int writer(size_t page) { return page % 16 < 3 ? page % 16 : 0; }
 
 static uint64_t *word(size_t page) { return memory + page * WORDS + page % WORDS; }
 
-// Returns how many words are neither as they were nor, unless they are to be old, as written.
+// Returns the number of words that are neither new nor old. If `is_written` is set, old values of
+// written pages are wrong too.
 static int wrong(int is_written) {
     int count = 0;
     for (size_t page = 0; page < PAGES; page++) {
@@ -58,7 +59,7 @@ static int64_t milliseconds(void) {
     return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
 }
 
-// Returns the time in which this thread ran, or waited to run.
+// Returns the time for which this thread ran, or waited to run.
 static int64_t busy(void) {
     long long ran = 0, waited = 0;
     FILE *file = fopen("/proc/thread-self/schedstat", "r");
@@ -67,7 +68,7 @@ static int64_t busy(void) {
     return (ran + waited) / 1000000;
 }
 
-// Waits as `state` says. Returns whether the call ended as it does without a debugger.
+// Waits as `state` requests. Returns whether the call ended as it does without a debugger.
 static int waits(const char *state) {
     int64_t end = milliseconds() + SECONDS * 1000, was_busy = busy();
     struct timespec time = {SECONDS, 0};
@@ -78,7 +79,7 @@ static int waits(const char *state) {
     if (!strcmp(state, "sleep")) {
         int is_right = syscall(SYS_nanosleep, &time, &time) == 0;
         int64_t idle = milliseconds() - (busy() - was_busy);
-        // A thread that is stopped sleeps on until it is let go.
+        // A stopped thread continues to sleep until it is released.
         while (!shared->left) usleep(1000);
         if (end < shared->left) end = shared->left;
         return is_right && idle - end < 900;
@@ -132,7 +133,7 @@ static int stop(const char *mode, int thread) {
     }
 }
 
-// Returns the MiB that a process has resident.
+// Returns the resident memory of a process in MiB.
 static long resident(pid_t process) {
     char path[64];
     long all = 0, pages = 1 << 30;
@@ -153,7 +154,7 @@ int main(int count, char **args) {
     pid_t process = fork();
     if (process == 0) child(mode, state, up[1]);
     if (read(up[0], &token, 1) != 1) return 2;
-    // A sleep that began again would last for another half of its time.
+    // A sleep that started again would last for another half of its time.
     usleep(SECONDS * 500000);
     int thread = shared->thread, is_traced = strcmp(mode, "file") != 0;
     if (is_traced && !stop(mode, thread)) return 3;

@@ -1,5 +1,5 @@
-// Shows how calls end whose ranges have parts of several areas of memory, or end outside of them.
-// The areas lie at addresses of the program's choice.
+// Prints the results of calls whose ranges include parts of several areas of memory, or end outside
+// of them. The areas lie at addresses of the program's choice.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void fill(uint8_t *start, size_t bytes) {
 		start[at] = (uint8_t)((uintptr_t)(start + at) >> 12 | 1);
 }
 
-// How many pages of a range have what `fill` wrote at `from`.
+// Returns the number of pages of a range that hold the values that `fill` wrote at `from`.
 static size_t kept(const uint8_t *start, const uint8_t *from, size_t bytes) {
 	size_t count = 0;
 	for (size_t at = 0; at < bytes; at += 4096)
@@ -50,7 +50,7 @@ static size_t kept(const uint8_t *start, const uint8_t *from, size_t bytes) {
 int main(void) {
 	unsigned char pages[4096];
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	// Two neighbours, a hole, and a third.
+	// Two adjacent areas, a hole, and a third area.
 	map(AREA, 4, RW, MAP_FIXED);
 	map(AREA + 4 * MIB, 4, RW, MAP_FIXED);
 	map(AREA + 12 * MIB, 4, RW, MAP_FIXED);
@@ -72,7 +72,7 @@ int main(void) {
 	fill(AREA + 3 * MIB, 10 * MIB);
 	printf("%zu pages are kept\n", kept(AREA + 3 * MIB, AREA + 3 * MIB, 10 * MIB));
 	SHOW(munmap(AREA, 16 * MIB));
-	// Data that are moved and grow, of the area and beyond its end.
+	// Data that are moved and grow, in the area and beyond its end.
 	map(AREA, 4, RW, MAP_FIXED);
 	fill(AREA, 4 * MIB);
 	SHOW(mremap(AREA, 4 * MIB, 4 * MIB, MREMAP_FIXED, FAR));
@@ -83,7 +83,7 @@ int main(void) {
 	SHOW(mremap(FAR + 64 * MIB, 8 * MIB, 3 * MIB, 0));
 	SHOW(mincore(FAR + 67 * MIB, MIB, pages));
 	SHOW(munmap(FAR + 64 * MIB, 3 * MIB));
-	// A mapping whose first and last page are no whole blocks, where those are large.
+	// A mapping whose first and last pages are not whole blocks, if blocks are large.
 	uint8_t *odd = mmap(AREA + 4096, 4 * MIB, RW, ANONYMOUS | MAP_FIXED, -1, 0);
 	CHECK(odd == AREA + 4096);
 	fill(odd, 4 * MIB);

@@ -1,5 +1,5 @@
 // Functions of the C library on memory that was evicted before, and that another thread evicts
-// during the calls: they return the same as natively.
+// during the calls. They return the same as natively.
 //
 //   wrapped ROUNDS
 #define _GNU_SOURCE
@@ -89,7 +89,7 @@ static void look(void) {
 	CHECK(stat(path, facts) == -1 && errno == ENOENT && access(path, F_OK) == -1);
 	CHECK(fstat(-1, facts) == -1 && errno == EBADF && close(-1) == -1 && errno == EBADF);
 	CHECK(lseek(0, 0, 99) == -1 && (errno == EINVAL || errno == ESPIPE));
-	// Addresses without memory are EFAULT.
+	// For addresses without memory the calls return EFAULT.
 	CHECK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT);
 	CHECK(stat("/", (struct stat *)1) == -1 && errno == EFAULT);
 }
@@ -112,7 +112,8 @@ static void receive(const int *ends) {
 	CHECK(send(ends[1], "third", 5, 0) == 5);
 	evict();
 	CHECK(recv(ends[0], to, 9, 0) == 5 && memcmp(to, "first", 5) == 0);
-	// The kernel drops a datagram that it can't copy: only one, because the call is issued once.
+	// The kernel drops a datagram that it can't copy, and only one, because the call is issued
+	// once.
 	CHECK(recv(ends[0], (char *)1, 9, 0) == -1 && errno == EFAULT);
 	evict();
 	CHECK(recv(ends[0], to, 9, MSG_DONTWAIT) == 5 && memcmp(to, "third", 5) == 0);
@@ -125,7 +126,7 @@ int main(int count, char **args) {
 	int poll = epoll_create1(EPOLL_CLOEXEC), pipes[2], ends[2];
 	CHECK(memory != MAP_FAILED && poll >= 0 && pipe(pipes) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
-	// An event that is lost does not come again.
+	// A lost event would not be reported again.
 	struct epoll_event event = {EPOLLIN | EPOLLET, {.u64 = 0x123456789abcdef}};
 	CHECK(epoll_ctl(poll, EPOLL_CTL_ADD, pipes[0], &event) == 0);
 	look();
@@ -138,7 +139,7 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// The other thread has gone over all cold memory once, even if it ran little.
+	// Waits until the other thread has touched all cold memory once, even if it ran little.
 	while (!has_gone_over)
 		usleep(1000);
 	is_over = 1;

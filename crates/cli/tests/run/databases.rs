@@ -1,5 +1,5 @@
-//! PostgreSQL answers as it does without `uzram run`: with parallel workers, compiled queries, and
-//! after a backend was killed. Its processes keep the limit. For `make long`.
+//! PostgreSQL answers as it does without `uzram run`: with parallel workers, with compiled queries,
+//! and after a backend was killed. Its processes stay within the limit. For `make long`.
 
 use crate::suites::evicted;
 use crate::support::{Ended, HOST, UZRAM, end, until};
@@ -48,7 +48,7 @@ const LOAD: [&str; 5] = [
     "analyze",
 ];
 
-/// Sums of integers, and texts: they do not depend on the order of the workers.
+/// Sums of integers, and texts, which do not depend on the order of the workers.
 const QUERIES: [&str; 11] = [
     "select pg_jit_available()",
     "select pg_total_relation_size('big') > 160 * 1048576",
@@ -69,7 +69,7 @@ const QUERIES: [&str; 11] = [
 
 const ANALYZED: &str = "explain (analyze, timing off) select sum(k * 3 + id % 7) from big";
 
-/// Returns the folder of PostgreSQL's programs: those of the newest version.
+/// Returns the folder of PostgreSQL's programs of the newest version.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok();
     let paths = versions.into_iter().flatten().map(|entry| entry.unwrap().path().join("bin"));
@@ -89,7 +89,7 @@ struct Server {
     child: Option<Child>,
 }
 
-/// A command that an ordinary user runs.
+/// Returns a command that an ordinary user runs.
 fn ordinary(program: impl AsRef<OsStr>) -> Command {
     if !geteuid().is_root() {
         return Command::new(program);
@@ -104,7 +104,7 @@ impl Server {
     fn new(programs: &Path, is_limited: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path();
-        // The user may be unable to reach the folder of the build.
+        // The user may have no access to the build folder.
         let own = [UZRAM, HOST].map(|file| place.join(Path::new(file).file_name().unwrap()));
         let stats = place.join("stats");
         fs::write(&stats, "").unwrap();
@@ -134,7 +134,7 @@ impl Server {
         self.dir.path()
     }
 
-    /// One of the server's programs.
+    /// Returns a command that runs one of the server's programs.
     fn command(&self, name: &str) -> Command {
         let program = self.programs.join(name).into_os_string().into_string().unwrap();
         let words: Vec<_> = self.run.iter().chain([&program]).collect();
@@ -162,7 +162,7 @@ impl Server {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// A client of the server. It is not limited.
+    /// Returns a client of the server, without a limit.
     fn client(&self, lines: &[&str]) -> Command {
         let mut client = Command::new(self.programs.join("psql"));
         client.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "me", "postgres", "-h"]);
@@ -183,7 +183,7 @@ impl Server {
         ended.out
     }
 
-    /// Kills a backend. Returns what its client printed, and another one.
+    /// Kills a backend. Returns the results of its client and of another client.
     fn crash(&self) -> [Ended; 2] {
         let of = |time: u32| format!("select pg_sleep({time})");
         let lines = [of(10_000), of(10_001)];
@@ -225,14 +225,14 @@ impl Drop for Server {
     }
 }
 
-/// Returns the memory of a process and of its children that limits count.
+/// Returns the memory of a process and its children that counts towards the limit.
 fn memory(process: Pid) -> u64 {
     let process = process.as_raw_nonzero().get();
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     let children = children.unwrap_or_default();
     let own = process.to_string();
     let processes = children.split_whitespace().chain([own.as_str()]);
-    // A process that has just ended has no memory any more.
+    // A process that has just ended has no memory.
     let texts = processes
         .filter_map(|process| fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok());
     let of = |text: String| {
@@ -249,12 +249,12 @@ struct Done {
     again: String,
     analyzed: String,
     log: String,
-    /// The most memory at two looks one after the other.
+    /// The most memory in two consecutive samples.
     most: u64,
     evicted: u64,
 }
 
-/// Ends the thread that looks at the memory.
+/// Ends the thread that samples the memory.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -263,7 +263,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Returns the most memory of a server at two looks one after the other.
+/// Returns the most memory of a server in two consecutive samples.
 fn most(process: Pid, is_over: &AtomicBool) -> u64 {
     let (mut most, mut before) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {

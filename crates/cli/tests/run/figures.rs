@@ -1,4 +1,4 @@
-//! `--stats`: what processes did, for people and programs.
+//! `--stats`: the activity of processes, for human readers and for programs.
 
 use crate::support::{Ended, end, text};
 use crate::{end_of, run};
@@ -15,7 +15,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
 }
 
-/// Sorts with more memory than the limit: the same comes out as without.
+/// Sorts with more memory than the limit. The output is the same as without a limit.
 #[test]
 fn a_job_that_evicts_gives_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -40,7 +40,8 @@ fn a_job_that_evicts_gives_the_same() {
         assert_eq!((number(sum, "limit"), number(sum, "block")), (40 << 20, 4096), "{sum}");
         assert!(sum["backend"].as_str().is_some_and(|backend| !backend.is_empty()), "{sum}");
         assert!(sum["backend_reason"].as_str().is_some_and(|why| !why.is_empty()), "{sum}");
-        // It gives its memory back before it ends: what was stored at most is what tells.
+        // The program frees its memory before it ends, so only the maximum of stored data is
+        // meaningful.
         assert!(sum["ratio"].as_f64().is_some_and(|ratio| ratio > 1.0), "{sum}");
         assert!(number(sum, "compressed_max") > 1 << 20, "{sum}");
         assert!(number(sum, "resident_max") > 10 << 20, "{sum}");
@@ -52,7 +53,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Zeros that go take no memory, nor does what is opened beside others before it is touched.
+/// Evicted zeros take no memory, nor do blocks that are opened with their neighbours until they are
+/// touched.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "
@@ -73,8 +75,8 @@ for _ in range(1000):
     }
 }
 
-/// Where each block that goes may be a mapping of its own there are no more than the system allows:
-/// what the program has in small pieces goes nevertheless.
+/// If each evicted block may be a mapping of its own, their number stays within the system's
+/// maximum. Small pieces of memory are evicted nevertheless.
 #[test]
 fn small_pieces_go_with_each_backend() {
     const PIECES: &str = "
@@ -94,7 +96,7 @@ for nth in range(400):
     }
 }
 
-/// All of it has to be there for the call, but no longer.
+/// All of the memory must be resident during the call, but not after it.
 #[test]
 fn what_one_call_has_written_goes_after_it() {
     const READ: &str = "
@@ -113,7 +115,7 @@ assert memory.find(b'\\1') == -1";
     }
 }
 
-/// The child is killed while its parent goes on, and the parent at the end.
+/// The child is killed while its parent continues, and the parent at the end.
 #[test]
 fn processes_that_signals_kill_have_their_figures() {
     const KILLED: &str = "
@@ -185,11 +187,11 @@ fn lines_are_appended_to_a_file() {
     };
     let lines =
         || fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
-    // In place of the command, elsewhere than where it was started.
+    // The program replaces the command, and changes its working directory.
     let ended = ended_with(&[], &["sh", "-c", "cd /; /bin/true; exit 6"]);
     assert_eq!((ended.code, ended.err.as_str()), (Some(6), ""), "{ended:?}");
     assert_eq!(lines().len(), 2);
-    // As its child: only what it adds is told.
+    // The program is a child of the command, which reports only the lines added during this run.
     let ended = ended_with(&["--stats", "--json"], &["true"]);
     let told = json(&ended);
     assert_eq!((told["processes"].as_array().unwrap().len(), lines().len()), (1, 3), "{told}");

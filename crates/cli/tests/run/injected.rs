@@ -1,4 +1,4 @@
-//! Programs into which a host is injected: they are themselves, to themselves and to others.
+//! Programs into which a host is injected. Neither they nor other programs notice the host.
 
 use crate::programs::Programs;
 use crate::support::{UZRAM, end};
@@ -21,7 +21,8 @@ pub(crate) fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> Strin
     program.into_os_string().into_string().unwrap()
 }
 
-/// The paths of a process's executable, and of the file that is mapped at its lowest address.
+/// Returns the paths of a process's executable, and of the file that is mapped at its lowest
+/// address.
 fn executables(process: u32) -> [PathBuf; 2] {
     let of = |name: &str| PathBuf::from(format!("/proc/{process}/{name}"));
     let maps = fs::read_to_string(of("maps")).unwrap();
@@ -84,7 +85,7 @@ fn programs_are_executed_in_all_ways() {
     }
 }
 
-/// A host needs more than such a program.
+/// A host needs more memory than such a program.
 #[test]
 fn small_limits_are_the_programs_alone() {
     let programs = Programs::new();
@@ -111,7 +112,7 @@ fn a_limit_that_a_child_sets_stays_after_a_failed_call() {
     }
 }
 
-/// A namespace ends with its first process, which the helper would be.
+/// A namespace ends with its first process, which must not be the helper.
 #[test]
 fn the_first_process_of_a_namespace_is_the_programs() {
     if !rustix::process::geteuid().is_root() {
@@ -133,7 +134,7 @@ fn the_first_process_of_a_namespace_is_the_programs() {
     assert_eq!(ended.out, format!("{}\n1 3\n", shell.display()), "{ended:?}");
 }
 
-/// A host runs the program where this process may not be traced.
+/// A host runs the program if this process may not be traced.
 #[test]
 fn hosts_run_programs_where_tracing_is_refused() {
     let programs = Programs::new();

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::thread;
 use testkit::wait::patience;
 
-/// The heap below fits, and the rest of the memory that Java takes does not.
+/// The heap below fits in the limit, but the rest of Java's memory does not.
 const LIMIT_MIB: u64 = 112;
 const HEAP: [&str; 3] = ["-Xmx96m", "-Xmn16m", "-XX:+UseSerialGC"];
 const HEAP_BYTES: u64 = 96 << 20;
@@ -22,11 +22,12 @@ const HEAP_BYTES: u64 = 96 << 20;
 const ROWS: &str = "12000";
 const THREADS: &str = "4";
 
-/// Packages of commons-lang3's tests: those that neither sleep nor go through all time zones.
+/// Packages of commons-lang3's tests that neither sleep nor test all time zones.
 const PACKAGES: [&str; 9] =
     ["builder", "compare", "event", "exception", "function", "math", "mutable", "reflect", "tuple"];
 
-/// A command of Java, limited or not. Each process appends what it did to `stats`.
+/// Returns a command of Java, with a limit if `stats` is set. Each process appends its figures to
+/// `stats`.
 fn java(stats: Option<&Path>) -> Command {
     let Some(stats) = stats else {
         let mut command = Command::new("java");
@@ -39,7 +40,7 @@ fn java(stats: Option<&Path>) -> Command {
     command
 }
 
-/// Returns the paths of the libraries whose names have one of these parts.
+/// Returns the paths of the libraries whose names contain one of these parts.
 fn libraries(suite: &Path, parts: &[&str]) -> String {
     let paths = fs::read_dir(suite.join("lib")).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<String> =
@@ -49,7 +50,7 @@ fn libraries(suite: &Path, parts: &[&str]) -> String {
     paths.join(":")
 }
 
-/// Asserts that the limit was kept, or that a message names it, and that much was evicted.
+/// Asserts that the limit was kept, or that a message names it, and that much memory was evicted.
 fn keeps(stats: &Path, messages: &str) {
     let text = fs::read_to_string(stats).unwrap();
     let held = |line| serde_json::from_str::<Value>(line).unwrap()["tree_held_max"].as_u64();
@@ -61,7 +62,7 @@ fn keeps(stats: &Path, messages: &str) {
     assert!(evicted > 1000, "{evicted}");
 }
 
-/// A process that is killed if the test ends before it.
+/// A process that is killed if the test ends first.
 struct Running(Child);
 
 impl Drop for Running {
@@ -90,7 +91,7 @@ fn look(process: u32) -> String {
     threads
 }
 
-/// Appends lines as they come.
+/// Appends lines as they arrive.
 fn read(from: impl Read, to: &Mutex<String>) {
     for line in BufReader::new(from).lines() {
         *to.lock().unwrap() += &format!("{}\n", line.unwrap());
@@ -114,7 +115,7 @@ fn h2_under_load_answers_as_without() {
     with.args(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let [out, errors] = [Mutex::new(String::new()), Mutex::new(String::new())];
     let status = thread::scope(|scope| {
-        // If a look fails, its end ends the threads that read.
+        // If a check fails, dropping this ends the process, and so the threads that read.
         let mut running = Running(with.spawn().unwrap());
         let (process, input) = (running.0.id(), running.0.stdin.take());
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
@@ -142,7 +143,7 @@ fn h2_under_load_answers_as_without() {
     keeps(&stats, &errors);
 }
 
-/// Runs the tests of a library. Returns how each ended, and the messages.
+/// Runs the tests of a library. Returns the result of each, and the messages.
 fn tests(suite: &Path, stats: Option<&Path>, place: &Path) -> (BTreeMap<String, bool>, String) {
     let reports = place.join("reports");
     let mut command = java(stats);
@@ -174,7 +175,7 @@ fn a_java_library_ends_its_own_tests_as_it_does_without() {
     let stats = dir.path().join("stats");
     let (mut missing, _) = tests(&suite, None, dir.path());
     let count = missing.len();
-    // Some depend on the time that they take: each has to pass in one of three runs.
+    // Some results depend on timing, so each test must pass in one of three runs.
     for _ in 0..3 {
         let (ends, messages) = tests(&suite, Some(&stats), dir.path());
         keeps(&stats, &messages);

@@ -1,4 +1,4 @@
-//! Programs of any linkage: they show the same as natively.
+//! Programs of any linkage have the same output as natively.
 
 use crate::programs::Programs;
 use crate::support::{Ended, UZRAM, end};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::{scaled, seed};
 
-/// Compilers, with flags that say how a program is linked.
+/// Compilers, with the flags for the linkage of a program.
 pub const LINKAGES: [(&str, &str); 5] = [
     ("gcc", "-static"),
     ("gcc", "-static-pie"),
@@ -40,7 +40,8 @@ fn natively(command: &[&str]) -> Ended {
     end(Command::new(command[0]).args(&command[1..]).stdin(Stdio::null()))
 }
 
-/// Runs a program with a limit. Returns how it ended, and how many blocks its processes evicted.
+/// Runs a program with a limit. Returns its result, and the number of blocks that its processes
+/// evicted.
 fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
     let dir = tempfile::tempdir().unwrap();
     let stats = dir.path().join("stats");
@@ -53,7 +54,8 @@ fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
     (ended, sum)
 }
 
-/// Runs a program with a limit and without. Both must show the same, and the first must evict.
+/// Runs a program with a limit and without. Both results must be the same, and the first run must
+/// evict.
 fn same(options: &[&str], command: &[&str]) {
     let (ended, evicted) = limited(options, command);
     let expected = natively(command);
@@ -81,7 +83,7 @@ fn programs_of_any_linkage_find_their_memory() {
     }
 }
 
-/// One process reads and writes the memory of the other, which brings it back for that.
+/// One process reads and writes the memory of the other, which fills its blocks for that.
 #[test]
 fn processes_read_and_write_each_others_memory() {
     let programs = Programs::new();
@@ -92,7 +94,7 @@ fn processes_read_and_write_each_others_memory() {
     }
 }
 
-/// The program that a traced child executes runs as it is, and a line says so once.
+/// The program that a traced child executes runs without a host, and one line reports that.
 #[test]
 fn tracers_see_the_stops_of_their_children_alone() {
     let programs = Programs::new();
@@ -114,7 +116,8 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        // The memory that is left at a time depends on the seed and on the threads: the sum tells.
+        // The memory that remains at a time depends on the seed and on the threads, so the sum is
+        // checked.
         let options = ["--limit", "16M", "--backend", backend];
         let evicted = |nth| {
             let fixed = [memory.as_str(), &self::seed(nth).to_string(), &steps, "2", "fixed"];
@@ -127,7 +130,7 @@ fn each_backend_serves_a_static_program() {
     }
 }
 
-/// What a program sees of how it was started.
+/// Prints how the program was started.
 const SHOWS: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -209,7 +212,7 @@ fn programs_that_others_execute_keep_the_limit() {
         assert_eq!(ended.out, expected.out, "{line}: {}", ended.err);
         assert_eq!(ended.code, expected.code, "{line}");
     }
-    // They keep the limit, whatever their environment is.
+    // They stay within the limit, whatever their environment is.
     for line in
         [format!("env -i {large}"), format!("env -i {dynamic}"), format!("env -i sh -c {dynamic}")]
     {
@@ -219,7 +222,7 @@ fn programs_that_others_execute_keep_the_limit() {
     }
 }
 
-/// Has 48 MiB, and sees how much of that is resident.
+/// Allocates 48 MiB, and checks the part that is resident.
 const LIMITED: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,7 +291,7 @@ fn sanitized_programs_keep_the_limit() {
     }
 }
 
-/// Zeros of a program's file are managed, also those of one that has fixed addresses.
+/// Zero-filled pages of a program's file are managed, even if the program has fixed addresses.
 #[test]
 fn variables_of_a_program_keep_the_limit() {
     let programs = Programs::new();
@@ -305,7 +308,7 @@ fn variables_of_a_program_keep_the_limit() {
     }
 }
 
-/// Files that can't be executed fail with the same errors as natively, and nothing waits.
+/// Files that can't be executed fail with the same errors as natively, and no process blocks.
 #[test]
 fn execve_fails_as_natively() {
     let programs = Programs::new();
@@ -319,7 +322,7 @@ fn execve_fails_as_natively() {
     let carriage = programs.file("carriage", format!("#!{program}\r\n").as_bytes(), 0o755);
     let with_argument = programs.file("argument", format!("#!{program} a\r\n").as_bytes(), 0o755);
     let sections = {
-        // The system reads no table of sections.
+        // The kernel does not read the section table.
         let mut contents = fs::read(&program).unwrap();
         contents[40..43].fill(0xff);
         programs.file("sections", &contents, 0o755)
@@ -354,7 +357,7 @@ fn execve_fails_as_natively() {
     }
 }
 
-/// Where the host's path leads to nothing, programs are executed as they are.
+/// If the host does not exist at its path, programs are executed without a host.
 #[test]
 fn a_program_runs_where_the_host_is_not_there() {
     if !rustix::process::geteuid().is_root() {
@@ -379,7 +382,7 @@ fn a_limit_within_a_limit_holds() {
     }
 }
 
-/// Segments that would lie over the host, or overflow, are refused.
+/// Segments that would overlap the host or overflow are refused.
 #[test]
 fn damaged_segments_are_refused() {
     const HEADERS: usize = 64;
@@ -401,7 +404,7 @@ fn damaged_segments_are_refused() {
             let path = programs.file("damaged", &damaged, 0o755);
             let ended = end(run(WAYS[0]).arg(&path));
             let is_refused = ended.code == Some(126) && ended.err.contains("damaged");
-            // A program that lacks a part may be ended by a signal, as natively.
+            // A signal may end a program that lacks a part, as natively.
             let natively = natively(&[&path]).code;
             assert!(is_refused || ended.code == natively, "{field} {nth} {value}: {ended:?}");
         }

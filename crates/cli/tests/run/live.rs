@@ -1,4 +1,4 @@
-//! `uzram stat PID`: what a program holds and has done while it runs.
+//! `uzram stat PID`: the memory and the activity of a running program.
 
 use crate::programs::Programs;
 use crate::run;
@@ -17,11 +17,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 const NOBODY: u32 = 65534;
 
-/// A program that has begun, and ends when its input does.
+/// A program that has begun, and ends when its input ends.
 struct Running {
     command: Child,
     input: Option<ChildStdin>,
-    /// What it has said.
+    /// The first line of its output.
     line: String,
 }
 
@@ -73,7 +73,7 @@ fn processes_are_shown_while_they_run() {
     for options in [&["--limit", "32M", "--"][..], &["--limit", "32M", "--stats", "--"]] {
         let mut running = Running::new(run(options).args([&program, "stay", "40"]));
         let both = running.numbers();
-        // Any of them leads to all, and so does the command.
+        // The process number of any of them, or of the command, shows all of them.
         for asked in [both[0], both[1], running.command.id()] {
             until("both have begun", || numbers(&json(asked)).len() == 2);
             let told = json(asked);
@@ -84,7 +84,7 @@ fn processes_are_shown_while_they_run() {
             assert!(of(parent, "evicted") > 2000 && of(parent, "faults") > 100, "{told}");
             assert!(of(parent, "compressed") > 1 << 20 && of(parent, "calls") > 5, "{told}");
             assert!(of(child, "first_touches") < 100, "{told}");
-            // Each has its copy of what is compressed, and it counts for both.
+            // Each process has its own copy of the compressed data, which counts for both.
             assert!(of(child, "tree_held") > 1 << 20, "{told}");
             let sum = of(parent, "tree_held") + of(child, "tree_held");
             assert_eq!(of(&told["sum"], "tree_held"), sum, "{told}");
@@ -133,7 +133,7 @@ fn metrics_are_told_of_a_program_and_its_processes() {
     assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""), "{wrong:?}");
 }
 
-/// `uzram stat --watch`, with these options.
+/// Starts `uzram stat --watch` with these options.
 fn watch(process: u32, options: &[&str]) -> Child {
     let mut command = Command::new(UZRAM);
     command.args(["stat", "--watch"]).args(options).arg(process.to_string());
@@ -167,7 +167,8 @@ fn a_line_comes_every_second_until_the_program_ends() {
     let ended = interrupted.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 
-    // One of them, by which it was found, is not all of them.
+    // The program has not ended when one of its processes ends, even if the program was found by
+    // that process.
     kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
     until("the killed one is told no more", || {
         let line = shown.next().unwrap().unwrap();
@@ -238,7 +239,7 @@ fn another_users_program_is_not_shown() {
         Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
     let process = running.numbers()[0];
     assert_eq!(numbers(&json(process)), [process]);
-    // A copy of the command, where anyone may execute it.
+    // A copy of the command that every user may execute.
     let dir = tempfile::tempdir().unwrap();
     set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let command = dir.path().join("uzram");
@@ -259,7 +260,7 @@ fn what_a_program_calls_itself_does_no_harm() {
     assert!(table.contains("a\\u{1b}[31m") && !table.contains('\x1b'), "{table:?}");
 }
 
-/// A process that has a file open which looks like that of a program's processes.
+/// Starts a process with an open file that looks like that of a program's processes.
 fn with_file(name: &str, contents: &[u8], seals: SealFlags) -> Running {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create(name, flags).unwrap());
@@ -293,7 +294,7 @@ fn a_file_that_says_anything_is_read() {
     words[0] = u64::from_le_bytes(*b"uzramtr9");
     for nth in 0..12 {
         words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
-        // Of some processes: not all are in use, or there are figures of them.
+        // The number of used slots: a few, or more than exist.
         words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
         for slot in 0..510 {
             words[16 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());

@@ -1,4 +1,4 @@
-//! `uzram run`: how programs are started, and how they end.
+//! `uzram run`: the start and the end of programs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
@@ -28,14 +28,14 @@ use std::process::{Command, Stdio};
 use support::{Ended, UZRAM, end};
 use testkit::cgroup::Group;
 
-/// `uzram run` with these options.
+/// Returns `uzram run` with these options.
 fn run(options: &[&str]) -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("run").args(options).stdin(Stdio::null());
     command
 }
 
-/// All ways: in place of the command, as its child, and by a host that maps the program.
+/// All ways to run a program: in place of the command, as its child, and by a host that maps it.
 const WAYS: [&[&str]; 3] = [
     &["--limit", "32M", "--"],
     &["--limit", "32M", "--stats", "--"],
@@ -68,19 +68,21 @@ fn arguments_reach_the_program_as_they_are() {
     for way in WAYS {
         let ended = end_of(way, &["printf", "<%s>", "--stats", "--", "", "a b"]);
         assert_eq!(ended.out, "<--stats><--><><a b>", "{ended:?}");
-        // The name that it sees is the one that was given.
+        // The program's first argument is the name that was given.
         let ended = end_of(way, &["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]);
         assert!(ended.out.starts_with("sh -c tr"), "{ended:?}");
     }
-    // Without the two hyphens, what begins with one is the program's after its name.
+    // Without `--`, arguments after the program's name belong to the program, even if they begin
+    // with a hyphen.
     let ended = end_of(&["--limit", "32M"], &["printf", "%s", "--limit", "--", "5X"]);
     assert_eq!((ended.out.as_str(), ended.code), ("--limit--5X", Some(0)), "{ended:?}");
-    // Whatever name the command was started by.
+    // The name by which the command was started does not matter.
     let ended = end(run(WAYS[0]).arg0("uzram").args(["echo", "is there"]));
     assert_eq!(ended.out, "is there\n", "{ended:?}");
 }
 
-/// Neither a library nor settings are added, to this program or to those that it executes.
+/// Neither a library nor settings are added to the environment of this program or of those that it
+/// executes.
 #[test]
 fn the_environment_stays_as_it_was() {
     let line = "env | grep -v ^_= | sort; env -i env; sh -c 'env | grep -v ^_= | sort'";
@@ -92,7 +94,7 @@ fn the_environment_stays_as_it_was() {
     }
 }
 
-/// As fakeroot's: libraries that stand in for functions of the C library go on doing so.
+/// Libraries that replace functions of the C library, such as fakeroot's, still do so.
 #[test]
 fn libraries_that_the_environment_names_are_loaded() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that are made for a test.
+//! Programs that are compiled or written for a test.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ impl Programs {
         self.0.path()
     }
 
-    /// A file with these contents and permissions.
+    /// Writes a file with these contents and permissions.
     pub fn file(&self, name: &str, contents: &[u8], mode: u32) -> String {
         let path = self.path().join(name);
         fs::write(&path, contents).unwrap();
@@ -28,7 +28,7 @@ impl Programs {
         text(path)
     }
 
-    /// A program that ends with 5, compiled with these flags.
+    /// Compiles a program that exits with 5, with these flags.
     pub fn compiled(&self, name: &str, flags: &[&str]) -> String {
         let mut gcc = Command::new("gcc");
         gcc.args(["main.c", "-o", name]).args(flags).current_dir(self.path());
@@ -36,7 +36,7 @@ impl Programs {
         text(self.path().join(name))
     }
 
-    /// The same, with bytes of its file changed.
+    /// Compiles the same program, and changes bytes of its file.
     pub fn patched(&self, name: &str, at: usize, bytes: &[u8]) -> String {
         let program = self.compiled(name, &[]);
         let mut contents = fs::read(&program).unwrap();
@@ -44,7 +44,7 @@ impl Programs {
         self.file(name, &contents, 0o755)
     }
 
-    /// The same, with a section that has a name.
+    /// Compiles the same program, and adds a named section.
     pub fn with_section(&self, name: &str, section: &str) -> String {
         let program = self.compiled(name, &[]);
         let mut objcopy = Command::new("objcopy");

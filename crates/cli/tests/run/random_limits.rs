@@ -25,11 +25,11 @@ struct Subject {
     /// Draws its arguments.
     arguments: fn(&mut Rng) -> Vec<String>,
     output: &'static str,
-    /// A limit that lets it end in reasonable time.
+    /// A limit with which it ends in reasonable time.
     least_mib: u64,
-    /// It needs the C library of GNU.
+    /// Whether it needs glibc.
     is_glibc: bool,
-    /// It takes seconds natively, so that the short form leaves it out.
+    /// Whether it takes seconds natively, so that the short form leaves it out.
     is_slow: bool,
 }
 
@@ -38,7 +38,7 @@ fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
 
-/// Returns arguments that permit a child to evict before it looks at its threads.
+/// Returns arguments that permit a child to evict before it counts its threads.
 fn tight(mode: &str) -> Vec<String> {
     [mode, "tight"].map(str::to_owned).to_vec()
 }
@@ -117,7 +117,7 @@ const SUBJECTS: [Subject; 15] = [
     },
 ];
 
-/// A program in Go has a heap with a collector.
+/// A program in Go, whose heap has a garbage collector.
 const HEAP: Subject = Subject {
     name: "heap",
     arguments: |rng| {
@@ -141,7 +141,7 @@ impl Built {
         Built { programs, paths: BTreeMap::new(), heap }
     }
 
-    /// Draws a program and a linkage. Returns `None` if that is not to be had.
+    /// Draws a program and a linkage. Returns `None` if that combination is unavailable.
     fn draw(&mut self, rng: &mut Rng) -> Option<(&'static Subject, String)> {
         let nth = rng.usize(..=SUBJECTS.len());
         let Some(subject) = SUBJECTS.get(nth) else { return Some((&HEAP, self.heap.clone()?)) };
@@ -156,7 +156,7 @@ impl Built {
     }
 }
 
-/// Returns the program in Go, if there is a compiler.
+/// Returns the program in Go, if a compiler is installed.
 fn heap(programs: &Programs) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/heap.go");
     let program = programs.path().join("heap");
@@ -183,7 +183,7 @@ fn options(rng: &mut Rng) -> Vec<&'static str> {
     options
 }
 
-/// A program that runs in a group of its own. It is killed if it hangs.
+/// A program that runs in a process group of its own. It is killed if it hangs.
 struct Running(Child);
 
 impl Drop for Running {
@@ -218,13 +218,13 @@ fn ends(command: &mut Command, folder: &Path, named: &str) -> Ended {
     Ended { code: code.code(), out: read(&out), err: read(&err) }
 }
 
-/// Returns the limit that the message about one that is too low names.
+/// Returns the least limit named in the message about one that is too low.
 fn needed(ended: &Ended) -> Option<u64> {
     let (_, rest) = ended.err.split_once(" is too low: ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
-/// Runs a program that this seed chooses. Returns how many blocks it evicted.
+/// Runs a program that this seed chooses. Returns the number of blocks that it evicted.
 fn run_one(built: &mut Built, seed: u64) -> Option<u64> {
     let mut rng = Rng::with_seed(seed);
     let (subject, program) = built.draw(&mut rng)?;

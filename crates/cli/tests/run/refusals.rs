@@ -1,4 +1,4 @@
-//! What is not run, with which exit code, and what is said of it.
+//! Programs that are refused, with the exit codes and messages.
 
 use crate::programs::Programs;
 use crate::support::{Ended, HOST, UZRAM, end};
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
-/// Asserts that one line says this, and names the parts.
+/// Asserts that the error is one line that contains these parts.
 fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
@@ -37,7 +37,7 @@ fn what_can_not_be_executed_is_told_as_shells_do() {
             assert_refused(&end_of(way, &[program]), code, &[program, part]);
         }
     }
-    // The one that may not be executed is told of if there is no other.
+    // A file that may not be executed is reported only if no other is found.
     let dirs = format!("{}:/bin:/usr/bin", programs.path().display());
     let ended = end(run(WAYS[0]).arg("not-allowed").env("PATH", &dirs));
     assert_refused(&ended, 126, &["not-allowed", "Permission denied"]);
@@ -59,7 +59,7 @@ fn scripts_are_run_by_their_interpreters() {
             assert!(ended.out.starts_with(says.as_str()), "{ended:?}");
         }
     }
-    // What the working directory has is found if PATH has an empty part.
+    // A program in the working directory is found if PATH has an empty entry.
     let ended = end(run(WAYS[0]).arg("script").env("PATH", ":/no").current_dir(programs.path()));
     assert_eq!(ended.code, Some(4), "{ended:?}");
 }
@@ -102,7 +102,7 @@ fn programs_with_rights_of_their_own_are_refused() {
         chown(&other, Some(65534), Some(65534)).unwrap();
         fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         assert_refused(&end_of(WAYS[0], &[&other]), 1, &[&other, word]);
-        // The bits mean nothing then.
+        // With no_new_privs these bits have no effect.
         let mut kept = Command::new("setpriv");
         kept.args(["--no-new-privs", UZRAM, "run", "--limit", "32M", "--", &other]);
         assert_eq!(end(&mut kept).code, Some(5));

@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-/// The capability CAP_NET_RAW, permitted and effective, as a file has it (revision 2).
+/// The capability CAP_NET_RAW, permitted and effective, in the format of a file (revision 2).
 const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
 const NOBODY: u32 = testkit::rights::NOBODY;
 
@@ -20,8 +20,8 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Copies programs to a folder that all users can read. Returns their paths. A child copies them:
-/// children of other tests would keep files open that this process writes (ETXTBSY).
+/// Copies programs to a folder that all users can read. Returns their paths. A child copies them,
+/// because children of other tests would keep files open that this process writes (ETXTBSY).
 fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] {
     fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
     paths.map(|path| {
@@ -32,7 +32,7 @@ fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] 
     })
 }
 
-/// No host can be injected then.
+/// No host can be injected in this mode.
 #[test]
 fn a_host_runs_programs_in_the_secure_mode() {
     if !is_root() {
@@ -76,7 +76,7 @@ fn a_line_names_a_program_with_more_rights() {
         let lines = ended.err.lines().filter(|line| line.contains(&program));
         let lines: Vec<_> = lines.collect();
         assert!(lines.len() <= 2 && lines[0].contains("setuid"), "{way:?}: {ended:?}");
-        // A reader of the program's own standard error sees the program's lines alone.
+        // If the program redirects its own standard error, only its own lines appear there.
         let ended = end_of(way, &["sh", "-c", &format!("{program} 2>&1 | cat; exit 3")]);
         assert_eq!((ended.code, &*ended.out), (Some(3), ""), "{way:?}: {ended:?}");
     }

@@ -41,7 +41,7 @@ fn programs_get_a_host_if_the_filter_allows_it() {
         ("refused", true, false),
         ("probe", true, false),
         ("host", false, true),
-        // The parent of the child that is confined is not.
+        // The child is confined, but its parent is not.
         ("child", true, true),
     ] {
         for way in [WAYS[0], WAYS[2]] {

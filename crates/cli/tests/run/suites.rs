@@ -1,5 +1,5 @@
-//! Programs' own tests end under `uzram run` as they do without. `tools/suites.sh` fetches them,
-//! for `make long`.
+//! Programs' own tests have the same results under `uzram run` as without. `tools/suites.sh`
+//! fetches them, for `make long`.
 
 use super::UZRAM;
 use crate::programs::Programs;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::is_long;
 
-/// Units of redis's tests. Those of its cluster, its modules and TLS need what is not installed.
+/// Units of redis's tests. Those of its cluster, its modules and TLS need software that is not
+/// installed.
 const UNITS: &[&str] = &[
     "unit/dump",
     "unit/auth",
@@ -59,16 +60,16 @@ const UNITS: &[&str] = &[
     "integration/redis-benchmark",
     "integration/convert-ziplist-hash-on-load",
 ];
-/// A server that holds nothing takes more.
+/// Even a server without data takes more than this limit.
 const LIMIT: &str = "5M";
 
-/// Of node's tests, in order of their names, one of so many.
+/// Every NODE_STEPth of node's tests runs, in order of their names.
 const NODE_STEP: usize = 24;
-/// Most of them take more, so that a line says that it can't be kept.
+/// Most of the tests take more, so a line reports that the limit can't be kept.
 const NODE_LIMIT: &str = "10M";
 
-/// Packages of Go's distribution: the limit, which is below what their tests take, and the least
-/// number of blocks that go.
+/// Packages of Go's distribution: the limit, which is below the memory of their tests, and the
+/// least number of evicted blocks.
 const GO: [(&str, &str, u64); 6] = [
     ("sync", "20M", 0),
     ("syscall", "20M", 0),
@@ -78,7 +79,7 @@ const GO: [(&str, &str, u64); 6] = [
     ("runtime", "60M", 1_000),
 ];
 
-/// What a program's tests are made of, where that was fetched and they are to be run.
+/// Returns the folder of a program's tests, if it was fetched and long tests run.
 pub fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
     if !is_long() || !path.exists() {
@@ -88,14 +89,15 @@ pub fn suite(name: &str) -> Option<PathBuf> {
     Some(path.canonicalize().unwrap())
 }
 
-/// Returns how many blocks went, by what processes have said at their ends.
+/// Returns the number of evicted blocks, from the lines that processes wrote at their ends.
 pub fn evicted(stats: &Path) -> u64 {
     let text = fs::read_to_string(stats).unwrap();
     let of = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
     text.lines().map(of).sum()
 }
 
-/// Runs units of redis's tests with a server of this script. Returns how each test ended.
+/// Runs units of redis's tests with a server started by `server`. Returns the number of times that
+/// each result occurred.
 fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> {
     let place = Programs::new();
     fs::create_dir(place.path().join("src")).unwrap();
@@ -113,7 +115,7 @@ fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> 
     let told = String::from_utf8_lossy(&output.stdout);
     let mut ends = BTreeMap::new();
     for line in told.lines().filter(|line| line.starts_with('[')) {
-        // `[ok]: A name (12 ms)`, of which the time differs.
+        // `[ok]: A name (12 ms)`, where the time varies.
         let is_end = ["[ok]", "[err]", "[exception]"].iter().any(|end| line.starts_with(end));
         if is_end {
             let named = line.rsplit_once(" (").map_or(line, |(named, _)| named);
@@ -141,7 +143,7 @@ fn redis_ends_its_own_tests_as_it_does_without() {
     assert!(evicted > 100_000, "{evicted}");
 }
 
-/// Runs one of node's tests, which has this text, by `program`. Returns how it ended.
+/// Runs one of node's tests, whose text is `text`, by `program`. Returns its exit code.
 fn node(program: &[&str], test: &Path, text: &str, place: &Path) -> Option<i32> {
     let flags = text.lines().find_map(|line| line.strip_prefix("// Flags: ")).unwrap_or_default();
     let mut command = Command::new("timeout");
@@ -167,7 +169,7 @@ fn node_ends_its_own_tests_as_it_does_without() {
     for test in tests.iter().step_by(NODE_STEP) {
         let text = fs::read(test).unwrap();
         let text = String::from_utf8_lossy(&text);
-        // Some end one way or another by themselves: the third try tells.
+        // Some results vary by themselves, so they must agree in one of three tries.
         let both = (0..3)
             .map(|_| [&[][..], &run[..]].map(|program| node(program, test, &text, dir.path())))
             .find(|[without, with]| without == with);
@@ -179,7 +181,7 @@ fn node_ends_its_own_tests_as_it_does_without() {
     assert!(evicted > 10_000, "{evicted}");
 }
 
-/// Runs the compiled tests of a package of Go in its folder. Returns how each test ended.
+/// Runs the compiled tests of a package of Go in its folder. Returns the result of each test.
 fn go(program: &[&str], tests: &Path, folder: &Path) -> BTreeMap<String, String> {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", "900"]).args(program).arg(tests);
@@ -215,7 +217,7 @@ fn go_ends_its_own_tests_as_it_does_without() {
         assert!(compiler.env("GOCACHE", dir.path()).status().unwrap().success(), "{package}");
         let path = stats.to_str().unwrap();
         let run = [UZRAM, "run", "--limit", limit, "--stats-file", path, "--"];
-        // Some depend on the time that they take: each has to pass in one of three runs.
+        // Some results depend on timing, so each test must pass in one of three runs.
         let mut missing = go(&[], &tests, &folder);
         let count = missing.len();
         for _ in 0..3 {

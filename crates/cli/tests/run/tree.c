@@ -16,12 +16,12 @@
 
 #define WORDS (4096 / sizeof(uint64_t))
 
-// Behind these words of the shared file come figures of what processes have done.
+// After these words of the shared file follow figures of the processes' activity.
 #define SLOTS_END (16 + 16 * 510)
 
 static size_t pages;
 
-// A seventh of a page is noise.
+// An eighth of a page is noise.
 static uint64_t word(size_t page, size_t nth) {
 	uint64_t mixed = (page * WORDS + nth + 1) * 0x9e3779b97f4a7c15;
 	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
@@ -58,7 +58,7 @@ static void hold(const char *mib, int rounds) {
 		check(memory);
 }
 
-// The number of the descriptor that the processes share.
+// Returns the descriptor that the processes share.
 static int shared(void) {
 	const char *name = "/memfd:uzram-run";
 	for (int number = 0; number < 1024; number++) {
@@ -71,7 +71,7 @@ static int shared(void) {
 	return -1;
 }
 
-// How many processes the tree knows.
+// Returns the number of processes in the tree.
 static int processes(void) {
 	struct stat facts;
 	CHECK(fstat(shared(), &facts) == 0);
@@ -178,7 +178,7 @@ int main(int count, char **args) {
 		CHECK(processes() == 2);
 		kill(child, SIGKILL);
 		siginfo_t facts;
-		// It stays, without anything, until it is waited for.
+		// The killed process remains, without memory, until it is waited for.
 		CHECK(waitid(P_PID, child, &facts, WEXITED | WNOWAIT) == 0);
 		hold(mib, 1);
 		CHECK(processes() == 1);
@@ -218,7 +218,7 @@ int main(int count, char **args) {
 			if (children[nth] == 0) {
 				close(ends[1]);
 				CHECK(read(ends[0], &end, 1) == 0);
-				// The last one has it by itself by now.
+				// The last one is then the only owner of the memory.
 				usleep(nth * 100000);
 				if (nth == 1)
 					check(memory);
@@ -232,7 +232,7 @@ int main(int count, char **args) {
 			wait_for(children[nth], 0);
 		check(memory);
 	} else if (!strcmp(mode, "shm")) {
-		// Three processes have the same pages.
+		// Three processes share the same pages.
 		pages = strtoul(mib, 0, 10) << 8;
 		int flags = MAP_SHARED | MAP_ANONYMOUS;
 		uint64_t *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -292,7 +292,7 @@ int main(int count, char **args) {
 		if (child)
 			CHECK(waitpid(child, NULL, 0) == child);
 	} else if (!strcmp(mode, "static")) {
-		// This is linked statically: nothing keeps its descriptors open.
+		// This program is linked statically, so nothing keeps its descriptors open.
 		for (int number = 3; number < 1100; number++)
 			close(number);
 		execl(args[3], args[3], "hold", mib, NULL);

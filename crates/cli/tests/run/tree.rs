@@ -1,4 +1,4 @@
-//! The limit is kept by all processes of a program together.
+//! All processes of a program together stay within the limit.
 
 use crate::programs::Programs;
 use crate::run;
@@ -20,7 +20,7 @@ struct Tree {
     program: String,
 }
 
-/// What a program has shown, and what its processes did.
+/// The output of a program, and the figures of its processes.
 struct Told {
     ended: Ended,
     processes: Vec<Value>,
@@ -56,7 +56,7 @@ impl Tree {
         self.programs.path().join("stats")
     }
 
-    /// A program with this limit, whose processes write down what they did.
+    /// Returns a program with this limit, whose processes write their figures to a file.
     fn command(&self, limit: &str, args: &[&str]) -> Command {
         let mut command = run(&["--limit", limit, "--stats", "--json", "--stats-file"]);
         command.arg(self.stats()).arg("--").arg(&self.program).args(args);
@@ -68,7 +68,7 @@ impl Tree {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     fn told(&self, limit: &str, args: &[&str]) -> Told {
         let ended = end(&mut self.command(limit, args));
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
@@ -80,14 +80,14 @@ impl Tree {
         Told { ended, processes, held_max }
     }
 
-    /// Waits for as many lines as processes have to write that go on without the first.
+    /// Waits for the lines of this number of processes, some of which may outlive the first.
     fn until_told(&self, processes: usize) -> Vec<Value> {
         until("all have ended", || self.lines().len() == processes);
         self.lines()
     }
 }
 
-/// This memory of the processes of a session, as the system sees it.
+/// Returns this figure of the memory of a session's processes, as the system reports it.
 fn seen(session: u32, name: &str) -> u64 {
     let of = |path: PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
@@ -108,9 +108,9 @@ impl Drop for Ends {
     }
 }
 
-/// The most that the system sees of a program, whose first process begins a session, at two looks
-/// one after the other. All stand still at a look: else memory may go from a process to another
-/// that is looked at later.
+/// Returns the most memory that the system reports in two consecutive samples of a program, whose
+/// first process begins a session. All processes are stopped during a sample. Otherwise memory
+/// could move to a process that is sampled later.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
     own.arg(UZRAM).args(command.get_args());
@@ -121,7 +121,7 @@ fn most_seen(command: &Command, name: &str) -> u64 {
             assert!(status.success(), "{status}");
             return most;
         }
-        // There is none before the first process has begun it.
+        // The group does not exist before the first process has made it.
         let send = |signal| _ = kill_process_group(session, signal);
         send(Signal::STOP);
         let now = seen(child.0.id(), name);
@@ -140,13 +140,13 @@ fn three_children_at_once_keep_one_limit() {
     assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
-    // One with another. The first that has all it needs may be done before it faults again, and
-    // would give its share up then.
+    // Several processes evict. The first one that has all its memory may end before its next fault,
+    // at which it would evict.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
     assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }
 
-/// Such children ask the system for nothing, and need no memory that they do not have.
+/// Such children make no system calls, and need no memory that they do not have.
 #[test]
 fn children_that_overwrite_what_they_inherit_keep_the_limit() {
     let tree = Tree::new();
@@ -184,7 +184,7 @@ fn processes_that_outlive_their_parents_keep_the_limit() {
 fn a_static_program_in_between_is_passed_over() {
     let tree = Tree::new();
     let between = compiled(&tree.programs, "static", &["-static"]);
-    // It is executed by a child, whose parent has the descriptor.
+    // A child executes it, whose parent has the descriptor.
     let line = format!("{between} static 4 {}; true", tree.program);
     let options = ["--limit", "32M", "--stats", "--json", "--", "sh", "-c", &line];
     let ended = end(&mut run(&options));
@@ -229,7 +229,7 @@ fn what_a_process_did_before_it_executed_a_program_is_told() {
     let same = Tree::new().told("32M", &["hold", "48"]);
     let [child, process] = &told.processes[..] else { panic!("{:?}", told.processes) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
-    // Once, though it was refused to execute a program before.
+    // The figures count once, although the execution of a program failed before.
     for name in ["evicted", "filled", "faults", "first_touches"] {
         let (first, alone) = (of(process, name), same.sum(name));
         assert!(first > 500 && first.abs_diff(alone) < alone / 2, "{name}: {process}, {alone}");
@@ -242,7 +242,7 @@ fn what_a_process_did_before_it_executed_a_program_is_told() {
     assert!(process["ratio"].as_f64().unwrap() > 1.0, "{process}");
 }
 
-/// Of data that take 30 MiB compressed, in three processes.
+/// Three processes share data that take 30 MiB when compressed.
 #[test]
 fn what_is_compressed_and_shared_counts_once() {
     let told = Tree::new().told("76M", &["share", "120"]);
@@ -280,7 +280,7 @@ fn a_limit_that_can_not_be_kept_is_explained() {
             .collect();
         let (kib, first) = kinds[0];
         assert!(kib > 10 << 10 && first.starts_with(kind), "{mode}: {line}");
-        // Each is rounded down.
+        // Each number is rounded down.
         let (all, sum) = (all.parse::<u64>().unwrap(), kinds.iter().map(|(kib, _)| kib).sum());
         assert!((0..10).contains(&all.wrapping_sub(sum)), "{mode}, in all {sum}: {line}");
     };
@@ -298,7 +298,8 @@ fn shared_memory_counts_once() {
     assert!((40 * MIB..60 * MIB).contains(&held_max), "{held_max}");
 }
 
-/// Who reads what a program says finds that, and no more; a shell that may tells it at its end.
+/// A reader of a program's redirected output finds no line of the runtime there. A shell with the
+/// command's standard error writes the line at its end.
 #[test]
 fn that_it_can_not_be_kept_is_told_where_the_command_says_what_it_says() {
     let tree = Tree::new();

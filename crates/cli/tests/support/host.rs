@@ -1,9 +1,9 @@
-//! Programs and devices of this machine, undone whatever becomes of a test.
+//! Programs and devices of this machine. Changes are undone, whatever the result of a test is.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whether all programs are here. They must be where `make setup` can install them.
+/// Returns whether all programs are installed. They must be if `make setup` could install them.
 pub fn has(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_here = |name: &str| path.split(':').any(|dir| Path::new(dir).join(name).exists());
@@ -13,7 +13,7 @@ pub fn has(programs: &[&str]) -> bool {
     false
 }
 
-/// Runs a program of which no failure is expected; what it printed.
+/// Runs a program that must succeed. Returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let [out, err] =
@@ -22,7 +22,7 @@ pub fn run(command: &mut Command) -> String {
     out
 }
 
-/// Unmounts where a server did not.
+/// Unmounts a directory if a server has not done so.
 pub struct Unmounted(pub PathBuf);
 
 impl Drop for Unmounted {
@@ -43,7 +43,7 @@ pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     Some((dir, mount.clone(), Unmounted(mount)))
 }
 
-/// A loop device and where it is mounted.
+/// A loop device and its mount point.
 pub struct Looped(pub String, pub PathBuf);
 
 impl Drop for Looped {
@@ -51,7 +51,8 @@ impl Drop for Looped {
         let quiet = |command: &mut Command| {
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
         };
-        // What is in use, as after an error, goes when it is used no more.
+        // A mount that is still in use, such as after an error, is unmounted when its last user
+        // ends.
         quiet(Command::new("umount").arg(&self.1));
         quiet(Command::new("umount").arg("-l").arg(&self.1));
         quiet(Command::new("/usr/sbin/losetup").args(["-d", &self.0]));

@@ -1,10 +1,10 @@
-//! Whether metrics are as Prometheus wants them.
+//! Checks metrics against the conventions of Prometheus.
 
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Holds metrics to Prometheus' conventions, and has its own tool look at them where it is there.
+/// Checks metrics against the conventions of Prometheus, also by its own tool if that is installed.
 pub fn lint(metrics: &str) {
     check(metrics);
     let mut promtool = Command::new("promtool");
@@ -19,8 +19,8 @@ pub fn lint(metrics: &str) {
     assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
 }
 
-/// Each metric has a help, then a type, then values, once; counters alone end in `_total`, and
-/// units are bytes and seconds.
+/// Checks that each metric has a help, then a type, then values, once. Only counters end in
+/// `_total`, and units are bytes and seconds.
 fn check(metrics: &str) {
     let (mut helps, mut kinds, mut last) = (HashMap::new(), HashMap::new(), String::new());
     for line in metrics.lines() {

@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it, and data to give it.
+//! Helpers of the command's tests: they run it, and generate data.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod host;
@@ -15,23 +15,24 @@ pub use testkit::wait::until;
 
 /// The binary under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
-/// The host of programs, beside it.
+/// The host of programs, beside the binary.
 pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
-/// A server ends in this time, whatever clients do: those that it would wait for have longer.
+/// The time within which a server ends, whatever clients do. Requests that it would wait for have
+/// longer limits.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
-/// Bytes of a page.
+/// The bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// `uzram fill`, its output to be caught.
+/// Returns `uzram fill` with its output captured.
 pub fn fill() -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("fill").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// How a process ended: its code, if it was not killed, and what it said.
+/// The result of a process: its exit code, if it was not killed, and its output.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -60,7 +61,7 @@ pub fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// `bytes` random bytes; others for each `nth`, and with each `UZRAM_SEED`.
+/// Returns `bytes` random bytes, which differ for each `nth` and each `UZRAM_SEED`.
 pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
     let mut state = testkit::seed_of(nth);
     let mut words = Vec::with_capacity(bytes + 8);
@@ -75,7 +76,7 @@ pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
     words
 }
 
-/// `bytes` of something like text, that shrinks to a third or so.
+/// Returns `bytes` bytes like text, which shrink to about a third.
 pub fn text(nth: u64, bytes: usize) -> Vec<u8> {
     let words = ["page ", "slot ", "zspage ", "compressed ", "object ", "handle\n", "in ", "the "];
     let noise = noise(nth, bytes / 2);
@@ -94,11 +95,11 @@ pub fn write_all(dir: &Path, files: &[(&str, Vec<u8>)]) {
     }
 }
 
-/// `uzram serve` on sockets of its own, ended when this goes.
+/// `uzram serve` on sockets of its own. It is killed when this is dropped.
 pub struct Server {
     pub child: Child,
     pub dir: tempfile::TempDir,
-    /// What it printed first: what is served, and its URI.
+    /// The first line of its output: the disk and its URI.
     pub announcement: String,
 }
 
@@ -114,7 +115,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// One that is restored, with its sockets in a directory of its own.
+    /// Serves a restored disk, with its sockets in a directory of its own.
     pub fn restored(file: &Path, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve_unsized(dir.path());
@@ -123,7 +124,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// One under a line of shell that ends in `exec "$@"`, on sockets of its own.
+    /// Serves under a shell line that ends in `exec "$@"`, on sockets of its own.
     pub fn within(line: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -133,7 +134,7 @@ impl Server {
         Server::announced(command.spawn().unwrap(), dir)
     }
 
-    /// One that serves; where it does not the test ends with what it said.
+    /// Returns a running server. If it has ended, panics with its output.
     pub fn announced(child: Child, dir: tempfile::TempDir) -> Self {
         let mut server = Server::begun(child, dir);
         if server.announcement.is_empty() {
@@ -143,7 +144,7 @@ impl Server {
         server
     }
 
-    /// One that may have ended at once: it announces nothing then.
+    /// Returns a server that may have ended at once, without an announcement.
     pub fn begun(mut child: Child, dir: tempfile::TempDir) -> Self {
         let mut announcement = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();
@@ -166,7 +167,7 @@ impl Server {
         self.dir.path().join("control.sock").display().to_string()
     }
 
-    /// Runs a command that asks it.
+    /// Runs a command that sends a request to the server.
     pub fn ask(&self, command: &str, args: &[&str]) -> Ended {
         end(Command::new(UZRAM).args([command, "--control", &self.control()]).args(args))
     }
@@ -176,7 +177,7 @@ impl Server {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Sends signals one right after the other, but for a pause; whether they were so.
+    /// Sends signals with `pause` between them. Returns whether they were sent close together.
     pub fn signal_at_once(&self, signals: &[Signal], pause: Duration) -> bool {
         let begun = Instant::now();
         for (nth, signal) in signals.iter().enumerate() {
@@ -186,7 +187,7 @@ impl Server {
         begun.elapsed() < Duration::from_millis(200)
     }
 
-    /// What it said on standard error, when it has ended.
+    /// Returns the server's standard error after its end.
     pub fn said(&mut self) -> String {
         let mut text = String::new();
         if let Some(said) = &mut self.child.stderr {
@@ -195,7 +196,8 @@ impl Server {
         text
     }
 
-    /// Waits for its end; its code, if it was no signal that ended it, and how long it took.
+    /// Waits for its end. Returns its exit code, if no signal ended it, and the time that this
+    /// took.
     pub fn ended(&mut self) -> (Option<i32>, Duration) {
         let begun = Instant::now();
         until("it ends", || self.child.try_wait().unwrap().is_some());
@@ -210,14 +212,14 @@ impl Drop for Server {
     }
 }
 
-/// `uzram serve` of 256 MiB with its control socket in `dir`.
+/// Returns `uzram serve` of 256 MiB with its control socket in `dir`.
 pub fn serve(dir: &Path) -> Command {
     let mut command = serve_unsized(dir);
     command.args(["--size", "256M"]);
     command
 }
 
-/// The same, of which the size is not told.
+/// Returns the same without a size.
 pub fn serve_unsized(dir: &Path) -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("serve").current_dir(dir);

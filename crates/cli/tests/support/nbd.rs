@@ -1,4 +1,4 @@
-//! A client that chooses the export by the old way, and then reads and writes.
+//! A client that chooses the export by the old option EXPORT_NAME, and then reads and writes.
 
 use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ pub use testkit::nbd::{READ, WRITE};
 /// A client with the export.
 pub struct Client(pub UnixStream);
 
-/// A client of which nothing is known yet.
+/// Connects a client that has sent nothing yet.
 pub fn connect(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.read_exact(&mut [0; 18]).unwrap();
@@ -26,7 +26,7 @@ impl Client {
         Client::try_new(socket).unwrap()
     }
 
-    /// One that may not be let in.
+    /// Connects a client that may be refused.
     pub fn try_new(socket: &Path) -> Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.read_exact(&mut [0; 18])?;
@@ -36,13 +36,13 @@ impl Client {
         Ok(Client(stream))
     }
 
-    /// Sends a request without data, and takes its reply.
+    /// Sends a request without data, and receives its reply.
     pub fn ask(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> Result<()> {
         self.0.write_all(&header(kind, flags, 0, offset, len))?;
         self.reply()
     }
 
-    /// Takes the reply that comes next.
+    /// Receives the next reply.
     fn reply(&mut self) -> Result<()> {
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply)?;
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Writes, in requests of 1 MiB at most.
+    /// Writes in requests of at most 1 MiB.
     pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         for (nth, part) in bytes.chunks(1 << 20).enumerate() {
             self.write_at_once(offset + ((nth as u64) << 20), part)?;

@@ -1,35 +1,35 @@
-//! Which candidate is recommended, and how it is asked for.
+//! The recommended candidate and the commands that use it.
 
 use super::row::Row;
 use crate::page::PAGE_SIZE;
 use crate::text::human;
 use serde::Serialize;
 
-/// Twice the time has to save a tenth of the memory: memory times time to this power is the same
-/// then.
+/// The power of the time in the cost of a candidate: twice the time must save a tenth of the
+/// memory.
 const TIME_POWER: f64 = 0.152;
 
-/// Of the memory that is forecast, what a limit has beside it: data change.
+/// The ratio of a recommended limit to the forecast memory, because data change.
 const SPARE: f64 = 1.25;
 
-/// What the advice comes to.
+/// The recommendation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Advice {
-    /// The memory that is saved, of the data's.
+    /// The memory saved, relative to the uncompressed data.
     pub(super) saved_bytes: u64,
-    /// `uzram run` with these options and a program gives it such memory, for a process.
+    /// The options with which `uzram run` gives a program such memory, for a process.
     pub(super) run: Option<Vec<String>>,
-    /// `uzram serve` with these options makes such a disk, for files. There is none for a process:
-    /// it would use the disk as swap, and swap on a served disk may deadlock.
+    /// The options with which `uzram serve` makes such a disk, for files. A process has none,
+    /// because it would use the disk as swap, and swap on a served disk may deadlock.
     pub(super) serve: Vec<String>,
-    /// What has to be done before.
+    /// A command that must run first.
     pub(super) before: Option<String>,
-    /// Lines of shell for the kernel's zram, whose blocks are pages; N is the device's number. For
-    /// a process it becomes swap.
+    /// Shell commands for the kernel's zram, whose blocks are pages; N is the device's number. For
+    /// a process the device becomes swap.
     pub(super) kernel: Vec<String>,
 }
 
-/// Returns the place of the row that is recommended, of some.
+/// Returns the index of the recommended row among `rows`.
 pub(super) fn best<'r>(rows: impl Iterator<Item = (usize, &'r Row)>) -> Option<usize> {
     let cost = |row: &Row| {
         let time = row.store_nanoseconds + row.read_one_nanoseconds;
@@ -40,7 +40,7 @@ pub(super) fn best<'r>(rows: impl Iterator<Item = (usize, &'r Row)>) -> Option<u
 }
 
 impl Advice {
-    /// For data of so many bytes, which may be a process's.
+    /// Returns the advice for `data` bytes of files or of a process.
     pub(super) fn new(data: u64, is_process: bool, best: Option<usize>, rows: &[Row]) -> Self {
         let Some(row) = best.and_then(|best| rows.get(best)) else { return Advice::default() };
         let limit = mib(row.pool_bytes as f64 * SPARE + row.error_bytes as f64);
@@ -65,7 +65,7 @@ impl Advice {
         Advice { saved_bytes, run: None, serve, before, kernel }
     }
 
-    /// Returns what is printed below the table.
+    /// Returns the text that is printed below the table.
     pub(super) fn text(&self) -> String {
         if self.run.is_none() && self.serve.is_empty() {
             return String::new();
@@ -89,7 +89,7 @@ impl Advice {
     }
 }
 
-/// Returns how the kernel's device is set up with the best candidate that it has too.
+/// Returns the setup of the kernel's device with the best candidate that the kernel supports.
 fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
     let is_the_kernels =
         |(_, row): &(usize, &Row)| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
@@ -168,7 +168,8 @@ mod tests {
         let run = "  uzram run --limit SIZE --algorithm zstd --level 3 --block 16K -- PROGRAM\n";
         assert!(advice.text().contains(run), "{}", advice.text());
         assert!(advice.text().contains("which saves 70.0 MiB"), "{}", advice.text());
-        // Swap on a disk that uzram serves may deadlock: it is the kernel's zram that is for swap.
+        // Swap on a disk that uzram serves may deadlock, so only the kernel's zram is recommended
+        // for swap.
         assert!(advice.serve.is_empty() && !advice.text().contains("serve"), "{}", advice.text());
         assert!(advice.text().contains("or, as swap on the kernel's zram, as root:\n"));
         assert!(advice.kernel.iter().any(|line| line.contains("swapon")), "{:?}", advice.kernel);

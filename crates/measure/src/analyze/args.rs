@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
 
-/// The least sample: a few clusters.
+/// The smallest sample: a few clusters.
 const SAMPLE_MIN: u64 = 1 << 20;
 
-/// Find out what compressed memory would give for files, or for a running program
+/// Forecast the memory that files or a running program need when compressed
 ///
-/// Takes a sample of pages, spread evenly over regular files at or under the paths, or over the
-/// private anonymous memory of a process that is resident (its heap, mostly). Stores the sample on
-/// real devices, one for each algorithm, level and block size, without and with a dictionary, and
-/// reads it back. Says how much memory all the data would take with everything counted, by how much
-/// that may be off since only a sample was stored, and how much processor time it takes to store a
-/// page and to read one. Recommends one of them: twice the time has to save a tenth of the memory.
+/// Takes a sample of pages, spread evenly over the regular files at or under the paths, or over the
+/// resident private anonymous memory of a process (mostly its heap). Stores the sample on real
+/// devices, one for each algorithm, level and block size, with and without a dictionary, and reads
+/// it back. For each device, prints the memory that all the data would need with everything
+/// counted, the error that results from the sampling, and the processor time to store and to read a
+/// page. Recommends one of the devices: twice the time has to save a tenth of the memory.
 ///
-/// A dictionary is trained with a quarter of the sample, 8 MiB at most, and tried on the rest; for
-/// a process none is recommended, as there are no files to train one with. A process goes on while
-/// it is read. Nothing is written to disk but the file of --parquet.
+/// A dictionary is trained with a quarter of the sample, at most 8 MiB, and tried on the rest. For
+/// a process no dictionary is recommended, because there are no files to train it with. A process
+/// continues to run while its memory is read. No file is written except that of --parquet.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("input").args(["paths", "process"]).required(true))]
 #[command(after_help = "\
@@ -43,30 +43,30 @@ pub struct AnalyzeArgs {
     /// Process whose memory is sampled; only its user, or root, may read it
     #[arg(long = "pid", value_name = "PID", value_parser = pid)]
     pub(super) process: Option<u32>,
-    /// Only pages of the process that it does not use for so many seconds, as the kernel tells root
-    /// where it tracks idle pages
+    /// Use only pages of the process that it has not accessed for this number of seconds; needs
+    /// root and a kernel that tracks idle pages
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(requires = "process", conflicts_with = "paths")]
     pub(super) idle: Option<Duration>,
-    /// Bytes of the sample at most; where there are no more, all is taken, and there is no error
+    /// Maximum size of the sample; if there are fewer data, all are used, and there is no sampling
+    /// error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
     sample: u64,
-    /// Algorithm to try, with a level or at its own; can be repeated [default: lz4, lz4hc, zstd:-1,
-    /// zstd:1, zstd:3]
+    /// Algorithm to try, with a level or its default; can be repeated [default: lz4, lz4hc,
+    /// zstd:-1, zstd:1, zstd:3]
     #[arg(long = "try", value_name = "NAME[:LEVEL]", value_parser = Kind::parse)]
     #[arg(default_values = ["lz4", "lz4hc", "zstd:-1", "zstd:1", "zstd:3"])]
     #[arg(hide_default_value = true)]
     pub(super) candidates: Vec<Kind>,
-    /// Bytes compressed as one block, to try: 4K, 8K, 16K, 32K or 64K; can be repeated [default:
-    /// 4K, 16K, 64K]
+    /// Block size to try: 4K, 8K, 16K, 32K or 64K; can be repeated [default: 4K, 16K, 64K]
     #[arg(long = "block", value_name = "SIZE", value_parser = block)]
     #[arg(default_values = ["4K", "16K", "64K"], hide_default_value = true)]
     pub(super) blocks: Vec<usize>,
-    /// Draw the sample anew with each number
+    /// Seed of the sample; another number draws another sample
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Append a row for each line of the table to a Parquet file, for tools that look at many
-    /// machines; it is made if it is not there
+    /// Append a row for each line of the table to a Parquet file, which is made if it does not
+    /// exist; for tools that examine many machines
     #[cfg(feature = "parquet")]
     #[arg(long, value_name = "FILE")]
     pub(super) parquet: Option<PathBuf>,

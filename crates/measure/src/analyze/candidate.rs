@@ -1,4 +1,4 @@
-//! What is tried: algorithms with their levels, and block sizes.
+//! The candidates: algorithms with their levels, and block sizes.
 
 use crate::arguments::level;
 use zcomp::{Codec, Params};
@@ -11,7 +11,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Reads `NAME` or `NAME:LEVEL`.
+    /// Parses `NAME` or `NAME:LEVEL`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, number) = match text.split_once(':') {
             Some((name, number)) => (name, Some(level(number)?)),
@@ -24,14 +24,13 @@ impl Kind {
     }
 }
 
-/// What a device is made with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) kind: Kind,
     pub(super) block: usize,
 }
 
-/// Returns all that there are, each once.
+/// Returns all combinations, each once.
 pub(super) fn all(kinds: &[Kind], blocks: &[usize]) -> Vec<Candidate> {
     let named = |one: &Candidate| (one.block, one.kind.codec.name(), one.kind.level);
     let mut all: Vec<Candidate> = Vec::new();

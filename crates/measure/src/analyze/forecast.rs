@@ -1,11 +1,12 @@
-//! What a device takes for all the data, from the objects of a sample.
+//! The memory of a device for all the data, forecast from the objects of a sample.
 //!
 //! ```text
 //!   lengths, scaled -> open size classes, as the pool's plan has them -> pages, tables -> memory
 //! ```
-//! A device with the sample alone would tell too much: a pool has fewer classes the smaller it is,
-//! so its objects are rounded up further. So the pool's arithmetic is done with as many objects as
-//! there will be; `bench analyze` compares it with devices that have all of the data.
+//! A device with the sample alone would use too much memory per object: a smaller pool has fewer
+//! classes, so its objects are rounded up further. So the pool's arithmetic is done with the number
+//! of objects of all the data. `bench analyze` compares the result with devices that hold all the
+//! data.
 
 use super::candidate::Candidate;
 use super::sample::Sample;
@@ -14,36 +15,37 @@ use crate::page::PAGE_SIZE;
 use zcomp::{Dictionary, Params};
 use zram::{ClassShape, Config, Device, Geometry};
 
-/// Bytes of an entry, and of an object in the header of its zspage: a number, and a bit.
+/// The bytes of an entry, and of an object in the header of its zspage: a number, and a bit.
 const ENTRY: f64 = 8.0;
 const IN_HEADER: f64 = 4.125;
 
-/// Bytes of a zspage beside that: of its header, its descriptor and their own tables, and for each
-/// of its pages.
+/// The other bytes of a zspage: those of its header, its descriptor and their own tables, and those
+/// for each of its pages.
 const ZSPAGE: f64 = 110.0;
 const ZSPAGE_PAGE: f64 = 0.5;
 
-/// Of the pages, what is retained for the next objects, on the average.
+/// The average share of the pages that is retained for the next objects.
 const RETAINED: f64 = 1.0 / 512.0;
 
-/// Within so many standard errors 95 of 100 samples are.
+/// 95 of 100 samples are within this number of standard errors.
 const STANDARD_ERRORS: f64 = 1.96;
 
-/// What is not seen in n clusters may, in 95 of 100 samples, still be so many of n of all.
+/// A property that none of n sampled clusters has may still apply to `UNSEEN` of every n clusters
+/// of the data, in 95 of 100 samples.
 const UNSEEN: f64 = 3.0;
 
-/// What all the data come to.
+/// The forecast for all the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Forecast {
-    /// Bytes of memory, everything counted.
+    /// The bytes of memory, with everything counted.
     pub(super) memory: f64,
-    /// By how many bytes that may be off, in 95 of 100 samples.
+    /// The largest error of `memory` in bytes, for 95 of 100 samples.
     pub(super) error: f64,
-    /// Bytes of the pool's pages, of which the kernel's limit is.
+    /// The bytes of the pool's pages, to which the kernel's limit applies.
     pub(super) pool: f64,
 }
 
-/// Returns what all the data would come to.
+/// Returns the forecast for all the data.
 pub(super) fn of(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,
@@ -67,11 +69,11 @@ pub(super) fn of(
     Forecast { memory, error: error(trial, sample, grows), pool }
 }
 
-/// Returns the bytes of a pool's pages, and of what describes its zspages, with blocks of `block`
-/// bytes. Objects are given as lengths, and how many there are of each.
+/// Returns the bytes of a pool's pages, and of the metadata of its zspages, with blocks of `block`
+/// bytes. Each element of `objects` is a length and the number of objects of this length.
 pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
     let order = (block / PAGE_SIZE).ilog2();
-    // There are classes for every block.
+    // Classes exist for every block size.
     let classes = Geometry::Native { order }.table().map(|table| table.classes().to_vec());
     let classes = classes.unwrap_or_default();
     let mut counts = vec![0.0; classes.len()];
@@ -90,8 +92,8 @@ pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) 
     (pages * PAGE_SIZE as f64 * (1.0 + RETAINED), headers)
 }
 
-/// Returns the classes that are open, with their objects: the set for which rounding up and the
-/// last page of each class take least, as the pool plans it.
+/// Returns the open classes with their numbers of objects. They are the set that minimizes the
+/// memory lost by rounding up and by the last page of each class, as the pool plans it.
 fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape, f64)> {
     let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
     let (mut objects, mut bytes) = (vec![0.0], vec![0.0]);
@@ -99,7 +101,8 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
         objects.push(objects[objects.len() - 1] + count);
         bytes.push(bytes[bytes.len() - 1] + count * class.size as f64);
     }
-    // The least cost with the first so many classes, the last of them open; and the one before.
+    // Element n holds the least cost of the first n classes if the last of them is open, and the n
+    // of the open class before it.
     let mut cost: Vec<(f64, usize)> = vec![(0.0, 0)];
     for end in 1..=classes.len() {
         let size = classes[end - 1].size as f64;
@@ -124,9 +127,9 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
     open
 }
 
-/// Returns by how many bytes what `grows` with the data may be off, since clusters differ.
-/// Neighbours are compared, as clusters are spread evenly: what changes slowly from the first to
-/// the last is in the sample as it is in the data.
+/// Returns the error in bytes of the part of the memory that `grows` with the data, because
+/// clusters differ. Neighbouring clusters are compared, because they are spread evenly: a slow
+/// change from the first to the last is in the sample as in the data.
 fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     let clusters: Vec<f64> = trial.clusters.iter().map(|&bytes| bytes as f64).collect();
     let (count, sum) = (clusters.len() as f64, clusters.iter().sum::<f64>());
@@ -144,7 +147,8 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
             STANDARD_ERRORS * of_mean / (sum / count) * grows
         }
     };
-    // Clusters that are all alike tell nothing of others, nor do many without data of the few with.
+    // Clusters that are all alike give no information about others, and nor do many empty clusters
+    // about the few with data.
     let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
     if squares > 0.0 && 2.0 * empty <= count {
         return differing;
@@ -179,7 +183,7 @@ mod tests {
         noise
     }
 
-    /// Zeros, but for the last pages.
+    /// Zeros, except for the last pages.
     struct Sparse {
         pages: u64,
         last: Vec<u8>,
@@ -210,7 +214,7 @@ mod tests {
             for nth in 0..8 {
                 let sparse = Sparse { pages: 1 << 18, last: last.clone() };
                 let Forecast { memory, error, .. } = forecast_of(&sparse, 1 << 20, nth);
-                // Two MiB are for the table of slots.
+                // The table of slots uses two MiB.
                 let taken = (bytes + (2 << 20)) as f64;
                 assert!(memory + error > taken && memory - error < taken, "{memory} +- {error}");
                 assert!(error >= (160 << 20) as f64, "16 clusters of GiBs tell so little: {error}");
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn a_dictionary_gives_what_was_forecast_whatever_the_order_of_the_data() {
         let mut rng = fastrand::Rng::with_seed(seed(9));
-        // Two kinds of data, each made of pieces of its own.
+        // Two kinds of data, each composed of its own pieces.
         let pieces = [noise(6400, &mut rng), noise(6400, &mut rng)];
         let orders: [fn(usize) -> bool; 3] =
             [|nth| nth % 4 == 0, |nth| nth < 128, |nth| nth % 2 > 0];
@@ -231,7 +235,8 @@ mod tests {
             let kinds = (0..256).map(|nth| &pieces[usize::from(order(nth))]);
             let clusters: Vec<Vec<u8>> = kinds
                 .map(|of| {
-                    // Half of it is what the kind has in common, half is noise.
+                    // Half of the cluster consists of the kind's common pieces, the other half is
+                    // noise.
                     let mut cluster = noise(CLUSTER, &mut rng);
                     for piece in cluster.chunks_mut(128) {
                         piece[..64].copy_from_slice(&of.as_chunks::<64>().0[rng.usize(0..100)]);
@@ -252,7 +257,7 @@ mod tests {
             let device = Device::new(Config { algorithm, params, ..config }).unwrap();
             device.write(0, &pages).unwrap();
             let mut taken = 0.0;
-            // What it kept for stores to come is given back soon.
+            // The device soon releases the memory that it kept for further stores.
             testkit::wait::until("it takes what was forecast", || {
                 taken = device.mem_total() as f64;
                 println!("{memory} +- {error}, and it takes {taken}");
@@ -279,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_set_is_the_cheapest() {
-        // Of four classes any set that has the last.
+        // Four classes; a set is any that contains the last.
         let classes: Vec<ClassShape> = classes().into_iter().step_by(120).take(4).collect();
         let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
         let mut rng = fastrand::Rng::with_seed(seed(7));

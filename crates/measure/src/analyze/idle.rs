@@ -1,8 +1,8 @@
-//! Which pages a process does not use, as the kernel's page_idle tells.
+//! The pages that a process does not use, according to the kernel's page_idle.
 //!
-//! The kernel clears a page's bit when the page is used; a bit is set by writing it. Bits that are
-//! written as 0 stay. Of a huge page, or of any that the kernel made of several, only the first has
-//! a bit, which /proc/kpageflags tells.
+//! A bit is set by writing 1; the kernel clears it when the page is used. Bits that are written as
+//! 0 do not change. Only the first page of a huge page or another compound page has a bit;
+//! /proc/kpageflags shows which pages are the others.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -13,24 +13,24 @@ use std::os::unix::fs::FileExt as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where the kernel tells of pages, by their numbers.
+/// The kernel's files about pages, indexed by page number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places<'a> {
     /// The bits: eight bytes for 64 pages.
     bitmap: &'a str,
-    /// Eight bytes for each page, with these bits.
+    /// Eight bytes of flags for each page.
     flags: &'a str,
 }
 
 pub(super) const KERNEL: Places<'_> =
     Places { bitmap: "/sys/kernel/mm/page_idle/bitmap", flags: "/proc/kpageflags" };
 
-/// It is one of several, and not their first.
+/// The flag of a page of a compound page that is not its first.
 const TAIL: u64 = 1 << 16;
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// Returns which of the pages of these numbers are not used for so long.
+/// Returns the pages among `numbers` that are not used for `time`.
 pub(super) fn pages(
     places: &Places<'_>,
     numbers: Vec<u64>,
@@ -46,7 +46,7 @@ pub(super) fn pages(
     };
     let failed = |why| failed_by(bitmap, why);
     let file = OpenOptions::new().read(true).write(true).open(bitmap).map_err(failed)?;
-    // Without the right to see them all are 0.
+    // Without the capability, the kernel reports all numbers as 0.
     if numbers.iter().all(|&number| number == 0) && !numbers.is_empty() {
         return Err(failed(io::ErrorKind::PermissionDenied.into()));
     }
@@ -68,12 +68,12 @@ pub(super) fn pages(
     Ok(firsts.into_iter().filter(|(_, first)| is_idle(*first)).map(|(number, _)| number).collect())
 }
 
-/// Returns each number, with that of the page that has its bit.
+/// Returns each number together with the number of the page that has its bit.
 fn firsts(flags: &str, numbers: Vec<u64>) -> io::Result<BTreeMap<u64, u64>> {
     let file = File::open(flags)?;
     let numbers: BTreeSet<u64> = numbers.into_iter().collect();
     let mut firsts = BTreeMap::new();
-    // The last page, and the one that has its bit.
+    // The previous page, and the one that has its bit.
     let mut last = (0, 0);
     for number in numbers {
         let mut at = number;
@@ -101,7 +101,8 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// A directory with a bitmap, and flags of 512 pages, of which these are tails.
+    /// Returns a directory with a bitmap, and flags of 512 pages, of which `tails` are not the
+    /// first of a compound page.
     fn kernel(tails: &[usize]) -> (tempfile::TempDir, [String; 2]) {
         let dir = tempfile::tempdir().unwrap();
         let names = ["bitmap", "flags"].map(|name| dir.path().join(name).display().to_string());
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn pages_that_are_used_meanwhile_are_not_idle() {
-        // Two huge pages, of 3 and 4; of the second the process has the last two.
+        // Two huge pages, of 3 and 4 pages. The process has only the last two of the second one.
         let (_dir, [bitmap, flags]) = kernel(&[129, 130, 257, 258, 259]);
         let places = Places { bitmap: &bitmap, flags: &flags };
         let idle = thread::scope(|scope| {
@@ -123,7 +124,7 @@ mod tests {
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
                 pages(&places, numbers, time, &Interrupt::default()).unwrap()
             });
-            // As the kernel does once page 65 and the second huge one are used.
+            // Does what the kernel does when page 65 and the second huge page are used.
             let file = OpenOptions::new().read(true).write(true).open(&bitmap).unwrap();
             while read(&file, 4).unwrap() == 0 && !looks.is_finished() {
                 thread::yield_now();

@@ -1,7 +1,7 @@
-//! Rows of many runs, and many machines, in one Parquet file.
+//! Rows of many runs and many machines in one Parquet file.
 //!
-//! A run adds a row group. What is there is copied as it is, and the new file takes the old one's
-//! place when it is complete; who finds another one at that waits for it a while.
+//! A run adds a row group. The existing ones are copied unchanged, and the new file replaces the
+//! old one when it is complete. If another program is doing this, the run waits for a while.
 
 use super::report::Report;
 use super::row::Row;
@@ -50,11 +50,12 @@ const SCHEMA: &str = "message uzram_analyze {
     required boolean is_recommended;
 }";
 
-/// How long another is waited for that appends, and how often it is looked whether it has ended.
+/// The time to wait for another program that appends, and the interval between attempts.
 const WAIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(20);
 
-/// Checks that rows can be appended to what is there: better now than after the work.
+/// Checks that rows can be appended to an existing file, so that an error is reported before the
+/// work.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
     let check = |before| copied(before, &parse_message_type(SCHEMA)?).map(drop);
     match before(path).map_err(|why| failed(path, &why))? {
@@ -80,7 +81,7 @@ pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Res
         }
         sleep(TICK);
     };
-    // Only now, as no one else replaces it meanwhile.
+    // Opened after the lock is held, so that no other program replaces it.
     let before = before(path).map_err(|why| failed(&why))?;
     write(&mut file, before, report).map_err(|why| failed(&why))?;
     file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(&why))
@@ -91,7 +92,7 @@ fn failed(path: &Path, why: &dyn Display) -> Error {
     Error::of_file(path, "can't be appended to", why, remedy)
 }
 
-/// Returns the file that is there, if it has anything in it.
+/// Returns the existing file if it is not empty.
 fn before(path: &Path) -> io::Result<Option<File>> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     match opened {
@@ -118,7 +119,7 @@ fn write(
     writer.close().map(drop)
 }
 
-/// Opens a file whose row groups can be copied.
+/// Opens a file to copy its row groups. Returns an error if it has other columns.
 fn copied(before: File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
     let reader = SerializedFileReader::new(before)?;
     match reader.metadata().file_metadata().schema() == schema {
@@ -127,7 +128,6 @@ fn copied(before: File, schema: &Type) -> Result<SerializedFileReader<File>, Par
     }
 }
 
-/// Copies all row groups of a file that has the same columns.
 fn copy<W: Write + Send>(
     writer: &mut SerializedFileWriter<W>,
     before: File,
@@ -153,7 +153,7 @@ fn copy<W: Write + Send>(
     Ok(())
 }
 
-/// Writes all columns; what is the same for all rows stands in each of them.
+/// Writes all columns. Values of the whole report are repeated in each row.
 fn columns<W: Write + Send>(
     rows: &mut SerializedRowGroupWriter<'_, W>,
     report: &Report,
@@ -191,7 +191,6 @@ fn columns<W: Write + Send>(
     column::<BoolType, _>(rows, list.iter().map(|row| row.is_recommended).collect())
 }
 
-/// Writes the next column.
 fn column<T: DataType, W: Write + Send>(
     rows: &mut SerializedRowGroupWriter<'_, W>,
     values: Vec<T::T>,

@@ -1,18 +1,18 @@
-//! All pages that could be sampled, one after the other.
+//! All pages that can be sampled, in a sequence.
 
 use crate::page::PAGE_SIZE;
 use crate::pages::{FilePlan, PageReader, Purpose, SkippedFiles};
 
-/// Pages in a row.
+/// A sequence of pages.
 pub(super) trait Population {
-    /// Returns how many there are.
+    /// Returns the number of pages.
     fn pages(&self) -> u64;
 
-    /// Reads pages from `first` on, as many as fill `buf`, and returns whether all could be read.
+    /// Reads pages from `first` until `buf` is full. Returns true if all could be read.
     fn read(&self, first: u64, buf: &mut [u8]) -> bool;
 }
 
-/// Pages of files, as a device would have them that they are written to in order.
+/// The pages of files, as on a device to which the files are written in order.
 pub(super) struct Files<'a>(PageReader<'a>);
 
 impl<'a> Files<'a> {

@@ -1,15 +1,14 @@
-//! The private anonymous memory of a process that is resident: what could be compressed of it.
+//! The resident private anonymous memory of a process, which could be compressed.
 //!
 //! ```text
 //!   /proc/PID/smaps -> mappings with anonymous pages -> pagemap: which are resident -> runs
 //!   runs, one behind the other -> /proc/PID/mem
 //! ```
-//! The process goes on meanwhile. What it gave back since can't be read, and is left out.
+//! The process continues to run. Memory that it released before it is read is left out.
 //!
-//! Where it read memory that it never wrote, the kernel's one page of zeros is mapped, again and
-//! again: it takes nothing, and pagemap tells it from a page of the process only as it tells those
-//! that are shared since a fork. So pages that are not the process's alone are read, and left out
-//! if they are zeros.
+//! If the process read memory that it never wrote, the kernel's zero page is mapped there, many
+//! times. It uses no memory, but pagemap shows it like a page that is shared since a fork. So pages
+//! that are not exclusive to the process are read, and left out if they are zeros.
 
 use super::idle;
 use super::population::Population;
@@ -24,27 +23,27 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// Bits of an entry of /proc/PID/pagemap, and those of the page's number.
+/// The bits of an entry of /proc/PID/pagemap, and those of the page's number.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 const MAPPED_ONCE: u64 = 1 << 56;
 const NUMBER: u64 = (1 << 55) - 1;
 
-/// Entries that are read at a time.
+/// The number of entries that are read at a time.
 const ENTRIES: usize = 4096;
 
 /// Consecutive pages that are resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// Of all pages, the number of the first.
+    /// The number of the first page in the population.
     index: u64,
-    /// Where it lies in the process.
+    /// The address of the first page in the process.
     address: u64,
     pages: u64,
 }
 
-/// See the module.
+/// The resident private anonymous memory of a process.
 pub(super) struct Process {
     pid: u32,
     mem: File,
@@ -55,17 +54,17 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Finds the pages of process `pid`: all, or those that it does not use for a while.
+    /// Finds the pages of process `pid`: all, or those that it does not use for `idle`.
     ///
     /// # Errors
-    /// There is no such process, it may not be read, or the kernel does not tell what is idle.
+    /// The process does not exist or may not be read. Or the kernel does not report idle pages.
     pub(super) fn new(
         pid: u32,
         idle: Option<Duration>,
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        // Names of files are of any bytes.
+        // The names of files may contain any bytes.
         let smaps = fs::read(format!("/proc/{pid}/smaps")).map_err(failed)?;
         let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
@@ -100,7 +99,7 @@ impl Process {
         self.mem.read_exact_at(&mut page, address).is_ok() && same_filled(&page) == Some(0)
     }
 
-    /// Adds a page, which lies behind all others.
+    /// Adds a page that follows all others.
     fn add(&mut self, address: u64) {
         match self.runs.last_mut() {
             Some(run) if run.address + run.pages * PAGE_SIZE as u64 == address => run.pages += 1,
@@ -109,10 +108,10 @@ impl Process {
         self.pages += 1;
     }
 
-    /// Returns what is told of it.
+    /// Returns the description of the process.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        // It may be cut within a character.
+        // The name may be cut within a character.
         let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = String::from_utf8_lossy(&name);
         Source {
@@ -151,12 +150,12 @@ impl Population for Process {
     }
 }
 
-/// Returns whether a page is resident, and no file's nor of shared memory.
+/// Returns true if the page is resident and belongs neither to a file nor to shared memory.
 fn is_anonymous(entry: u64) -> bool {
     entry & (PRESENT | OF_FILE) == PRESENT
 }
 
-/// Passes each page of a mapping that has an entry: its address, and that.
+/// Passes the address and the entry of each page of a mapping to `each`.
 fn each_entry(
     pagemap: &File,
     range: &Range<u64>,
@@ -184,7 +183,7 @@ fn mappings(smaps: &str) -> Vec<Range<u64>> {
     let (mut mapping, mut end) = (None, 0);
     for line in smaps.lines() {
         if let Some((mut addresses, is_private)) = head(line) {
-            // One that grew while smaps was read is told twice.
+            // A mapping that grew while smaps was read is reported twice.
             addresses.start = addresses.start.max(end);
             end = addresses.end;
             mapping = Some((addresses, is_private));
@@ -199,7 +198,7 @@ fn mappings(smaps: &str) -> Vec<Range<u64>> {
     found
 }
 
-/// Reads the first line of a mapping: its addresses, and whether it is private.
+/// Parses the first line of a mapping: its addresses, and whether it is private.
 fn head(line: &str) -> Option<(Range<u64>, bool)> {
     let mut words = line.split(' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -240,8 +239,8 @@ mod tests {
 
     #[test]
     fn memory_that_was_only_read_is_not_counted() {
-        // So much malloc always has from the system, so it is never written, but for one page, or a
-        // huge one.
+        // malloc maps a block of this size from the kernel, so it is never written, except for one
+        // page or huge page.
         let pages = 10240;
         let mut own = vec![0_u8; pages * PAGE_SIZE];
         own[2000 * PAGE_SIZE] = 1;
@@ -264,7 +263,7 @@ mod tests {
         let whole = own[start..].chunks_mut(512);
         whole.zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
         let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
-        // All of the pages that were written are among them, in order, and read as they are.
+        // All written pages must be found, in order and with their contents.
         let mut page = vec![0; PAGE_SIZE];
         let mut seen = Vec::new();
         for number in 0..process.pages() {
@@ -278,7 +277,7 @@ mod tests {
         assert_eq!(own[start + 512], 0xabcd_0001);
     }
 
-    /// The other process waits for input, so its memory does not change while both count it.
+    /// The other process waits for input, so its memory does not change between the two counts.
     #[test]
     fn every_page_of_another_process_is_found() {
         let mut cat = std::process::Command::new("cat");

@@ -1,4 +1,4 @@
-//! What is told.
+//! The report.
 
 use super::advice::{self, Advice};
 use super::row::Row;
@@ -6,33 +6,34 @@ use super::sample::{CLUSTER_PAGES, Sample};
 use crate::page::PAGE_SIZE;
 use serde::Serialize;
 
-/// What was sampled.
+/// The source of the sample.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Source {
     /// `files` or `process`.
     pub(super) kind: &'static str,
-    /// Paths, or a process's number and name.
+    /// The paths, or the number and the name of the process.
     pub(super) name: String,
     pub(super) files: Option<u64>,
     pub(super) pid: Option<u32>,
-    /// Of a process: bytes that were swapped out, and are not looked at.
+    /// For a process, the bytes that are swapped out, which are not sampled.
     pub(super) swapped_bytes: Option<u64>,
-    /// For how long the pages were not used, where that was asked for.
+    /// The time in seconds for which the pages were not used, if requested.
     pub(super) idle_seconds: Option<u64>,
 }
 
-/// All of it.
+/// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) source: Source,
     /// All pages that could be sampled, in bytes.
     pub(super) data_bytes: u64,
     pub(super) sample_bytes: u64,
-    /// Clusters of 64 KiB in the sample, of so many; and those that could not be read.
+    /// The clusters of 64 KiB in the sample, those in all the data, and those that could not be
+    /// read.
     pub(super) clusters: u64,
     pub(super) clusters_in_all: u64,
     pub(super) clusters_unread: u64,
-    /// Whether the sample has all the data: then there is no error of the sample.
+    /// True if the sample has all the data, and so no sampling error.
     pub(super) is_all: bool,
     pub(super) candidates: Vec<Row>,
     pub(super) advice: Advice,
@@ -41,7 +42,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(source: Source, sample: &Sample, mut rows: Vec<Row>) -> Self {
         let data_bytes = sample.population * PAGE_SIZE as u64;
-        // There are no files that a dictionary for a process could be trained with.
+        // There are no files with which a dictionary for a process could be trained.
         let is_process = source.pid.is_some();
         let can_be_had = |row: &Row| !is_process || row.dictionary_bytes == 0;
         let best = advice::best(rows.iter().enumerate().filter(|(_, row)| can_be_had(row)));

@@ -7,22 +7,23 @@ use super::trial::Trial;
 use crate::page::PAGE_SIZE;
 use serde::Serialize;
 
-/// A candidate, and what it comes to for all the data.
+/// A candidate, and its forecast for all the data.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) algorithm: &'static str,
     pub(super) level: i32,
     pub(super) block_bytes: u64,
-    /// 0: without.
+    /// The bytes of the dictionary, or 0 without one.
     pub(super) dictionary_bytes: u64,
-    /// Memory with everything counted; and of it the pool's pages.
+    /// The memory with everything counted, and the part of it that is the pool's pages.
     pub(super) memory_bytes: u64,
     pub(super) pool_bytes: u64,
-    /// By how much the memory may be off, in 95 of 100 samples.
+    /// The largest error of the memory, for 95 of 100 samples.
     pub(super) error_bytes: u64,
-    /// Data over memory.
+    /// The ratio of the data to the memory.
     pub(super) ratio: f64,
-    /// Processor time for a page of 4 KiB: stored, read with its neighbours, read by itself.
+    /// The processor time for a page of 4 KiB: to store it, to read it with its neighbours, and to
+    /// read it alone.
     pub(super) store_nanoseconds: f64,
     pub(super) read_nanoseconds: f64,
     pub(super) read_one_nanoseconds: f64,

@@ -1,10 +1,11 @@
-//! The sample: clusters of consecutive pages, one of each of as many equal parts of all pages.
+//! The sample: clusters of consecutive pages. All pages are divided into equal parts, each of which
+//! has one cluster.
 //!
 //! ```text
 //!   population | part 0      | part 1      | part 2      |      parts of equal length
 //!   sample     |   [cluster] |[cluster]    |    [cluster]|      16 pages, anywhere in the part
 //! ```
-//! A cluster is the largest block, so all block sizes are tried on the same pages.
+//! A cluster is as large as the largest block, so all block sizes are tried on the same pages.
 
 use super::population::Population;
 use crate::error::Error;
@@ -14,36 +15,36 @@ use crate::progress::Progress;
 use crate::text::{counted, human};
 use zcomp::Dictionary;
 
-/// Pages and bytes of a cluster.
+/// The pages and the bytes of a cluster.
 pub(super) const CLUSTER_PAGES: u64 = 16;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
-/// One cluster of so many at most is what a dictionary is trained with; the others are what it is
-/// tried on.
+/// At most one of `TRAINING_ONE_OF` clusters trains a dictionary; the dictionary is tried on the
+/// others.
 const TRAINING_ONE_OF: usize = 4;
 
-/// Bytes of a dictionary: a hundredth of what it is trained with, within these.
+/// The limits of a dictionary's bytes, which are a hundredth of its training data.
 const DICTIONARY: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// Bytes that a dictionary is trained with at most: more take long, and make it no better.
+/// The largest number of bytes that train a dictionary. More would take long without improving it.
 const TRAINED_MAX: usize = 8 << 20;
 
-/// See the module.
+/// A sample of clusters.
 pub(super) struct Sample {
-    /// One after the other; only the last may be shorter, where all was taken.
+    /// The clusters in sequence. Only the last may be shorter, if all pages were taken.
     data: Vec<u8>,
-    /// Pages of all there is.
+    /// The number of all pages.
     pub(super) population: u64,
-    /// Whether all of it is in the sample.
+    /// True if the sample has all pages.
     pub(super) is_all: bool,
-    /// Clusters that could not be read.
+    /// The number of clusters that could not be read.
     pub(super) unread: u64,
-    /// The places of those that a dictionary is trained with, ascending.
+    /// The indices of the clusters that train a dictionary, ascending.
     training: Vec<usize>,
 }
 
 impl Sample {
-    /// Draws a sample of `bytes` bytes at most.
+    /// Draws a sample of at most `bytes` bytes.
     pub(super) fn read(
         population: &dyn Population,
         bytes: u64,
@@ -70,7 +71,7 @@ impl Sample {
             };
             let first = rng.u64(of(part)..of(part + 1)) * CLUSTER_PAGES;
             let len = (pages - first).min(CLUSTER_PAGES);
-            // Only the last cluster of all is shorter: of a sample it would be no cluster.
+            // Only the last cluster of all is shorter. A sample takes a whole cluster in its place.
             let first = if is_all { first } else { first.min(pages - CLUSTER_PAGES) };
             let len = if is_all { len } else { CLUSTER_PAGES };
             let at = data.len();
@@ -98,12 +99,12 @@ impl Sample {
         Ok(Sample { data, population: pages, is_all: is_all && unread == 0, unread, training })
     }
 
-    /// Returns its clusters.
+    /// Returns the clusters.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &[u8]> {
         self.data.chunks(CLUSTER)
     }
 
-    /// Returns the clusters that a dictionary is tried on.
+    /// Returns the clusters on which a dictionary is tried.
     pub(super) fn held_out(&self) -> impl Iterator<Item = &[u8]> {
         let numbered = self.clusters().enumerate();
         let is_held = |nth: &usize| self.training.binary_search(nth).is_err();
@@ -114,8 +115,8 @@ impl Sample {
         self.data.len() as u64
     }
 
-    /// Trains a dictionary for blocks of `block` bytes; `None`: the sample is too small, or has
-    /// nothing in common.
+    /// Trains a dictionary for blocks of `block` bytes. Returns `None` if the sample is too small
+    /// or has nothing in common.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
         let progress = Progress::unknown("training");
         let training: Vec<u8> = self
@@ -133,9 +134,9 @@ impl Sample {
     }
 }
 
-/// Returns which of so many clusters a dictionary is trained with: one of each of as many equal
-/// parts, as a part of the data would not stand for the rest; by chance, so that they keep no step
-/// with the data.
+/// Returns the indices of those of `clusters` clusters that train a dictionary. All are divided
+/// into equal parts with one each, because a contiguous part would not represent the rest. They are
+/// chosen at random within the parts, because a fixed step could match a period of the data.
 fn training(clusters: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let parts = clusters.div_ceil(TRAINING_ONE_OF).min(TRAINED_MAX / CLUSTER);
     let start = |part: usize| part * clusters / parts;
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use testkit::seed;
 
-    /// Pages of which each is filled with its number.
+    /// Pages that are filled with their numbers.
     struct Numbers(u64);
 
     impl Population for Numbers {
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn a_dictionary_is_trained_with_all_parts_of_the_sample_and_in_no_step_with_it() {
         let mut rng = fastrand::Rng::with_seed(seed(5));
-        // A large sample, of which all that may be trained with is less than a quarter.
+        // For the large sample, the maximum of training data is less than a quarter.
         for (clusters, expected) in [(4096, 128), (400, 100), (5, 2), (1, 1), (0, 0)] {
             let chosen = training(clusters, &mut rng);
             assert_eq!(chosen.len(), expected);

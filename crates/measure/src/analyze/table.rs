@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! The report as a table for people.
 
 use super::report::{Report, Source};
 use super::row::Row;
@@ -9,7 +9,7 @@ const HEAD: &str = "
   ALGORITHM  LEVEL  BLOCK    DICT      MEMORY       +/-  OF DATA   STORE    READ     ONE
 ";
 
-/// Returns the table, and the advice below it.
+/// Returns the table, with the advice below it.
 pub(super) fn render(report: &Report) -> String {
     let mut text = head(report);
     text += HEAD;
@@ -23,7 +23,7 @@ fn head(report: &Report) -> String {
     let Source { kind, name, files, swapped_bytes, idle_seconds, .. } = &report.source;
     let mut text = format!("{}: {}", if *kind == "files" { "files" } else { "process" }, name);
     let data = human(report.data_bytes);
-    // A string takes all.
+    // Writing to a string can't fail.
     let _ = match files {
         Some(files) => write!(text, ": {data} in {}", counted(*files, "file")),
         None => write!(text, ": {data} of private anonymous memory are resident"),

@@ -1,4 +1,4 @@
-//! A candidate on the sample: it is stored on a real device, and read back.
+//! A candidate's trial: the sample is stored on a real device and read back.
 
 use super::candidate::Candidate;
 use super::sample::{CLUSTER, Sample};
@@ -10,33 +10,34 @@ use std::collections::BTreeMap;
 use zcomp::{Dictionary, Params};
 use zram::{Compaction, Config, Device};
 
-/// How often the clock's own cost is measured.
+/// The number of calls with which the cost of a look at the counter is measured.
 const LOOKS: usize = 1000;
 
-/// What came of it.
+/// The result of a trial.
 pub(super) struct Trial {
-    /// How many objects there are of each length, with their pages in all.
+    /// The number of objects of each length.
     pub(super) objects: BTreeMap<usize, u64>,
-    /// Bytes of each cluster's objects, in order.
+    /// The bytes of each cluster's objects, in order.
     pub(super) clusters: Vec<u64>,
     pub(super) pages: u64,
-    /// Pages of one word, and of them those that lie in a block with others.
+    /// The same-filled pages, including those that share a block with others.
     pub(super) same_filled: u64,
-    /// Bytes that the device takes without any data.
+    /// The bytes of the device without any data.
     pub(super) empty: u64,
-    /// Bytes that it took with the sample.
+    /// The bytes of the device with the sample.
     pub(super) filled: u64,
-    /// Bytes of the dictionary.
+    /// The bytes of the dictionary.
     pub(super) dictionary: usize,
-    /// Seconds of processor time: for all pages stored, all read in order, and one of each cluster
-    /// read by itself.
+    /// The seconds of processor time to store all pages, to read them in order, and to read one
+    /// page of each cluster alone.
     pub(super) store: f64,
     pub(super) read: f64,
     pub(super) read_one: f64,
 }
 
 impl Trial {
-    /// Stores the sample, or of one with a dictionary what that was not trained with.
+    /// Tries a candidate with the whole sample, or with the clusters that did not train the
+    /// dictionary.
     pub(super) fn new(
         candidate: &Candidate,
         dictionary: Option<&Dictionary>,
@@ -67,7 +68,8 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Stores block by block: how long each object is, the device tells by its sum.
+    /// Stores the clusters block by block. The difference of the device's total before and after a
+    /// block is the length of its object.
     fn store(
         &mut self,
         device: &Device,
@@ -85,7 +87,7 @@ impl Trial {
             interrupt.check()?;
             let first = before;
             let whole = cluster.len() / block * block;
-            // What fills no block is stored by pages.
+            // A rest that is shorter than a block is stored by pages.
             let (blocks, rest) = cluster.split_at(whole);
             let pieces = blocks.chunks(block).chain(rest.chunks(PAGE_SIZE));
             let mut at = (nth * CLUSTER) as u64;
@@ -111,7 +113,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Reads all in order, then one page of each cluster, and compares.
+    /// Reads all clusters in order and then one page of each, and compares them.
     fn read(
         &mut self,
         device: &Device,
@@ -128,7 +130,7 @@ impl Trial {
         }
         self.read = watch.seconds();
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
-        // Far from each other, so that none is found decompressed.
+        // The pages are far apart, so that none is found already decompressed.
         for (nth, cluster) in clusters.iter().enumerate() {
             let page = nth * 7 % (cluster.len() / PAGE_SIZE) * PAGE_SIZE;
             let back = &mut back[..PAGE_SIZE];
@@ -149,7 +151,8 @@ fn same(back: &[u8], stored: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// One thread's, and nothing works in the background: the time is the requests'.
+/// Returns a device for one thread without background work, so that the measured time is that of
+/// the requests.
 fn device(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,

@@ -7,8 +7,8 @@ use zsmalloc::ClassTable;
 
 /// Print a table of size classes: how objects of each size share zspages
 ///
-/// Prints the table of today's kernel by default, for comparison, and with --geometry native that
-/// of `uzram fill`. Nothing is stored.
+/// By default the table is that of the current kernel, for comparison; with --geometry native it is
+/// that of `uzram fill`. No data are stored.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
 Columns:
@@ -30,12 +30,12 @@ Examples:
 pub struct ClassesArgs {
     #[command(flatten)]
     geometry: GeometryLine,
-    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; the lengths of
-    /// their zspages count in blocks, so the longest chain is 256 >> K
+    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; lengths of their
+    /// zspages are counted in blocks, so the longest chain is 256 >> K
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = order)]
     #[arg(allow_negative_numbers = true)]
     pub(super) order: u32,
-    /// Print one JSON object instead of a table; watermark and huge size are the order's
+    /// Print one JSON object instead of a table; watermark and huge size are those of the order
     #[arg(long)]
     pub(super) json: bool,
 }

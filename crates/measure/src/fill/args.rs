@@ -15,15 +15,15 @@ use zcomp::Codec;
 use zram::memparse;
 use zsmalloc::Geometry;
 
-/// The most threads that can be asked for.
+/// The largest number of threads that can be requested.
 const THREADS_MAX: u16 = 256;
 
 /// Store files in a compressed device, read them back, and report memory and speed
 ///
 /// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded
 /// with zeros), writes them to one compressed device in memory, reads everything back, and compares
-/// byte for byte. Nothing is written to disk except to the files of --save and --backing. Symbolic
-/// links are followed only if a PATH is one.
+/// byte for byte. Nothing is written to disk except the files of --save and --backing. A symbolic
+/// link is followed only if it is a PATH itself.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
@@ -47,42 +47,42 @@ pub struct FillArgs {
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
     pub(super) algorithm: &'static dyn Codec,
-    /// Level of the algorithm: of lz4 the acceleration (more is faster), of the others the
-    /// compression level (more is denser) [default: the algorithm's own]
+    /// Level of the algorithm: the acceleration of lz4 (higher is faster), or the compression level
+    /// of the others (higher is denser) [default: the algorithm's own]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(super) level: Option<i32>,
-    /// Threads that write and read [default: one per processor, at most 16, fewer where memory is
+    /// Threads that write and read [default: one per processor, at most 16, fewer if memory is
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
-    /// Limit of compressed pages in bytes: all pages that hold compressed data, with the free parts
-    /// in them; tables, and what this command itself takes, are not counted (--set total_limit=SIZE
-    /// counts tables too). 0 is no limit, 64K the least [default: 85% of the machine's memory, or
-    /// of the memory cgroup's limit]
+    /// Limit of the compressed pages in bytes: all pages that hold compressed data, including their
+    /// free parts. Tables and the memory of this command itself are not counted (--set
+    /// total_limit=SIZE counts tables too). A value of 0 means no limit; the smallest limit is 64K
+    /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(super) mem_limit: Option<u64>,
-    /// Stop after so many bytes of input, cut down to whole pages [default: none]
+    /// Stop after this number of bytes of input, rounded down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
-    /// Bytes compressed as one block: 4K, 8K, 16K, 32K or 64K; larger blocks become smaller and are
-    /// faster to write and read whole, but slower to read a single page of
+    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K; larger blocks compress better and are faster
+    /// to write and read whole, but slower to read a single page from
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     #[command(flatten)]
     pub(super) cold: ColdArgs,
     #[command(flatten)]
     pub(super) geometry: GeometryLine,
-    /// When objects are moved together so that pages become free
+    /// When to compact, that is, to move objects together so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) compaction: CompactionMode,
     /// Set an attribute of the device before it is made ('uzram attributes' lists them); overrides
     /// other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(super) set: Vec<AttributeSetting>,
-    /// Show an attribute too, as it is when everything is stored; can be repeated
+    /// Also show an attribute after everything is stored; can be repeated
     #[arg(long, value_name = "NAME", value_parser = readable)]
     pub(super) show: Vec<&'static str>,
-    /// Add the table of size classes, as the kernel's `classes` file
+    /// Add the table of size classes in the format of the kernel's `classes` file
     #[arg(long)]
     pub(super) classes: bool,
     /// Print one JSON object instead of a table
@@ -93,13 +93,13 @@ pub struct FillArgs {
     pub(super) paths: Vec<PathBuf>,
 }
 
-/// When the pool is compacted.
+/// The mode of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CompactionMode {
-    /// In the background, while enough pages could be freed
+    /// In the background, while it could free enough pages
     Auto,
-    /// On demand; as `fill` demands none, nothing is moved
+    /// On demand; `fill` never requests it, so nothing is moved
     Manual,
     /// Never
     Off,
@@ -144,7 +144,7 @@ impl From<zram::Compaction> for CompactionMode {
 }
 
 impl FillArgs {
-    /// Returns where the device is to be saved when all is done.
+    /// Returns the file to which the device is saved at the end.
     pub(super) fn saves_to(&self) -> Option<&Path> {
         self.cold.saves_to()
     }
@@ -157,7 +157,7 @@ impl FillArgs {
         MemLimit::new(self.mem_limit)
     }
 
-    /// Returns the pages of input at most.
+    /// Returns the largest number of pages of input.
     pub(super) fn input_pages(&self) -> Option<u64> {
         self.input_limit.map(|bytes| bytes / PAGE_SIZE as u64)
     }

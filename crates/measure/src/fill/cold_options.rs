@@ -1,5 +1,4 @@
-//! What `uzram fill` does with cold data: some are written back to a file, and all are saved to
-//! another.
+//! Cold data in `uzram fill`: some are written back to a file, and all are saved to another.
 
 use crate::backing::{backing_failed, backing_store};
 use crate::error::Error;
@@ -12,42 +11,41 @@ use std::thread;
 use std::time::Duration;
 use zram::{Config, Device, Selection, Which, Zram};
 
-/// How often it is looked whether an interrupt has come.
+/// The interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The options.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColdArgs {
-    /// Save the device to FILE when everything is read back; an existing file is replaced when the
+    /// Save the device to FILE after everything is read back; an existing file is replaced when the
     /// new one is complete
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// When everything is stored, write idle pages back to FILE, so that they leave memory: a file
-    /// that does not exist yet, of which nothing is left at the end, or a block device, whose
-    /// contents are lost
+    /// After everything is stored, write idle pages back to FILE, which frees their memory; FILE is
+    /// a new file, which is removed at the end, or a block device, whose contents are lost
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
-    /// With --backing, only pages that were stored more than SECONDS before [default: all]
+    /// With --backing, write back only pages that were stored more than SECONDS ago [default: all]
     #[arg(long, value_name = "SECONDS", requires = "backing")]
     idle_after: Option<u32>,
 }
 
-/// What was done.
+/// The results.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ColdReport {
-    /// Pages that left memory.
+    /// The pages that were written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written_back_pages: Option<u64>,
-    /// Bytes that the backing store has of them.
+    /// The bytes of the backing store that they use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) backing_bytes: Option<u64>,
-    /// Bytes of the file.
+    /// The bytes of the saved file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) saved_bytes: Option<u64>,
 }
 
 impl ColdArgs {
-    /// Gives the device to be a backing store for `bytes` bytes.
+    /// Sets up a backing store for `bytes` bytes before the device is made.
     pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<(), Error> {
         let Some(path) = &self.backing else { return Ok(()) };
         let store = backing_store(path, bytes)?;
@@ -59,7 +57,7 @@ impl ColdArgs {
         Ok(())
     }
 
-    /// Writes back what is idle when all is stored.
+    /// Writes back the idle pages after everything is stored.
     pub(crate) fn write_back(
         &self,
         device: &Device,
@@ -81,7 +79,7 @@ impl ColdArgs {
         Ok(())
     }
 
-    /// Returns where the device is to be saved.
+    /// Returns the file to which the device is saved.
     pub(crate) fn saves_to(&self) -> Option<&Path> {
         self.save.as_deref()
     }
@@ -105,7 +103,7 @@ impl ColdArgs {
     }
 }
 
-/// Does a job, and has it give up when the interrupt comes.
+/// Executes a job, and cancels it on an interrupt.
 fn unless_interrupted<T>(
     device: &Device,
     interrupt: &Interrupt,
@@ -120,9 +118,9 @@ fn unless_interrupted<T>(
                 }
             }
         };
-        // Without it a second interrupt ends the process.
+        // If the thread can't be started, a second interrupt still ends the process.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
-        // It ends with the job, whatever becomes of that.
+        // The thread ends with the job, even if the job panics.
         let _over = over;
         job()
     });

@@ -1,4 +1,4 @@
-//! What `uzram fill` found, as its report has it.
+//! The results of `uzram fill`, converted for its report.
 
 use super::cold_options::ColdReport;
 use super::report::{Rates, Report};
@@ -10,7 +10,7 @@ use crate::pages::{FilePlan, SkipReason, SkippedFiles};
 use crate::text::{counted, escaped, human};
 use zram::{Config, MmStat};
 
-/// The state of things when all is stored.
+/// The state after everything is stored.
 pub(super) struct Filled {
     pub(super) before: ProcessMemory,
     pub(super) after: ProcessMemory,
@@ -18,15 +18,15 @@ pub(super) struct Filled {
     pub(super) mem_total: u64,
     pub(super) classes: Option<String>,
     pub(super) shown: Vec<AttributeText>,
-    /// The error that ended storing early, and the limit of all memory, if it was that.
+    /// The error that ended storing early, and the limit of all memory if this was the reason.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
     pub(super) cold: ColdReport,
-    /// Why what is cold is not all where it was to go.
+    /// The error if cold data could not be written back or saved completely.
     pub(super) fault: Option<Error>,
     pub(super) totals: Vec<Totals>,
 }
 
-/// Returns what the figures mean, and why not all is well.
+/// Returns the report, and an error if the run was not fully successful.
 pub(super) fn report(
     settings: &Config,
     plan: &FilePlan,

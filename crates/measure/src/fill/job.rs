@@ -1,4 +1,4 @@
-//! What the threads of a job share: the batches, and what stops them.
+//! The state that the threads of a job share: the batches, and the reason to stop.
 
 use super::page_checksums::PageChecksums;
 use super::try_slice::many;
@@ -11,33 +11,33 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zram::Open;
 
-/// Pages that a thread takes at a time.
+/// The number of pages that a thread takes at a time.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// What all workers share.
+/// The state that all workers share.
 pub(crate) struct FillJob<'a> {
     pub(crate) source: PageReader<'a>,
     pub(crate) interrupt: &'a Interrupt,
-    /// Made after the workers are.
+    /// Set after the workers have been made.
     pub(crate) device: OnceLock<Open>,
-    /// Pages of each batch, from its first, that were gone through.
+    /// The number of pages of each batch, from its first, that were processed.
     stored: Box<[AtomicU16]>,
     next_batch: AtomicU32,
     stop: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// Of what is stored.
+    /// The checksums of the stored pages.
     pub(crate) checksums: PageChecksums,
 }
 
-/// Pages that one thread does.
+/// The pages that one thread processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     index: usize,
-    /// Pages of the device.
+    /// The pages of the device.
     pub(crate) pages: Range<u32>,
 }
 
-/// A phase, and how far all are with it.
+/// A phase, and the progress of all threads in it.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Store(Progress),
@@ -63,7 +63,6 @@ impl<'a> FillJob<'a> {
         })
     }
 
-    /// Batches there are.
     pub(crate) fn batches(&self) -> usize {
         self.stored.len()
     }
@@ -82,25 +81,25 @@ impl<'a> FillJob<'a> {
         Some(Batch { index: nth as usize, pages: start..end })
     }
 
-    /// So many pages of the batch, from its first, are gone through.
+    /// Records that the first `pages` pages of the batch have been processed.
     pub(crate) fn set_stored(&self, batch: &Batch, pages: usize) {
         debug_assert!(pages <= batch.pages.len());
         self.stored[batch.index].store(pages as u16, Relaxed);
     }
 
-    /// Returns what was said to [`set_stored`](Self::set_stored), or 0.
+    /// Returns the number recorded by [`set_stored`](Self::set_stored), or 0.
     pub(crate) fn stored(&self, batch: &Batch) -> usize {
         self.stored[batch.index].load(Relaxed).into()
     }
 
-    /// Starts the batches over, for the next phase. What stopped the last one comes back.
+    /// Restarts the batches for the next phase. Returns the error that stopped the last one.
     pub(crate) fn next_phase(&self) -> Option<Error> {
         self.next_batch.store(0, Relaxed);
         self.stop.store(false, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops all workers. The first reason counts.
+    /// Stops all workers. The first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.stop.store(true, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

@@ -1,16 +1,16 @@
-//! A checksum of each page as it was stored, so that a file that changes unseen is not blamed on
-//! the device.
+//! A checksum of each page as it was stored, so that an undetected change of a file is not
+//! attributed to the device.
 //!
 //! Comparing is byte for byte. But files that are written through a mapping, and those of /proc and
-//! /sys, change while their time and size stay; then the checksum tells whether the file or the
-//! device changed.
+//! /sys, may change without a change of their time or size. Then the checksum shows whether the
+//! file or the device changed.
 
 use super::try_slice::many;
 use crate::error::Error;
 use crate::page::PAGE_SIZE;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Bytes for each page.
+/// The bytes for each page.
 pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
 
 /// The checksums of all pages.
@@ -18,12 +18,12 @@ pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
 pub(crate) struct PageChecksums(Box<[AtomicU32]>);
 
 impl PageChecksums {
-    /// Memory for so many pages, touched.
+    /// Allocates and touches the memory for `pages` pages.
     pub(crate) fn new(pages: u32) -> Result<Self, Error> {
         Ok(PageChecksums(many(pages as usize, || AtomicU32::new(1))?))
     }
 
-    /// Takes note of whole pages, the first of which is page `first`.
+    /// Records whole pages, the first of which is page `first`.
     pub(crate) fn set(&self, first: u32, data: &[u8]) {
         let (pages, _) = data.as_chunks();
         for (sum, page) in self.0[first as usize..].iter().zip(pages) {
@@ -31,14 +31,14 @@ impl PageChecksums {
         }
     }
 
-    /// Returns whether this is what was stored as this page.
+    /// Returns true if `data` is what was stored as page `page`.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         let (pages, _) = data.as_chunks();
         pages.iter().any(|data| self.0[page as usize].load(Relaxed) == checksum(data))
     }
 }
 
-/// Returns a checksum in four lanes, which do not wait for each other.
+/// Returns a checksum, computed in four independent lanes.
 fn checksum(page: &[u8; PAGE_SIZE]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, _) = page.as_chunks::<8>();

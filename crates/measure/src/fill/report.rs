@@ -1,4 +1,4 @@
-//! What `uzram fill` found, and the same as JSON.
+//! The results of `uzram fill`, and their JSON.
 
 use super::args::CompactionMode;
 use super::cold_options::ColdReport;
@@ -6,39 +6,39 @@ use crate::attributes::AttributeText;
 use crate::geometry::GeometryNames;
 use serde::{Serialize, Serializer};
 
-/// All figures. Sizes are in bytes; what can't be told is null.
+/// All figures. Sizes are in bytes; unknown values are null.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) threads: usize,
-    /// Bytes that are compressed as one.
+    /// The size of a block in bytes.
     pub(crate) block_size: usize,
     #[serde(flatten)]
     pub(crate) geometry: GeometryNames,
     pub(crate) compaction: CompactionMode,
-    /// Regular files that were found, up to the input limit.
+    /// The regular files that were found, up to the input limit.
     pub(crate) files: u64,
-    /// Pages that are stored.
+    /// The pages that are stored.
     pub(crate) pages: u64,
-    /// Pages that were to be stored.
+    /// The pages that were to be stored.
     pub(crate) pages_planned: u64,
-    /// Pages that were read back and compared.
+    /// The pages that were read back and compared.
     pub(crate) pages_compared: u64,
     pub(crate) orig_data_size: u64,
     pub(crate) compr_data_size: u64,
-    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec),
-    /// same-filled ones left out.
+    /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
+    /// same-filled ones.
     pub(crate) codec_size: u64,
-    /// Pool pages, as the kernel counts.
+    /// The pages of the pool, as the kernel counts them.
     pub(crate) mem_used_total: u64,
-    /// Everything the device holds.
+    /// All memory of the device.
     pub(crate) mem_total: u64,
-    /// 0 is none.
+    /// The memory limit; 0 means none.
     pub(crate) mem_limit: u64,
-    /// The process's resident size when all is stored.
+    /// The process's resident size after everything is stored.
     pub(crate) rss_bytes: Option<u64>,
-    /// Resident and swapped, more than before the device was made.
+    /// The growth of resident and swapped memory since before the device was made.
     pub(crate) rss_growth_bytes: Option<i64>,
     pub(crate) page_table_bytes: Option<u64>,
     /// orig_data_size / mem_used_total
@@ -51,20 +51,20 @@ pub(crate) struct Report {
     pub(crate) huge_pages: u64,
     #[serde(flatten)]
     pub(crate) rates: Rates,
-    /// Pages that read back differently.
+    /// The pages that read back differently.
     pub(crate) mismatches: u64,
-    /// Files and directories that can't be read.
+    /// The files and directories that can't be read.
     pub(crate) skipped_files: u64,
-    /// Files that changed meanwhile and were not compared.
+    /// The files that changed during the run and were not compared.
     pub(crate) changed_files: u64,
     #[serde(flatten)]
     pub(crate) cold: ColdReport,
     /// The kernel's nine columns.
     pub(crate) mm_stat: String,
-    /// The kernel's table of size classes, where it was asked for.
+    /// The kernel's table of size classes, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) classes: Option<String>,
-    /// Attributes that were asked for, by name.
+    /// The requested attributes, by name.
     #[serde(
         rename = "attributes",
         skip_serializing_if = "Vec::is_empty",
@@ -73,14 +73,14 @@ pub(crate) struct Report {
     pub(crate) shown: Vec<AttributeText>,
 }
 
-/// Throughput in 10^6 bytes per second, of all threads together.
+/// The throughput in 10^6 bytes per second, of all threads together.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Rates {
     pub(crate) write_mb_s: f64,
     pub(crate) read_mb_s: f64,
     pub(crate) codec_compress_mb_s: f64,
     pub(crate) codec_decompress_mb_s: f64,
-    /// The device's rate as a part of the codec's, over requests without same-filled pages.
+    /// The device's rate relative to the codec's, for requests without same-filled pages.
     pub(crate) write_over_codec: Option<f64>,
     pub(crate) read_over_codec: Option<f64>,
 }
@@ -91,7 +91,7 @@ fn by_name<S: Serializer>(shown: &[AttributeText], serializer: S) -> Result<S::O
 
 #[cfg(test)]
 impl Report {
-    /// Returns a report to test with.
+    /// Returns a report for tests.
     pub(crate) fn example() -> Self {
         Report {
             algorithm: "lz4",
@@ -136,7 +136,7 @@ mod tests {
     use crate::text::json;
     use serde_json::Value;
 
-    /// What others rely on.
+    /// The keys on which other programs rely.
     const KEYS: [&str; 14] = [
         "orig_data_size",
         "compr_data_size",

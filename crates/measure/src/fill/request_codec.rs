@@ -1,5 +1,5 @@
-//! The raw codec over the pages and blocks of a request, beside the device: what can be had without
-//! storing.
+//! The raw codec on the pages and blocks of a request: the result without a store, for comparison
+//! with the device.
 
 use crate::codec::PackedBlocks;
 use crate::page::{PAGE_SIZE, same_filled};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use zcomp::{Prepared, Stream};
 use zram::Config;
 
-/// Pages of a request to the device.
+/// The pages of a request to the device.
 pub(crate) const REQUEST_PAGES: usize = 16;
 
-/// Room for what comes of a page: more than any codec makes of one.
+/// The room for a compressed page, which is more than any codec needs.
 const ROOM: usize = 2 * PAGE_SIZE;
 
-/// The codec as the device has it: for pages, and for blocks of several.
+/// The codec with the device's settings: for pages, and for blocks of several.
 pub(crate) struct Codecs {
     page: Box<dyn Prepared>,
     block: Option<Box<dyn Prepared>>,
-    /// Pages of a block.
+    /// The pages of a block.
     pages: usize,
 }
 
@@ -29,14 +29,14 @@ impl Codecs {
         Ok(Codecs { page: prepare(PAGE_SIZE)?, block, pages: settings.block / PAGE_SIZE })
     }
 
-    /// Returns the bytes of the contexts of a thread.
+    /// Returns the bytes of a thread's contexts.
     pub(crate) fn stream_bytes(&self) -> usize {
         let all = [Some(&self.page), self.block.as_ref()].into_iter().flatten();
         all.map(|prepared| prepared.stream_bytes()).sum()
     }
 }
 
-/// Streams and their buffers.
+/// The streams and their buffers.
 pub(crate) struct RequestCodec {
     page: Box<dyn Stream>,
     block: Option<Box<dyn Stream>>,
@@ -44,30 +44,30 @@ pub(crate) struct RequestCodec {
     packed: PackedBlocks,
 }
 
-/// What a request's pages come to.
+/// The raw codec's figures for the pages of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
-    /// min(size, compressed length) of each page or block, with its first page; 0 for a same-filled
+    /// min(size, compressed length) of each page or block, at its first page; 0 for a same-filled
     /// one.
     pub(crate) lens: [usize; REQUEST_PAGES],
-    /// Bytes that were compressed and decompressed: of all but same-filled ones.
+    /// The bytes that were compressed and decompressed: all except same-filled pages or blocks.
     pub(crate) bytes: usize,
-    /// Whether a page is same-filled: then the device has less to do.
+    /// True if a page is same-filled, so that the device has less to do.
     pub(crate) has_same: bool,
     pub(crate) compress_time: Duration,
     pub(crate) decompress_time: Duration,
 }
 
 impl RequestCodec {
-    /// Returns all memory it needs is made here, and touched.
+    /// Allocates and touches all memory that the codec needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         let block = codecs.block.as_ref().map(|block| block.stream_owned()).transpose()?;
         let packed = PackedBlocks::new(REQUEST_PAGES * ROOM, REQUEST_PAGES);
         Ok(RequestCodec { page: codecs.page.stream_owned()?, block, pages: codecs.pages, packed })
     }
 
-    /// Returns the pages of each block, and of each page beside them, of a request that begins
-    /// `first` pages behind the start of a block; same-filled ones left out.
+    /// Returns the page ranges of the blocks and single pages of a request that begins `first`
+    /// pages after the start of a block, without same-filled ones.
     fn pieces(&self, first: usize, data: &[u8]) -> Vec<Range<usize>> {
         let count = data.len() / PAGE_SIZE;
         let mut pieces = Vec::with_capacity(count);
@@ -83,7 +83,7 @@ impl RequestCodec {
         pieces
     }
 
-    /// Returns the stream for so many pages.
+    /// Returns the stream for `pages` pages.
     fn stream(&mut self, pages: usize) -> (&mut dyn Stream, &mut PackedBlocks) {
         let stream = match &mut self.block {
             Some(block) if pages > 1 => block,
@@ -92,8 +92,8 @@ impl RequestCodec {
         (&mut **stream, &mut self.packed)
     }
 
-    /// Compresses the pages of `data`, as blocks where they are whole, then decompresses them into
-    /// `back`; both are timed. The first is `first` pages behind the start of a block.
+    /// Compresses the pages of `data`, whole blocks as one, then decompresses them into `back`;
+    /// both are timed. The first page is `first` pages after the start of a block.
     pub(crate) fn run(
         &mut self,
         first: usize,
@@ -130,7 +130,7 @@ impl RequestCodec {
     }
 }
 
-/// Where pages lie among others.
+/// Returns the byte range of pages.
 pub(super) fn bytes_of(pages: &Range<usize>) -> Range<usize> {
     pages.start * PAGE_SIZE..pages.end * PAGE_SIZE
 }
@@ -170,7 +170,7 @@ mod tests {
         let mut raw = RequestCodec::new(&Codecs::new(&settings).unwrap()).unwrap();
         let data: Vec<u8> = (0..8 * PAGE_SIZE).map(|at| (at / 100) as u8).collect();
         let mut back = vec![0; REQUEST_PAGES * PAGE_SIZE];
-        // The third page of a block and those behind it.
+        // Page 2 of a block and the pages after it.
         let figures = raw.run(2, &data, &mut back).unwrap();
         let units: Vec<_> = (0..16).filter(|nth| figures.lens[*nth] > 0).collect();
         assert_eq!((units, figures.bytes), (vec![0, 1, 2, 6, 7], 8 * PAGE_SIZE));

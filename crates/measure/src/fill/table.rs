@@ -1,4 +1,4 @@
-//! What `uzram fill` found, as a table for people.
+//! The results of `uzram fill`, as a table for people.
 
 use super::cold_options::ColdReport;
 use super::report::Report;
@@ -6,7 +6,7 @@ use crate::geometry::name;
 use crate::text::{counted, human};
 use std::fmt::{self, Display, Write};
 
-/// Where nothing can be told.
+/// The text for unknown values.
 const UNKNOWN: &str = "-";
 
 /// Returns the whole text, in lines.
@@ -102,7 +102,7 @@ fn cold(out: &mut String, report: &Report) -> fmt::Result {
     saved_bytes.map_or(Ok(()), |bytes| row(out, "saved", &bytes, "bytes of the file"))
 }
 
-/// Returns a line: what it is, how much, and what that means.
+/// Writes a line with the label, the value and its meaning.
 fn row(out: &mut String, label: &str, value: &dyn Display, note: &str) -> fmt::Result {
     writeln!(out, "{label:<14} {:>16}  {note}", value.to_string())
 }

@@ -1,7 +1,7 @@
-//! Threads that go through the phases of a job together.
+//! Threads that execute the phases of a job together.
 //!
-//! They are started before memory is measured and wait between the phases, so that what the process
-//! holds more afterwards is the device's.
+//! They are started before memory is measured, and wait between the phases, so that a later growth
+//! of the process's memory is the device's.
 
 use super::job::{FillJob, Phase};
 use super::totals::Totals;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads of a job. They end when this is dropped.
+/// The threads of a job, which end when this is dropped.
 pub(crate) struct ThreadPool<'scope>(Vec<PoolThread<'scope>>);
 
 struct PoolThread<'scope> {
@@ -51,7 +51,7 @@ impl<'scope> ThreadPool<'scope> {
         Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
     }
 
-    /// Has all threads do one phase, and waits for them.
+    /// Executes one phase on all threads and waits for them.
     pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
         // A thread that does not answer has panicked.
         let sent: Vec<bool> =
@@ -61,7 +61,7 @@ impl<'scope> ThreadPool<'scope> {
         if all { Ok(()) } else { Err(Error::worker()) }
     }
 
-    /// Ends the threads; their figures come back.
+    /// Ends the threads and returns their figures.
     pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
         self.0
             .into_iter()

@@ -1,11 +1,11 @@
-//! What a worker has counted and timed.
+//! The counts and times of a worker.
 
 use super::request_codec::RawFigures;
 use crate::page::{PAGE_SIZE, same_filled};
 use crate::pages::FileIndex;
 use std::time::Duration;
 
-/// Bytes, and the time they took one thread.
+/// Bytes, and the time in which one thread processed them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     bytes: u64,
@@ -13,20 +13,21 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// `bytes` more took `time` more.
+    /// Adds `bytes` bytes that took `time`.
     pub(crate) fn add(&mut self, bytes: usize, time: Duration) {
         self.bytes += bytes as u64;
         self.time += time;
     }
 
-    /// In 10^6 bytes per second.
+    /// Returns the rate in 10^6 bytes per second.
     fn mb_s(&self) -> f64 {
         let micros = self.time.as_secs_f64() * 1e6;
         if micros > 0.0 { self.bytes as f64 / micros } else { 0.0 }
     }
 }
 
-/// What is timed. Device and raw codec do the same pages in turn, 64 KiB at a time.
+/// The measured times. The device and the raw codec process the same pages in turn, 64 KiB at a
+/// time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meters {
     pub(crate) write: Meter,
@@ -35,15 +36,16 @@ pub(crate) struct Meters {
     pub(crate) decompress: Meter,
 }
 
-/// One worker's figures.
+/// The figures of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// Over all pages; the codec's leave same-filled ones out.
+    /// Over all pages, but without same-filled ones for the codec.
     pub(crate) all: Meters,
-    /// Over requests without a same-filled page, where device and codec do the same.
+    /// Over requests without a same-filled page, for which the device and the codec do the same
+    /// work.
     pub(crate) alike: Meters,
-    /// C: the sum over stored pages, or blocks, of min(size, length from the raw codec),
-    /// same-filled ones left out.
+    /// C: the sum over stored pages or blocks of min(size, length from the raw codec), without
+    /// same-filled ones.
     pub(crate) codec_bytes: u64,
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,
@@ -53,7 +55,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// A request of `bytes` that is stored, and the raw codec's work on the same pages.
+    /// Adds a request of `bytes` bytes that was stored, and the raw codec's work on the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
         let is_alike = !figures.has_same;
         for meters in
@@ -65,7 +67,7 @@ impl Totals {
         }
     }
 
-    /// A request that was read back for these data.
+    /// Adds a request that was read back for comparison with `data`.
     pub(crate) fn count_compared(&mut self, data: &[u8], time: Duration) {
         self.pages_compared += (data.len() / PAGE_SIZE) as u64;
         self.all.read.add(data.len(), time);
@@ -75,12 +77,13 @@ impl Totals {
     }
 }
 
-/// Returns what all workers together did per second: the sum of what each did in its own time.
+/// Returns the throughput of all workers together: the sum of the rates, each in the worker's own
+/// time.
 pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
     totals.iter().map(|thread| meter(thread).mb_s()).sum()
 }
 
-/// One rate as a part of another, if both are known.
+/// Returns the ratio of two rates, if both are known.
 pub(crate) fn quotient(part: f64, whole: f64) -> Option<f64> {
     (part > 0.0 && whole > 0.0).then(|| part / whole)
 }

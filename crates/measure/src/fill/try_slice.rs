@@ -1,8 +1,8 @@
-//! Slices for whose memory there may be no room.
+//! Slices whose memory may not be available.
 
 use crate::error::Error;
 
-/// Returns a slice of `count` of what `make` makes.
+/// Returns a slice of `count` elements made by `make`.
 ///
 /// # Errors
 /// The system has no memory for them.

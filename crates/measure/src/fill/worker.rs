@@ -1,8 +1,8 @@
-//! One thread's work: batches of pages to the device, and back to be compared.
+//! The work of one thread: batches of pages are written to the device and read back for comparison.
 //!
-//! A batch is read from the files first; then each request is timed on the device, and in the first
-//! phase on the raw codec too, which of them first taking turns. Only the device's and the codec's
-//! own time counts.
+//! A batch is first read from the files. Then each request is timed on the device, and in the first
+//! phase also on the raw codec; the two take turns at being first. Only the time of the device and
+//! of the codec is counted.
 
 use super::job::{BATCH_PAGES, Batch, FillJob, Phase};
 use super::request_codec::{Codecs, REQUEST_PAGES, RequestCodec, bytes_of};
@@ -14,27 +14,27 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use zram::Device;
 
-/// Bytes of buffers a worker has, beside the codec's.
+/// The bytes of a worker's buffers, without the codec's.
 pub(crate) const WORKER_BYTES: usize =
     BATCH_PAGES as usize * PAGE_SIZE + 3 * REQUEST_PAGES * PAGE_SIZE;
 
-/// Why a file is left out whose stored pages came back right.
+/// The reason for which a file is left out although its stored pages read back correctly.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
-/// A thread's buffers and figures.
+/// The buffers and figures of a thread.
 pub(crate) struct Worker {
     raw: RequestCodec,
-    /// A batch, as the files have it.
+    /// A batch as read from the files.
     data: Box<[u8]>,
-    /// A request, as it came back.
+    /// A request as read back from the device.
     back: Box<[u8]>,
-    /// The side that goes first next time.
+    /// True if the codec was first in the last request; the sides alternate.
     codec_first: bool,
     totals: Totals,
 }
 
 impl Worker {
-    /// Returns all memory it needs is made here, and touched.
+    /// Allocates and touches all memory that the worker needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         Ok(Worker {
             raw: RequestCodec::new(codecs)?,
@@ -45,12 +45,12 @@ impl Worker {
         })
     }
 
-    /// Its figures.
+    /// Returns the worker's figures.
     pub(crate) fn into_totals(self) -> Totals {
         self.totals
     }
 
-    /// Does its share of a phase.
+    /// Executes the worker's share of a phase.
     pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, phase: Phase) {
         let (purpose, progress) = match phase {
             Phase::Store(progress) => (Purpose::Store, progress),
@@ -95,8 +95,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes a request and has the raw codec do the same pages, in turn. The pages that are stored
-    /// come back, all of them unless there is an error.
+    /// Writes a request, and compresses the same pages with the raw codec before or after it.
+    /// Returns the number of stored pages, which is all of them unless the result is an error.
     fn store_request(
         &mut self,
         device: &Device,
@@ -122,7 +122,7 @@ impl Worker {
         }
         let stored = match &written {
             Ok(()) => pages.len(),
-            // The slots before the one it names are written.
+            // The slots before the one that the error names are written.
             Err(zram::Error::OutOfMemory { slot, .. }) => {
                 slot.saturating_sub(offset / PAGE_SIZE as u64).min(pages.len() as u64) as usize
             }
@@ -133,7 +133,7 @@ impl Worker {
         (stored, written.map_err(Error::from))
     }
 
-    /// Reads the runs of a batch back, as far as they were stored, and compares them.
+    /// Reads back the runs of a batch as far as they were stored, and compares them.
     fn compare(
         &mut self,
         job: &FillJob<'_>,
@@ -168,13 +168,13 @@ impl Worker {
     }
 }
 
-/// Returns where a page of a batch lies on the device.
+/// Returns the offset on the device of a page of a batch.
 fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// Returns the runs, cut where requests of full length begin, and so blocks of any size: batches
-/// begin there, too.
+/// Returns the runs, cut at multiples of the request's length. These are also boundaries of blocks
+/// of any size and of batches.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;
@@ -192,7 +192,7 @@ fn differences(one: &[u8], other: &[u8]) -> impl Iterator<Item = usize> {
     pairs.filter(|(_, (one, other))| one != other).map(|(nth, _)| nth)
 }
 
-/// Returns what a call returns, and the time it took.
+/// Returns the result of a call, and the time that it took.
 fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = call();
@@ -208,7 +208,7 @@ mod tests {
     use std::fs::{self, File};
     use zram::Zram;
 
-    /// Files a and b of 600 and 3 pages, and what is between storing and comparing them.
+    /// Stores files a and b of 600 and 3 pages, executes `meanwhile`, and compares them.
     fn stored_and(meanwhile: impl FnOnce(&Device, &std::path::Path)) -> (Totals, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let numbers = |from: u32, count: u32| (from..from + count).flat_map(u32::to_le_bytes);

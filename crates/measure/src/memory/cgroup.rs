@@ -1,37 +1,37 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
-//! A limit binds all groups below, so the least one on the way up to the mount counts. In a
-//! container the mount may show only a part of the tree: its root is then cut off the process's
-//! path, and where that does not fit either, the mount's top is taken.
+//! A limit applies to all groups below it, so the smallest limit between the group and the mount
+//! counts. In a container the mount may show only a part of the tree. Its root is then removed from
+//! the process's path, or if it is no prefix of it, the top of the mount is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directories whose limits bind this process, and the file that holds each limit.
+/// The directories whose limits apply to this process, and the name of the file with each limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupDir {
-    /// Where the hierarchy is mounted.
+    /// The mount point of the hierarchy.
     mount: PathBuf,
-    /// The process's group.
+    /// The directory of the process's group.
     group: PathBuf,
-    /// Name of the file with the limit.
+    /// The name of the file with the limit.
     file: &'static str,
 }
 
-/// Returns the least memory limit that binds this process, in bytes; `None` if there is none.
+/// Returns the smallest memory limit of this process in bytes, or `None` if it has none.
 pub(crate) fn memory_limit() -> Option<u64> {
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-    // Others' mount points may be in any encoding.
+    // Mount points may have any encoding.
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     cgroup_dirs(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
-/// Returns where to look for limits.
+/// Returns the directories with limits.
 fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
     membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
 
-/// Returns the directory that one line of `/proc/self/cgroup` speaks of, if it is about memory:
+/// Returns the directory that a line of `/proc/self/cgroup` describes, if it is about memory:
 /// `4:memory:/group` in version 1, `0::/group` in version 2.
 fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     let mut fields = line.splitn(3, ':');
@@ -46,8 +46,8 @@ fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     Some(CgroupDir { group: mount.join(inside), mount, file })
 }
 
-/// Root and mount point of a line of `/proc/self/mountinfo`, if it mounts what is looked for:
-/// `36 35 0:30 /root /mount/point rw,relatime - cgroup source rw,memory`.
+/// Returns the root and the mount point of a line of `/proc/self/mountinfo` if it mounts the
+/// hierarchy: `36 35 0:30 /root /mount/point rw,relatime - cgroup source rw,memory`.
 fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
@@ -61,7 +61,7 @@ fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     found.then(|| (PathBuf::from(root), PathBuf::from(mount)))
 }
 
-/// Returns the least limit from the group up to the mount.
+/// Returns the smallest limit from the group up to the mount.
 fn least_limit(cgroup: &CgroupDir) -> Option<u64> {
     let group = if cgroup.group.is_dir() { &cgroup.group } else { &cgroup.mount };
     group

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// A number that the kernel does not tell.
+/// A number that the kernel does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{path} has no {name}; mount proc on /proc, on Linux 4.14 or later")]
 pub struct Untold {
@@ -10,7 +10,7 @@ pub struct Untold {
     path: &'static str,
 }
 
-/// The text of such a file; none where it can't be read.
+/// The text of such a file, or an empty text if it can't be read.
 pub(super) struct Fields {
     path: &'static str,
     text: String,
@@ -29,12 +29,12 @@ impl Fields {
         Untold { name, path: self.path }
     }
 
-    /// Returns the number of a line in bytes.
+    /// Returns the number of a line, in bytes.
     pub(super) fn bytes(&self, name: &str) -> Option<u64> {
         bytes(&self.text, name)
     }
 
-    /// As [`bytes`](Self::bytes), of what has to be there.
+    /// Like [`bytes`](Self::bytes), but a missing line is an error.
     pub(super) fn known(&self, name: &'static str) -> Result<u64, Untold> {
         self.bytes(name).ok_or(self.untold(name))
     }

@@ -1,24 +1,24 @@
-//! What the machine has left.
+//! The free memory of the machine.
 
 use rustix::param::page_size;
 
 use super::fields::{Fields, Untold};
 
-/// What the machine has left.
+/// The free memory of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Pages in no use at all: MemFree, and those that processors keep in lists of their own for
-    /// the next allocation. MemFree leaves these out though they are free: some hundred MiB after
-    /// much was given back at once. The two are read one after the other, so what moves between
-    /// them is off, by a batch of 63 pages or a few.
+    /// The bytes of free pages: MemFree, and those in the per-processor lists for the next
+    /// allocation. MemFree does not include the latter, which may be some hundred MiB after much
+    /// memory was released. The two are read one after the other, so pages that move between them
+    /// cause an error of a few batches of 63 pages.
     pub free: u64,
 }
 
 impl MachineMemory {
-    /// Returns the figures as of now.
+    /// Returns the current figures.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report them.
     pub fn now() -> Result<MachineMemory, Untold> {
         let free = Fields::read("/proc/meminfo").known("MemFree")?;
         let zones = Fields::read("/proc/zoneinfo");
@@ -27,8 +27,8 @@ impl MachineMemory {
     }
 }
 
-/// Returns the free pages in the lists of all processors, from the text of /proc/zoneinfo: there,
-/// for every zone and processor, a line `count: 123`.
+/// Returns the free pages in the lists of all processors, from the text of /proc/zoneinfo, which
+/// has a line `count: 123` for every zone and processor.
 fn listed_pages(zoneinfo: &str) -> Option<u64> {
     let counts = zoneinfo.lines().filter_map(|line| line.trim_start().strip_prefix("count:"));
     let mut pages = None;

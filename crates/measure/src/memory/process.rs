@@ -1,24 +1,25 @@
-//! What this process holds.
+//! The memory of this process.
 
 use super::fields::{Fields, Untold};
 
 const ROLLUP: &str = "/proc/self/smaps_rollup";
 const STATUS: &str = "/proc/self/status";
 
-/// What this process holds, counted page by page.
+/// The memory of this process, counted page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldMemory {
-    /// Resident and swapped together: what the process holds however the machine is pressed.
+    /// Resident and swapped memory in bytes. The sum does not depend on the pressure on the
+    /// machine's memory.
     pub held: u64,
-    /// Page tables (VmPTE), beside that.
+    /// The bytes of page tables (VmPTE), which `held` does not include.
     pub page_tables: u64,
 }
 
 impl HeldMemory {
-    /// Returns the figures as of now.
+    /// Returns the current figures.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report them.
     pub fn now() -> Result<Self, Untold> {
         let rollup = Fields::read(ROLLUP);
         let held = rollup.known("Rss")? + rollup.known("Swap")?;
@@ -26,20 +27,20 @@ impl HeldMemory {
     }
 }
 
-/// What this process holds. `None` is what the kernel does not tell.
+/// The memory of this process. Values that the kernel does not report are `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessMemory {
-    /// Resident, shared pages included.
+    /// The resident bytes, including shared pages.
     pub resident: Option<u64>,
-    /// Swapped out.
+    /// The bytes that are swapped out.
     pub swapped: Option<u64>,
-    /// Page tables (VmPTE).
+    /// The bytes of page tables (VmPTE).
     pub page_tables: Option<u64>,
 }
 
 impl ProcessMemory {
-    /// Returns the figures as of now. `status` counts resident pages roughly, so it serves only
-    /// where `smaps_rollup` is missing.
+    /// Returns the current figures. `status` counts resident pages approximately, so it is used
+    /// only if `smaps_rollup` is missing.
     pub fn now() -> Self {
         let (rollup, status) = (Fields::read(ROLLUP), Fields::read(STATUS));
         ProcessMemory {
@@ -49,13 +50,13 @@ impl ProcessMemory {
         }
     }
 
-    /// Resident and swapped together: what the process holds however the machine is pressed.
+    /// Returns the resident and swapped memory in bytes.
     fn held(&self) -> Option<i64> {
         let bytes = self.resident? + self.swapped.unwrap_or(0);
         i64::try_from(bytes).ok()
     }
 
-    /// Returns by how many bytes it holds more than `before`.
+    /// Returns the growth of the memory since `before` in bytes.
     pub fn growth_since(&self, before: &ProcessMemory) -> Option<i64> {
         Some(self.held()? - before.held()?)
     }

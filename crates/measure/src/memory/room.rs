@@ -1,4 +1,4 @@
-//! The memory there is for this process, and the limit of pool pages that suits it.
+//! The memory that is available to this process, and a suitable limit of pool pages.
 
 use super::cgroup;
 use super::fields::Fields;
@@ -6,31 +6,31 @@ use crate::error::Error;
 use crate::text::human;
 use zram::memparse;
 
-/// Of the memory there is, the part a device takes if nothing else is asked for: a touch of a page
-/// never fails, the kernel ends a process instead, so some has to be left.
+/// The part of the available memory that a device may use by default. Some must be left, because
+/// the first touch of a page never fails; the kernel kills a process instead.
 const LIMIT_PERCENT: u64 = 85;
 
-/// The least limit of pool pages: each size class that is in use takes a page or more.
+/// The smallest limit of pool pages, because each size class in use needs at least one page.
 pub const LIMIT_MIN: u64 = 64 << 10;
 
-/// What the program itself takes, and some for page tables and the files' cache.
+/// The memory of the program itself, and some for page tables and the page cache.
 const PROGRAM_BYTES: u64 = 6 << 20;
 
-/// Returns the bytes of memory that this process may use: the machine's, or less if its cgroup says
-/// so.
+/// Returns the bytes of memory that this process may use: the machine's memory, or the limit of its
+/// cgroup if that is lower.
 pub fn room() -> Option<u64> {
     let total = Fields::read("/proc/meminfo").bytes("MemTotal");
     [total, cgroup::memory_limit()].into_iter().flatten().min()
 }
 
-/// Returns the limit of this process's cgroup, in bytes, if it is below the machine's memory.
+/// Returns the limit of this process's cgroup in bytes, if it is below the machine's memory.
 pub fn cgroup_limit() -> Option<u64> {
     let total = Fields::read("/proc/meminfo").bytes("MemTotal");
     cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
 }
 
 /// Returns the default limit of pool pages for `room` bytes of memory, of which `beside` bytes are
-/// needed for other things.
+/// needed for other purposes.
 ///
 /// # Errors
 /// Less than [`LIMIT_MIN`] is left.
@@ -52,7 +52,7 @@ fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
     )))
 }
 
-/// The limit of pool pages that the user asks for.
+/// The limit of pool pages that the user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemLimit {
     /// The default, which depends on the memory that this process may use.
@@ -64,7 +64,7 @@ pub enum MemLimit {
 }
 
 impl MemLimit {
-    /// Returns the meaning of an argument: 0 is no limit.
+    /// Converts an argument, in which 0 means no limit.
     pub fn new(asked: Option<u64>) -> Self {
         match asked {
             None => MemLimit::Default,
@@ -73,10 +73,10 @@ impl MemLimit {
         }
     }
 
-    /// Reads an argument in bytes.
+    /// Parses an argument in bytes.
     ///
     /// # Errors
-    /// It is no size, or a limit below [`LIMIT_MIN`].
+    /// The text is not a size, or the limit is below [`LIMIT_MIN`].
     pub fn parse(text: &str) -> Result<u64, String> {
         match memparse::parse(text)? {
             bytes @ 1..LIMIT_MIN => Err(format!(
@@ -88,8 +88,8 @@ impl MemLimit {
         }
     }
 
-    /// Returns the limit in bytes, or `None` if there is none. `beside` returns the bytes needed
-    /// beside the pages, for the memory that this process may use.
+    /// Returns the limit in bytes, or `None` without one. `beside` receives the memory that
+    /// this process may use, and returns the bytes needed besides the pages.
     ///
     /// # Errors
     /// The default leaves less than [`LIMIT_MIN`] for pages.

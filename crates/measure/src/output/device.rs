@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const OTHER_REMEDY: &str = "have this user write to it, or name another device";
 const REMEDY: &str = "unmount it or stop what uses it, or name another device";
 
-/// A block device that only this process has. Nothing has been written to it yet.
+/// A block device that this process holds exclusively. Nothing has been written to it yet.
 #[derive(Debug)]
 pub struct OutputDevice {
     file: File,
@@ -21,22 +21,22 @@ pub struct OutputDevice {
 }
 
 impl OutputDevice {
-    /// Opens the block device at `path`, or returns `None` if there is none.
+    /// Opens the block device at `path`. Returns `None` if no block device is there.
     ///
     /// # Errors
-    /// The device is one of the `inputs`, or in use: mounted, part of another device, swap, or
-    /// opened by a program that shares it with none. Or this user may not write to it.
+    /// The device is one of the `inputs`, or it is in use: mounted, part of another device, swap,
+    /// or opened exclusively by another program. Or this user may not write to it.
     pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
         let Ok(found) = fs::metadata(path) else { return Ok(None) };
         if !found.file_type().is_block_device() {
             return Ok(None);
         }
         super::check_no_input(path, inputs)?;
-        // EXCL fails if the kernel or a program holds the device, and keeps others from it.
+        // EXCL fails if the kernel or a program holds the device, and excludes others.
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;
-            // The path may lead to something else than it did before.
+            // The path may have changed since the first look.
             if file.metadata()?.rdev() != found.rdev() {
                 return Err(Errno::AGAIN.into());
             }
@@ -53,7 +53,7 @@ impl OutputDevice {
     /// Checks that the device has room for `bytes` bytes.
     ///
     /// # Errors
-    /// It is smaller.
+    /// The device is smaller.
     pub fn check_holds(&self, bytes: u64) -> Result<(), Error> {
         if bytes <= self.bytes {
             return Ok(());
@@ -67,12 +67,12 @@ impl OutputDevice {
         Err(Error::of_file(&self.path, "is too small", why, "name a larger device"))
     }
 
-    /// Returns the device, to be written at any offset.
+    /// Returns the device as a file, which can be written at any offset.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns the path that was given.
+    /// Returns the path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,7 +1,7 @@
-//! What is stored, and where: the files in order, one after the other on the device.
+//! The plan of the device's contents: the files in order, one after the other.
 //!
-//! Millions of files are to fit, so a file is 32 bytes and its name; a path is put together from
-//! the directories on the way when it is needed.
+//! The plan must fit millions of files, so each needs 32 bytes and its name. A path is composed of
+//! the names of its directories when it is needed.
 //!
 //! ```text
 //!   device pages | file 0 .... | file 1 . | file 3 ........ |      empty files take none
@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The parent of what was given on the command line.
+/// The parent of a path given on the command line.
 const NO_DIR: u32 = u32::MAX;
 
 /// A file of the plan.
@@ -28,12 +28,12 @@ pub struct FileIndex(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirIndex(u32);
 
-/// What tells that a file has changed.
+/// The metadata that show whether a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
-    /// Bytes of the file.
+    /// The bytes of the file.
     pub(crate) size: u64,
-    /// When it was last modified, in nanoseconds; wraps.
+    /// The time of the last modification in nanoseconds; wraps.
     modified: i64,
 }
 
@@ -48,38 +48,38 @@ impl From<&Metadata> for FileStamp {
 struct PlannedName {
     start: u32,
     len: u16,
-    /// Or [`NO_DIR`].
+    /// The index of the parent directory, or [`NO_DIR`].
     parent: u32,
 }
 
 #[derive(Debug)]
 struct PlannedFile {
     stamp: FileStamp,
-    /// On the device.
+    /// The first page on the device.
     first_page: u32,
     name_start: u32,
     parent: u32,
     name_len: u16,
-    /// It is left out of the comparison.
+    /// True if the file is left out of the comparison.
     is_left_out: AtomicBool,
 }
 
 const _: () = assert!(size_of::<PlannedFile>() == 32);
 
-/// A part of a file that lies in a range of pages.
+/// The part of a file that lies in a range of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePages {
-    /// Which file.
+    /// The file.
     pub file: FileIndex,
-    /// Pages within the range; the last may be filled in part.
+    /// The pages, relative to the range. The last one may be filled in part.
     pub pages: Range<usize>,
-    /// Where the part begins in the file.
+    /// The offset of the part in the file.
     pub offset: u64,
-    /// Bytes of it.
+    /// The bytes of the part.
     pub bytes: usize,
 }
 
-/// The files, in the order they were added.
+/// The files, in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct FilePlan {
     names: Vec<u8>,
@@ -90,18 +90,18 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
-    /// Returns the pages of all files.
+    /// Returns the number of pages of all files.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Returns the number of files, empty ones included.
+    /// Returns the number of files, including empty ones.
     pub fn files(&self) -> u64 {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// Returns a directory, under another or as given on the command line. `None`: the plan is
-    /// full.
+    /// Adds a directory, below another or as given on the command line. Returns `None` if the plan
+    /// is full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
         let name = self.add_name(parent, name)?;
@@ -109,7 +109,7 @@ impl FilePlan {
         Some(dir)
     }
 
-    /// Returns the first `pages` pages of a file. `None`: the plan is full.
+    /// Adds the first `pages` pages of a file. Returns `None` if the plan is full.
     pub(crate) fn add_file(
         &mut self,
         dir: Option<DirIndex>,
@@ -148,7 +148,7 @@ impl FilePlan {
         &self.entries[file.0 as usize]
     }
 
-    /// Returns the path of a file, beginning with what was given on the command line.
+    /// Returns the path of a file, which begins with the path given on the command line.
     pub fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
         let mut name =
@@ -163,23 +163,23 @@ impl FilePlan {
         names.iter().rev().map(|name| OsStr::from_bytes(bytes(name))).collect()
     }
 
-    /// Returns what the file was like when it was planned.
+    /// Returns the file's metadata at the time of planning.
     pub(crate) fn stamp(&self, file: FileIndex) -> FileStamp {
         self.entry(file).stamp
     }
 
-    /// Leaves the file out of the comparison, and returns whether this call was the first to.
+    /// Leaves the file out of the comparison. Returns true if this call was the first to do so.
     pub(crate) fn leave_out(&self, file: FileIndex) -> bool {
         !self.entry(file).is_left_out.swap(true, Relaxed)
     }
 
-    /// Returns whether the file is left out of the comparison.
+    /// Returns true if the file is left out of the comparison.
     pub(crate) fn is_left_out(&self, file: FileIndex) -> bool {
         self.entry(file).is_left_out.load(Relaxed)
     }
 
-    /// Returns the parts of files that lie in these pages, in order. Every page lies in exactly
-    /// one.
+    /// Returns the parts of files that lie in these pages, in order. Every page lies in exactly one
+    /// part.
     pub fn parts(&self, range: Range<u32>) -> impl Iterator<Item = FilePages> + '_ {
         let mut page = range.start;
         let mut index = self.entries.partition_point(|entry| entry.first_page <= page);
@@ -210,14 +210,14 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The most pages a device has.
+    /// The largest number of pages of a device.
     const PAGES_MAX: u32 = u32::MAX;
 
     fn stamp(size: u64) -> FileStamp {
         FileStamp { size, modified: 0 }
     }
 
-    /// a: 1 page, empty: 0, sub/b: 3 of 5 pages, /c: 2 pages, the last in part.
+    /// a: 1 page, empty: 0, sub/b: 3 of 5 pages, /c: 2 pages, the last of which is partly filled.
     fn plan() -> FilePlan {
         let mut plan = FilePlan::default();
         let top = plan.add_dir(None, OsStr::new("/top")).unwrap();

@@ -1,4 +1,4 @@
-//! Pages as the files have them, read in batches.
+//! The pages of the planned files, read in batches.
 
 use super::{FileIndex, FilePages, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::page::PAGE_SIZE;
@@ -9,27 +9,29 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
-/// What the pages are read for.
+/// The purpose of reading pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be stored: whatever can be read is of use.
+    /// To be stored: all that can be read is used.
     Store,
-    /// To be compared: a file that is not as it was planned is left out.
+    /// To be compared: a file that has changed since it was planned is left out.
     Compare,
 }
 
-/// Reads what a plan names. What can't be read, or has changed, goes to [`SkippedFiles`].
+/// A reader of the files of a plan. Files that can't be read or have changed are added to
+/// [`SkippedFiles`].
 #[derive(Clone, Copy, Debug)]
 pub struct PageReader<'a> {
-    /// What is read.
+    /// The plan.
     pub plan: &'a FilePlan,
-    /// What is left out.
+    /// The files that are left out.
     pub skipped: &'a SkippedFiles,
 }
 
 impl PageReader<'_> {
-    /// Reads these pages of the plan into `buf`; the rest of a file's last page is zeros. `runs`
-    /// are the pages, counted from the first, that are to be stored or compared.
+    /// Reads these pages of the plan into `buf`, and fills the rest of a file's last page with
+    /// zeros. Sets `runs` to the ranges of pages, counted from the first, that are to be stored or
+    /// compared.
     pub fn read(
         &self,
         pages: Range<u32>,
@@ -56,12 +58,12 @@ impl PageReader<'_> {
         }
     }
 
-    /// Returns how many pages of the part are to be stored: up to an error.
+    /// Returns the number of pages of the part that are to be stored: those before an error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read =
             open(self.plan, part.file).and_then(|(file, _)| fill(&file, part, buf, &mut done));
-        // Zeros in place of what is gone would be found to compress well.
+        // Missing data are not replaced by zeros, because these would compress well.
         let read = read.and_then(|()| match done {
             done if done == part.bytes => Ok(()),
             _ => {
@@ -78,12 +80,12 @@ impl PageReader<'_> {
         }
     }
 
-    /// Returns how many pages of the part are to be compared: all or none.
+    /// Returns the number of pages of the part that are to be compared: all or none.
     fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|(file, _)| {
             fill(&file, part, buf, &mut done)?;
-            // After reading, so that no change before it goes unseen.
+            // Taken after the read, so that any change before it is detected.
             stamp(&file)
         });
         match read {
@@ -99,7 +101,7 @@ impl PageReader<'_> {
         }
     }
 
-    /// Leaves a file out of the comparison, and says why once.
+    /// Leaves a file out of the comparison, and records the reason once.
     pub(crate) fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
         if self.plan.leave_out(file) {
             self.skipped.add(why, &self.plan.path(file), reason);
@@ -107,7 +109,7 @@ impl PageReader<'_> {
     }
 }
 
-/// Opens a file without ever waiting for it, should there be something else by now.
+/// Opens a file without blocking, because it may have been replaced by something else.
 fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
@@ -115,7 +117,7 @@ fn open(plan: &FilePlan, file: FileIndex) -> io::Result<(File, FileStamp)> {
     Ok((file, stamp))
 }
 
-/// Returns what an open file is like now.
+/// Returns the current metadata of an open file.
 fn stamp(file: &File) -> io::Result<FileStamp> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -124,7 +126,8 @@ fn stamp(file: &File) -> io::Result<FileStamp> {
     Ok(FileStamp::from(&metadata))
 }
 
-/// Reads a part; zeros are behind the end of the file and behind `done` bytes, where an error was.
+/// Reads a part and adds the bytes read to `done`. The buffer behind them, after the end of the
+/// file or an error, is filled with zeros.
 fn fill(file: &File, part: &FilePages, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
     let mut read = Ok(());
     while *done < part.bytes {
@@ -166,7 +169,7 @@ mod tests {
         skipped.lines().join("\n").replace(dir.to_str().unwrap(), "")
     }
 
-    /// A source, and what it last read.
+    /// A reader, and the pages and runs that it last read.
     struct Reader<'a> {
         source: PageReader<'a>,
         buf: Vec<u8>,
@@ -182,7 +185,7 @@ mod tests {
             }
         }
 
-        /// The runs as pairs.
+        /// Returns the runs as pairs.
         fn read(&mut self, pages: Range<u32>, purpose: Purpose) -> Vec<(usize, usize)> {
             self.source.read(pages, purpose, &mut self.buf, &mut self.runs);
             self.runs.iter().map(|run| (run.start, run.end)).collect()
@@ -231,7 +234,7 @@ mod tests {
         let (dir, plan) = files();
         let skipped = SkippedFiles::default();
         let mut reader = Reader::new(&plan, &skipped);
-        // b is gone, of c a page and a bit are left, and d is gone behind its first page.
+        // b is empty, c has a page and one byte left, and d has only its first page.
         for (name, bytes) in [("b", 0), ("c", 4097), ("d", 4096)] {
             let file = OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Files that were left out, counted, and the first of them named.
+//! The files that were left out: their number, and the names of the first ones.
 
 use crate::error::Error;
 use crate::text::escaped;
@@ -6,23 +6,23 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many files of a kind are named.
+/// The largest number of files of a kind that are named.
 const NAMED_MAX: usize = 100;
 
-/// Why a file is left out.
+/// The reason for which a file is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// It, or a directory, can't be read.
+    /// The file, or a directory, can't be read.
     Unreadable,
-    /// It changed while it was stored and read back.
+    /// The file changed while it was stored and read back.
     Changed,
 }
 
-/// All that was left out. Shared by all threads.
+/// All files that were left out. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct SkippedFiles(Mutex<[Kind; 2]>);
 
-/// What was left out for one reason.
+/// The files that were left out for one reason.
 #[derive(Clone, Debug, Default)]
 struct Kind {
     count: u64,
@@ -34,7 +34,7 @@ impl SkippedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a file; the caller adds each file once.
+    /// Adds a file. The caller adds each file once.
     pub fn add(&self, why: SkipReason, path: &Path, reason: &dyn Display) {
         let kind = &mut self.kinds()[why as usize];
         kind.count += 1;
@@ -52,7 +52,7 @@ impl SkippedFiles {
         self.kinds()[why as usize].count
     }
 
-    /// Returns the error with the first file that was left out, if one was: it may be why.
+    /// Returns the error, extended by the first file that was left out, which may be its reason.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match (error, self.lines().first()) {
             (Error::Failed(text), Some(first)) => Error::Failed(format!("{text}; {first}")),
@@ -60,7 +60,7 @@ impl SkippedFiles {
         }
     }
 
-    /// Returns a line for each, in order; one for all that are not named.
+    /// Returns a line for each named file, in order, and one for each kind's other files.
     pub fn lines(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in &mut *self.kinds() {

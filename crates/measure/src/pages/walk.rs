@@ -1,4 +1,4 @@
-//! From paths to a plan: every regular file at or under them, by name.
+//! From paths to a plan of every regular file at or under them, by name.
 
 use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::error::Error;
@@ -11,22 +11,22 @@ use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which files are planned.
+/// The files that are planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All: one that can't be read is skipped when it is come to.
+    /// All files. One that can't be read is skipped when it is read.
     All,
-    /// Those that can be read: others are skipped at once, and count as no pages.
+    /// The readable files. Others are skipped at once and have no pages in the plan.
     Readable,
 }
 
 /// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
-/// the order of their names; symbolic links are followed only where a path given is one. A file
+/// the order of their names. A symbolic link is followed only if it is one of the paths. A file
 /// that can be reached in two ways is read twice.
 ///
 /// # Errors
-/// A path that does not exist, no regular file at all, more than a device holds, or Ctrl-C. What
-/// can't be read under a path goes to `skipped`.
+/// A path does not exist, no regular file was found, the files exceed a device's capacity, or the
+/// user pressed Ctrl-C. Files under a path that can't be read are added to `skipped`.
 pub fn plan(
     paths: &[PathBuf],
     pages_max: Option<u64>,
@@ -34,7 +34,8 @@ pub fn plan(
     skipped: &SkippedFiles,
     interrupt: &Interrupt,
 ) -> Result<FilePlan, Error> {
-    // All of them first: nobody wants to learn of the second path after an hour with the first.
+    // Checks all paths first, so that an error in the second one is not reported after an hour of
+    // work.
     let given: Vec<(&PathBuf, Metadata)> = paths
         .iter()
         .map(|path| match usable(path) {
@@ -71,8 +72,9 @@ pub fn plan(
     }
 }
 
-/// Returns what a path that was given is. A file is opened once: one that was named and can't be
-/// read is an error, where one below a directory is skipped.
+/// Returns the metadata of a path from the command line. A file is opened once, because an
+/// unreadable path from the command line is an error, but an unreadable file below a directory is
+/// skipped.
 fn usable(path: &Path) -> io::Result<Metadata> {
     let metadata = fs::metadata(path)?;
     if metadata.is_file() {
@@ -81,7 +83,7 @@ fn usable(path: &Path) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// More than a device holds.
+/// Returns the error of files that exceed the capacity of any device.
 fn too_large(path: &Path) -> Error {
     Error::Failed(format!(
         "more than 16 TiB under '{}', which no device holds; give a part of it",
@@ -89,17 +91,17 @@ fn too_large(path: &Path) -> Error {
     ))
 }
 
-/// A plan in the making.
+/// A plan under construction.
 struct TreeWalk<'a> {
     plan: FilePlan,
-    /// Up to the limit of input.
+    /// The number of pages left up to the input limit.
     pages_left: u64,
     wanted: Wanted,
     skipped: &'a SkippedFiles,
     interrupt: &'a Interrupt,
 }
 
-/// What is left of a directory, the next entry last.
+/// The remaining entries of a directory, the next one last.
 struct Level {
     dir: DirIndex,
     entries: Vec<(OsString, FileType)>,
@@ -150,7 +152,8 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a directory; what can't be read of it is skipped.
+    /// Returns the entries of a directory. Errors are recorded, and the remaining entries are
+    /// skipped.
     fn level(&self, dir: DirIndex, path: &Path) -> Level {
         let mut entries = Vec::new();
         let read = fs::read_dir(path).and_then(|found| {
@@ -178,7 +181,7 @@ impl TreeWalk<'_> {
         readable.is_ok()
     }
 
-    /// `None`: the plan is full.
+    /// Adds a file. Returns `None` if the plan is full.
     fn file(&mut self, dir: Option<DirIndex>, name: &OsStr, metadata: &Metadata) -> Option<()> {
         let pages = metadata.len().div_ceil(PAGE_SIZE as u64).min(self.pages_left);
         self.plan.add_file(dir, name, FileStamp::from(metadata), pages)?;
@@ -192,7 +195,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Files of these sizes, and links that are not to be followed.
+    /// Files of these sizes, and links that must not be followed.
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("b/deep/er")).unwrap();

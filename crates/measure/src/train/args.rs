@@ -5,19 +5,20 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use zram::memparse;
 
-/// The largest dictionary: an eighth of what is read at most.
+/// The largest dictionary: an eighth of the largest sample.
 const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
 /// Train a compression dictionary with files, and report what it saves
 ///
-/// Reads blocks of every regular file at or under the paths (up to 64 MiB of them, spread evenly;
-/// same-filled blocks are left out), trains a dictionary with seven of eight, and tries it with
-/// every algorithm on the rest: often it does not pay. It pays if a device with all the files, and
-/// a stream for each processor, takes less memory with the dictionary than without. Then the
-/// command writes the dictionary; an existing file is replaced when the new one is complete.
+/// Reads blocks of every regular file at or under the paths (at most 64 MiB, spread evenly, without
+/// same-filled blocks), trains a dictionary with seven of every eight blocks, and tries it with
+/// every algorithm on the rest. Often a dictionary does not pay. It pays if a device with all the
+/// files, and a stream for each processor, uses less memory with the dictionary than without.
+/// Finally the command writes the dictionary; an existing file is replaced when the new one is
+/// complete.
 ///
-/// The dictionary is a zstd one, with its tables. lz4 and lz4hc take all of it as content, of which
-/// they reach the last 64 KiB. It helps only with blocks that resemble the files.
+/// The dictionary is a zstd one, with its tables. lz4 and lz4hc treat all of it as content and can
+/// refer to its last 64 KiB only. A dictionary helps only with blocks that resemble the files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.
@@ -32,13 +33,13 @@ Examples:
   uzram train-dictionary /usr/lib -o lib.dict
   uzram train-dictionary --size 16K --block 16K --json dumps/ -o dumps.dict")]
 pub struct TrainArgs {
-    /// Where the dictionary goes
+    /// File for the dictionary
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
     /// Largest size of the dictionary in bytes, 256 to 8M
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = dictionary_size)]
     pub(super) size: usize,
-    /// Size of the blocks that it is for: 4K, 8K, 16K, 32K or 64K
+    /// Block size for which the dictionary is made: 4K, 8K, 16K, 32K or 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     /// Print one JSON object instead of a table
@@ -50,7 +51,7 @@ pub struct TrainArgs {
 }
 
 impl TrainArgs {
-    /// Returns where the dictionary goes.
+    /// Returns the path of the dictionary.
     pub fn output(&self) -> &Path {
         &self.output
     }

@@ -1,4 +1,4 @@
-//! What a dictionary gives on blocks it was not trained with.
+//! The benefit of a dictionary for blocks that did not train it.
 
 use super::samples::Samples;
 use crate::analyze::forecast::stored;
@@ -11,7 +11,8 @@ use serde::Serialize;
 use zcomp::{Codec, Dictionary, Params, Stream};
 use zram::{Config, Device};
 
-/// Passes of each codec over the blocks, with and without in turns; the median counts.
+/// The passes of each codec over the blocks, alternately with and without the dictionary. The
+/// median is reported.
 const PASSES: usize = 3;
 
 /// A codec at its default level, with the dictionary and without.
@@ -21,21 +22,23 @@ pub(crate) struct Evaluation {
     pub(crate) level: i32,
     pub(crate) without: Figures,
     pub(crate) with: Figures,
-    /// Bytes of memory that a device with a stream for each processor takes for the dictionary:
-    /// content, digests, and the larger contexts of its streams.
+    /// The bytes of memory that the dictionary adds to a device with a stream for each processor:
+    /// its content, its digests, and the larger contexts of the streams.
     pub(crate) dictionary_memory: u64,
-    /// Bytes of data of the same kind from which a device takes less memory with the dictionary.
-    /// `None` if it never does.
+    /// The smallest amount of similar data, in bytes, for which a device uses less memory with the
+    /// dictionary. `None` if there is no such amount.
     pub(crate) pays_from: Option<u64>,
 }
 
-/// What the blocks come to, and how fast. Rates are in 10^6 bytes per second of processor time.
+/// The size of the compressed blocks, and the speed. Rates are in 10^6 bytes per second of
+/// processor time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
     /// The sum of min(block, compressed length).
     pub(crate) stored: u64,
     pub(crate) ratio: f64,
-    /// Memory of a device with all the files, everything counted, and of an empty one.
+    /// The memory of a device with all the files, with everything counted, and that of an empty
+    /// one.
     pub(crate) memory: u64,
     pub(crate) memory_empty: u64,
     pub(crate) compress_mb_s: f64,
@@ -80,7 +83,7 @@ pub(crate) fn run(
     Ok(tried)
 }
 
-/// A codec going over the blocks that are held out.
+/// A codec that processes the blocks that were held out.
 struct CodecRun<'a> {
     codec: &'static dyn Codec,
     params: Params,
@@ -88,15 +91,16 @@ struct CodecRun<'a> {
     samples: &'a Samples,
     packed: PackedBlocks,
     back: Vec<u8>,
-    /// Seconds of each pass.
+    /// The seconds of each pass.
     compressing: Vec<f64>,
     decompressing: Vec<f64>,
 }
 
 impl<'a> CodecRun<'a> {
-    /// Makes all memory that the run needs, and touches it.
+    /// Allocates and touches all memory that the run needs.
     fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
-        // Two blocks are more than any codec makes of one, and hardly any gets longer at all.
+        // No codec makes more than twice the length of a block, and very few blocks get longer at
+        // all.
         let room = samples.held_out.len() + samples.held_out.len() / 64 + 2 * samples.block;
         Ok(CodecRun {
             codec,
@@ -110,12 +114,12 @@ impl<'a> CodecRun<'a> {
         })
     }
 
-    /// Compresses and decompresses all blocks, and compares.
+    /// Compresses and decompresses all blocks, and compares them.
     fn pass(&mut self) -> Result<(), Error> {
         let Samples { block, held_out, .. } = self.samples;
         let (packed, stream) = (&mut self.packed, &mut *self.stream);
         packed.clear();
-        // Others on the machine matter less to a thread's own time than to the time of day.
+        // Processor time, because other load on the machine affects it less than wall clock time.
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| held_out.chunks(*block).try_for_each(|src| packed.push(stream, src)))?;
         self.compressing.push(watch.seconds());
@@ -140,7 +144,7 @@ impl<'a> CodecRun<'a> {
         let (block, algorithm, params) = (*block, self.codec, self.params);
         let config = Config { block, algorithm, params, ..Config::new(*bytes_of_all)? };
         let memory_empty = Device::new(config)?.mem_total();
-        // How many blocks of all files each of these stands for.
+        // The number of blocks of all files that each held-out block represents.
         let sampled = (training.len() + held_out.len()) as f64 / (*taken as usize * block) as f64;
         let scale = *bytes_of_all as f64 * sampled / held_out.len() as f64;
         let (pages, headers) = stored(block, lens.map(|len| (len, scale)));

@@ -7,32 +7,33 @@ use crate::pages::{PageReader, Purpose};
 use crate::progress::Progress;
 use crate::text::counted;
 
-/// Bytes of blocks that are read at most, spread over all there are.
+/// The largest number of bytes of blocks that are read, spread over all files.
 const SAMPLE_BYTES: usize = 64 << 20;
 
-/// One of so many blocks is held out.
+/// One of `HELD_ONE_OF` blocks is held out.
 const HELD_ONE_OF: usize = 8;
 
-/// Which one is by chance, so that it keeps no step with the files; the same in every run.
+/// The seed by which the held-out blocks are chosen at random, so that they match no period of the
+/// files. It is the same in every run.
 const SEED: u64 = 1;
 
 /// Blocks, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// Bytes of a block.
+    /// The bytes of a block.
     pub(crate) block: usize,
     pub(crate) training: Vec<u8>,
-    /// No part of `training`.
+    /// Not part of `training`.
     pub(crate) held_out: Vec<u8>,
-    /// Blocks that were read, same-filled ones too.
+    /// The number of blocks that were read, including same-filled ones.
     pub(crate) taken: u32,
-    /// Bytes of all the data, of which those are a part.
+    /// The bytes of all files.
     pub(crate) bytes_of_all: u64,
 }
 
 impl Samples {
-    /// Reads blocks of `block` bytes, cut as on a device that stores the files. Those of one word
-    /// are left out: a device compresses none of them.
+    /// Reads blocks of `block` bytes, divided as on a device that stores the files. Same-filled
+    /// blocks are left out, because a device does not compress them.
     pub(crate) fn read(
         source: &PageReader<'_>,
         block: usize,
@@ -64,7 +65,7 @@ impl Samples {
         Ok(samples)
     }
 
-    /// That there are enough for a dictionary of `size` bytes.
+    /// Checks that the blocks suffice for a dictionary of `size` bytes.
     pub(crate) fn check(&self, size: usize) -> Result<(), Error> {
         let given = (self.training.len() + self.held_out.len()) / self.block;
         let training = zcomp::samples_needed(self.block, size);
@@ -81,10 +82,11 @@ impl Samples {
     }
 }
 
-/// Which blocks are held out: of each group one.
+/// The choice of the blocks that are held out: one of each group.
 struct HeldOut {
     rng: fastrand::Rng,
-    /// Blocks of the group to come, and which of them it is.
+    /// The number of blocks left in the current group, and the value of `left` at which a block is
+    /// held out.
     left: usize,
     held: usize,
 }
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn blocks_are_cut_as_on_a_device_and_one_of_eight_is_held_out() {
         let dir = tempfile::tempdir().unwrap();
-        // 100 numbered pages, then 3 of one word, then 5 bytes in a page.
+        // 100 numbered pages, then 3 same-filled ones, then 5 bytes in a page.
         let numbers = (0..100 * 1024u32).flat_map(u32::to_le_bytes);
         let bytes: Vec<u8> = numbers.chain([7; 3 * PAGE_SIZE]).chain([1, 2, 3, 4, 5]).collect();
         std::fs::write(dir.path().join("a"), bytes).unwrap();

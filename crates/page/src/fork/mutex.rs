@@ -1,16 +1,16 @@
-//! A mutex that is locked over a fork.
+//! A mutex that is locked during a fork.
 //!
 //! # Safety
 //! A mutex is unlocked without its guard only after `lock_for_fork` took it and forgot the guard;
-//! the flag beside the mutex says so.
+//! the flag beside the mutex records that.
 #![allow(unsafe_code)]
 
 use crate::patience::Patience;
 use rustix_futex_sync as futex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A mutex that can be locked over a fork: a futex word, without an owner and without a list of
-/// waiters, which a child would lack.
+/// A mutex that can be locked during a fork. It is a futex word without an owner and without a list
+/// of waiters, because a child would lack those threads.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     mutex: futex::Mutex<T>,
@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
         Mutex { mutex: futex::Mutex::new(value), is_locked_for_fork: AtomicBool::new(false) }
     }
 
-    /// Takes the lock, and waits for it if another thread has it.
+    /// Takes the lock; waits if another thread holds it.
     #[inline]
     pub fn lock(&self) -> futex::MutexGuard<'_, T> {
         if !cfg!(debug_assertions) {
@@ -50,12 +50,12 @@ impl<T> Mutex<T> {
         self.lock_for_fork_with(|_| ());
     }
 
-    /// Takes the lock, or releases it again.
+    /// Takes the lock if `step` is [`Step::Lock`], and releases it otherwise.
     pub fn at_fork(&self, step: Step) {
         if step == Step::Lock { self.lock_for_fork() } else { self.unlock_after_fork() }
     }
 
-    /// The same as [`lock_for_fork`](Self::lock_for_fork); calls `look` with the data.
+    /// The same as [`lock_for_fork`](Self::lock_for_fork), but also calls `look` with the data.
     pub fn lock_for_fork_with(&self, look: impl FnOnce(&mut T)) {
         let mut guard = self.lock();
         look(&mut guard);
@@ -66,18 +66,19 @@ impl<T> Mutex<T> {
     /// Releases the lock if [`lock_for_fork`](Self::lock_for_fork) took it.
     pub fn unlock_after_fork(&self) {
         if self.is_locked_for_fork.swap(false, Relaxed) {
-            // SAFETY: `is_locked_for_fork` says that `lock_for_fork` locked it and forgot the
-            // guard, so it is locked and no guard of it lives.
+            // SAFETY: `is_locked_for_fork` is set, so `lock_for_fork` locked the mutex and forgot
+            // the guard: it is locked and no guard of it lives.
             unsafe { self.mutex.force_unlock() }
         }
     }
 }
 
-/// Before a fork, or after it: locks are taken in their order, or released, in any.
+/// The side of a fork: before it, locks are taken in their order; after it, they are released in
+/// any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Before it.
+    /// Before the fork.
     Lock,
-    /// After it.
+    /// After the fork.
     Unlock,
 }

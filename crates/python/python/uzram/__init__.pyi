@@ -1,4 +1,4 @@
-"""Types of the package; what each name does, its docstring says."""
+"""Types of the package. The docstrings of the package describe each name."""
 
 from collections.abc import (
     Callable,
@@ -38,9 +38,9 @@ __all__ = [
 ]
 __version__: str
 
-# What lends C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
+# Objects that lend C-contiguous memory: bytes, bytearray, memoryview, array, numpy.
 _Data = Buffer
-# That memory, where it can be written.
+# Objects that lend such memory for writing.
 _Room = Buffer
 _Path = Union[str, PathLike[str]]
 
@@ -65,7 +65,7 @@ class Cache(MutableMapping[_K, _V]):
         pickle: Literal[True],
         on_evict: Optional[Callable[[_K, _V], object]] = None,
     ) -> Cache[_K, _V]: ...
-    # Values that are not pickled may be any bytes-like ones, and come back as bytes.
+    # Values that are not pickled may be any bytes-like objects, and are returned as bytes.
     @overload
     def __new__(
         cls,

@@ -1,4 +1,4 @@
-//! Keys of Python's: their hashes, what they take, and whether two are the same.
+//! Python keys: their hashes, their sizes, and their comparison.
 
 use super::Key;
 use super::kept::{Id, Probe, Verdicts};
@@ -7,26 +7,27 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::convert::Infallible;
 
-/// What the heap rounds objects up to.
+/// The unit to which the heap rounds the sizes of objects.
 const GRAIN: usize = 16;
-/// What a key takes that does not say it.
+/// The size of a key that does not report one.
 const KEY_BYTES: usize = 64;
 
-/// A key that is asked for.
+/// A key that a call looks for.
 pub(super) struct Asked<'a, 'py> {
     /// The key.
     pub(super) key: &'a Bound<'py, PyAny>,
     /// Its hash, spread over 32 bits.
     pub(super) hash: u32,
-    /// Whether it is compared without code of Python's, and refers to nothing.
+    /// Whether it is compared without Python code, and refers to no other object.
     pub(super) is_plain: bool,
 }
 
 impl<'a, 'py> Asked<'a, 'py> {
     /// # Errors
-    /// The key has no hash.
+    /// If the key has no hash.
     pub(super) fn new(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        // Hashes of numbers in a row are in a row: the middle bits of the product depend on all.
+        // Consecutive numbers have consecutive hashes; the middle bits of the product depend on all
+        // bits.
         let spread = (key.hash()? as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
@@ -42,10 +43,10 @@ impl Probe<Key> for Asked<'_, '_> {
     }
 }
 
-/// Compares a key with those that have its hash.
+/// Compares a key with the keys that have its hash.
 ///
 /// # Errors
-/// What a comparison raises.
+/// An exception that a comparison raises.
 pub(super) fn judge(
     key: &Bound<'_, PyAny>,
     unknown: Vec<(Id, Key)>,
@@ -61,19 +62,19 @@ pub(super) fn judge(
     Ok(())
 }
 
-/// Returns the bytes of memory that a key takes, as `sys.getsizeof` says.
+/// Returns the bytes of memory that a key uses, according to `sys.getsizeof`.
 pub(super) fn key_bytes(key: &Bound<'_, PyAny>) -> u32 {
     static GETSIZEOF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = key.py();
     let asks = || -> PyResult<usize> {
         GETSIZEOF.import(py, "sys", "getsizeof")?.call1((key, KEY_BYTES))?.extract()
     };
-    // What raises an error in `__sizeof__` says nothing.
+    // If `__sizeof__` raises an exception, the default is used.
     let bytes = asks().unwrap_or(KEY_BYTES).next_multiple_of(GRAIN);
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// An argument that may be left out, where None is one.
+/// An argument that may be omitted, and for which None is a value.
 pub(super) struct Given<'py>(pub(super) Option<Bound<'py, PyAny>>);
 
 impl<'py> FromPyObject<'_, 'py> for Given<'py> {

@@ -1,4 +1,4 @@
-//! What Python calls a mapping.
+//! The methods that Python calls on a mapping.
 
 use super::ask::Given;
 use super::kept::{Departed, Kept, Plan, Probe, Verdicts};
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use uzram::by_name;
 
-/// Returns what a class of `uzram._views` makes of the cache.
+/// Returns a view of the cache, of a class of `uzram._views`.
 fn view<'py>(cache: &Bound<'py, Cache>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     cache.py().import(intern!(cache.py(), "uzram._views"))?.getattr(name)?.call1((cache,))
 }
@@ -75,7 +75,7 @@ impl Cache {
         self.all_keys(py)?.try_iter()
     }
 
-    /// Returns the value of a key and makes it the youngest, or `default`.
+    /// Returns the value of a key and makes it the most recently used, or returns `default`.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -85,7 +85,7 @@ impl Cache {
         Ok(self.find(key, true)?.or(default))
     }
 
-    /// Returns the value of a key, which gets no younger by that, or `default`.
+    /// Returns the value of a key, without marking it as used, or returns `default`.
     #[pyo3(signature = (key, default=None))]
     fn peek<'py>(
         &self,
@@ -95,13 +95,14 @@ impl Cache {
         Ok(self.find(key, false)?.or(default))
     }
 
-    /// Removes a key and returns its value, or `default` if one is given and the key is not there.
+    /// Removes a key and returns its value. If the key is missing, returns `default` if one is
+    /// given.
     #[pyo3(signature = (key, default=Given(None)), text_signature = "($self, key, default=...)")]
     fn pop<'py>(&self, key: &Bound<'py, PyAny>, default: Given<'py>) -> Answer<Bound<'py, PyAny>> {
         self.take(key)?.or(default.0).ok_or_else(|| missing(key))
     }
 
-    /// Removes the oldest value, and returns it behind its key.
+    /// Removes the least recently used value. Returns its key and the value.
     fn popitem<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyTuple>> {
         while let Some((key, (id, packed))) = self.kept.oldest(|key| key.clone_ref(py)) {
             let value = self.value(py, &packed.map_err(no_memory)?)?;
@@ -112,7 +113,7 @@ impl Cache {
         Err(PyKeyError::new_err("popitem(): the cache is empty").into())
     }
 
-    /// Returns the value of a key; if it is not there, stores `default` and returns that.
+    /// Returns the value of a key. If the key is missing, stores `default` and returns it.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         &self,
@@ -124,14 +125,14 @@ impl Cache {
             if let Some(value) = self.find(key, true)? {
                 return Ok(value);
             }
-            // Another thread may store one meanwhile, which may go again.
+            // Another thread may store a value at the same time, which may then be removed again.
             if self.put(key, &default, false)? {
                 return Ok(default);
             }
         }
     }
 
-    /// Stores what a mapping, or pairs of keys and values, and keywords say.
+    /// Stores the items of a mapping, or pairs of keys and values, and the keyword arguments.
     #[pyo3(signature = (other=None, /, **keywords))]
     fn update(
         &self,
@@ -147,30 +148,30 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes all values, without `on_evict`.
+    /// Removes all values, without calling `on_evict`.
     fn clear(&self, py: Python<'_>) {
         let mut out = Departed::default();
         py.detach(|| self.kept.clear(&mut out));
     }
 
-    /// Returns a view of the keys, the oldest first.
+    /// Returns a view of the keys, the least recently used first.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Keys")
     }
 
-    /// Returns a view of the values, the oldest first. It skips those that go while it is iterated
-    /// over.
+    /// Returns a view of the values, the least recently used first. It skips values that are
+    /// removed during an iteration.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Values")
     }
 
-    /// Returns a view of the keys with their values, the oldest first. It skips those that go while
-    /// it is iterated over.
+    /// Returns a view of the keys with their values, the least recently used first. It skips values
+    /// that are removed during an iteration.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Items")
     }
 
-    /// Returns what the cache holds, as `CacheStats`.
+    /// Returns the statistics of the cache, as `CacheStats`.
     fn stats<'py>(&self, py: Python<'py>) -> Answer<Bound<'py, PyAny>> {
         let figures = self.kept.figures();
         let fields = [

@@ -1,4 +1,4 @@
-//! Values are stored.
+//! Storing of values.
 
 use super::ask::{Asked, judge, key_bytes};
 use super::kept::{Departed, Offer, Packed, Put, Refusal, Verdicts};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns a copy, as what may change meanwhile is not packed.
+/// Returns a copy, because data that another thread may change must not be compressed in place.
 fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len()).map_err(no_memory)?;
@@ -19,7 +19,8 @@ fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
 }
 
 impl Cache {
-    /// Stores a value, where there is one only if it `replaces` that, and returns whether it has.
+    /// Stores a value; an existing one is kept unless `replaces` is set. Returns true if it was
+    /// stored.
     pub(super) fn put(
         &self,
         key: &Bound<'_, PyAny>,
@@ -34,20 +35,20 @@ impl Cache {
         } else {
             value.clone()
         };
-        // Bytes never change. What may change is copied first.
+        // Bytes never change. Data that may change are copied first.
         match value.cast_exact::<PyBytes>() {
             Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes(), replaces),
             Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??, replaces),
         }
     }
 
-    /// Stores what a mapping says, or what pairs do.
+    /// Stores the items of a mapping, or pairs.
     pub(super) fn put_all(&self, other: &Bound<'_, PyAny>) -> Answer<()> {
         let py = other.py();
         if let Ok(cache) = other.cast::<Cache>() {
             let cache = cache.get();
             for key in cache.all_keys(py)? {
-                // It may have gone meanwhile, to make room.
+                // The value may have been evicted in between.
                 if let Some(value) = cache.find(&key, false)? {
                     self.put(&key, &value, true)?;
                 }
@@ -59,7 +60,7 @@ impl Cache {
             }
         } else {
             for pair in other.try_iter()? {
-                // Any iterable of two, as a dict takes them.
+                // Any iterable of two elements, as for a dict.
                 let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
                 let Ok([key, value]) = <[_; 2]>::try_from(pair) else {
                     return Err(value_error("a pair of key and value has two elements"));

@@ -1,8 +1,9 @@
-//! Comparisons of keys that raise nothing: an exception is an object that the collector of cycles
-//! counts, so to make one may run finalizers, which may use the cache whose lock is held.
+//! Comparisons of keys that raise no exception. An exception is an object that the garbage
+//! collector counts, so its creation may run finalizers, which may use the cache while its lock is
+//! held.
 //!
 //! # Safety
-//! The functions of Python's are given objects that live, of just the types they are for.
+//! Python's functions are passed live objects of exactly the types that they require.
 #![allow(unsafe_code)]
 
 use super::Key;
@@ -10,7 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
-/// Returns whether a key is of a type whose comparison with its like runs no code of Python's.
+/// Returns true if a key is of a type whose comparison with the same type runs no Python code.
 pub(super) fn is_plain(key: &Bound<'_, PyAny>) -> bool {
     is_text(key) || key.is_exact_instance_of::<PyInt>() || key.is_exact_instance_of::<PyFloat>()
 }
@@ -19,7 +20,7 @@ fn is_text(key: &Bound<'_, PyAny>) -> bool {
     key.is_exact_instance_of::<PyString>() || key.is_exact_instance_of::<PyBytes>()
 }
 
-/// Returns whether two plain keys are the same, or `None` where Python has to be asked.
+/// Returns whether two plain keys are equal, or `None` if Python has to compare them.
 pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
     let kept = kept.bind(key.py());
     if kept.is(key) {
@@ -29,11 +30,11 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
         return None;
     }
     if !kept.get_type().is(key.get_type()) {
-        // An int may be a float's equal; text is nothing else's.
+        // An int may equal a float; text equals no other type.
         return (is_text(kept) || is_text(key)).then_some(false);
     }
     if key.is_exact_instance_of::<PyString>() {
-        // SAFETY: both are `str`, and hashed, which all that could fail was done for.
+        // SAFETY: both are `str` and hashed, so every step that could fail was already done.
         return Some(unsafe { ffi::PyUnicode_Compare(kept.as_ptr(), key.as_ptr()) } == 0);
     }
     if let (Ok(kept), Ok(key)) = (kept.cast_exact::<PyBytes>(), key.cast_exact::<PyBytes>()) {
@@ -48,10 +49,10 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
     }
 }
 
-/// Returns an `int` of 64 bits.
+/// Returns the value of an `int` of at most 64 bits.
 fn small(int: &Bound<'_, PyAny>) -> Option<i64> {
     let mut overflow = 0;
-    // SAFETY: it is an `int`, so the call raises nothing.
+    // SAFETY: the object is an `int`, so the call raises no exception.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(int.as_ptr(), &mut overflow) };
     (overflow == 0).then_some(value)
 }

@@ -1,7 +1,7 @@
 //! Locked ranges of a region.
 //!
 //! # Safety
-//! A lock holds its region, which so outlives it.
+//! A lock holds its region, which therefore outlives it.
 #![allow(unsafe_code)]
 
 use super::memory::Memory;
@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use uzram::Locked;
 
-/// A locked range of a region, which stays resident until it is unlocked: a context manager, and
-/// the result of `Region.lock`.
+/// A locked range of a region, which stays resident until it is unlocked. It is the result of
+/// `Region.lock`, and a context manager.
 #[pyclass(frozen, weakref, module = "uzram")]
 pub(crate) struct RegionLock(Mutex<Option<Held>>);
 
@@ -24,7 +24,7 @@ struct Held {
     _user: User,
 }
 
-/// One who keeps a region from being closed.
+/// A user of a region. The region can't be closed while users exist.
 struct User {
     region: Arc<uzram::Region>,
     memory: Arc<Memory>,
@@ -41,7 +41,7 @@ impl RegionLock {
     pub(crate) fn new(py: Python<'_>, memory: &Arc<Memory>, range: Range<usize>) -> Answer<Self> {
         let user = User { region: memory.take()?, memory: memory.clone() };
         let locked = py.detach(|| user.region.lock(range))?;
-        // SAFETY: the `Arc` beside it keeps the region where it is for as long as the lock is.
+        // SAFETY: the `Arc` beside the lock keeps the region in place as long as the lock lives.
         let locked = unsafe { transmute::<Locked<'_>, Locked<'static>>(locked) };
         Ok(RegionLock(Mutex::new(Some(Held { _locked: locked, _user: user }))))
     }
@@ -49,13 +49,13 @@ impl RegionLock {
 
 #[pymethods]
 impl RegionLock {
-    /// Unlocks the range. Unlocking it again does nothing.
+    /// Unlocks the range. Unlocking it again has no effect.
     fn unlock(&self) {
         let held = lock(&self.0).take();
         drop(held);
     }
 
-    /// Whether the range is locked still.
+    /// True if the range is still locked.
     #[getter]
     fn locked(&self) -> bool {
         lock(&self.0).is_some()

@@ -1,4 +1,4 @@
-//! A region's memory, and those who keep it from being closed.
+//! A region's memory, and the count of its users. It can't be closed while there are any.
 
 use crate::error::{Answer, closed};
 use crate::shared::lock;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 struct Open {
     region: Option<Arc<uzram::Region>>,
-    /// Views and locks.
+    /// The number of views and locks.
     users: usize,
 }
 
@@ -20,15 +20,15 @@ impl Memory {
         Memory(Mutex::new(Open { region: Some(Arc::new(region)), users: 0 }))
     }
 
-    /// Returns the region, which may be closed meanwhile.
+    /// Returns the region, which another thread may close at any time.
     ///
     /// # Errors
-    /// `ValueError`: it is closed already.
+    /// `ValueError` if it is closed.
     pub(crate) fn get(&self) -> Answer<Arc<uzram::Region>> {
         lock(&self.0).region.clone().ok_or_else(|| closed("region"))
     }
 
-    /// Returns whether it is closed.
+    /// Returns true if the region is closed.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.0).region.is_none()
     }
@@ -36,7 +36,7 @@ impl Memory {
     /// Counts a user, and returns the region, which is not closed until `leave` is called.
     ///
     /// # Errors
-    /// As [`get`](Self::get); then none is counted.
+    /// As for [`get`](Self::get); no user is counted then.
     pub(crate) fn take(&self) -> Answer<Arc<uzram::Region>> {
         let mut open = lock(&self.0);
         let region = open.region.clone().ok_or_else(|| closed("region"))?;
@@ -44,15 +44,15 @@ impl Memory {
         Ok(region)
     }
 
-    /// Counts a user less.
+    /// Removes a user from the count.
     pub(crate) fn leave(&self) {
         lock(&self.0).users -= 1;
     }
 
-    /// Closes the region; again, if it is closed.
+    /// Closes the region; has no effect if it is already closed.
     ///
     /// # Errors
-    /// `BufferError`: there are users.
+    /// `BufferError` if there are users.
     pub(crate) fn close(&self, py: Python<'_>) -> Answer<()> {
         let mut open = lock(&self.0);
         if open.users > 0 {

@@ -1,7 +1,7 @@
 //! `madvise`.
 //!
 //! # Safety
-//! The program has asked for what is done to its memory.
+//! The program has requested each change that is made to its memory.
 #![allow(unsafe_code)]
 
 use super::{Answer, error};
@@ -13,26 +13,26 @@ use libc::{MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_WILLNEED,
 use std::ops::Range;
 use zmem::{Advice, Arena, Use};
 
-/// Linux 6.1: huge pages now.
+/// Linux 6.1: collapses a range into huge pages synchronously.
 const MADV_COLLAPSE: i32 = 25;
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// What an advice means for managed memory.
+/// The effect of an advice on managed memory.
 enum Means {
-    /// Zeros.
+    /// The memory is zeroed.
     Drop,
     Is(Advice),
-    /// Nothing.
+    /// The advice has no effect.
     Nothing,
-    /// A child has nothing of it, or has it again.
+    /// Children of a fork do not get the memory (`true`), or get it again.
     LeftOut(bool),
-    /// What we do not do: the memory is plain from then on.
+    /// The runtime does not support the advice, so the memory becomes plain.
     Other,
 }
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // What may go may go at once.
+        // Memory that may be freed later is freed at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
         MADV_WILLNEED | MADV_POPULATE_READ | MADV_POPULATE_WRITE => Means::Is(Advice::Hot),
@@ -76,7 +76,7 @@ pub(super) fn advise(space: &mut Space, arena: &Arena, range: Range<usize>, advi
     done.into()
 }
 
-/// Makes a part of managed memory zeros.
+/// Zeroes a part of managed memory.
 fn drop_data(arena: &Arena, part: Range<usize>) {
     let inner = Space::within(arena, &part);
     let (first, last) = match inner.is_empty() {
@@ -84,8 +84,8 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
         false => (part.start..inner.start, inner.end..part.end),
     };
     for edge in [first, last] {
-        // SAFETY: it is the program's, readable and writable, which wants zeros; it is there when
-        // it is touched. No reference of ours points to it.
+        // SAFETY: the memory is the program's, readable and writable, and the program wants zeros.
+        // A touch fills it if it is evicted. No reference of the runtime points to it.
         unsafe {
             let start = std::ptr::with_exposed_provenance_mut::<u8>(edge.start);
             start.write_bytes(0, edge.len());
@@ -95,7 +95,7 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
     let _within = unsafe { arena.dont_need(inner) };
 }
 
-/// Has the system take an advice that we do not.
+/// Passes an unsupported advice to the kernel. The memory is plain from then on.
 fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Result<(), Failed> {
     space.make_plain(arena, &range)?;
     let done = issue(&range, advice);

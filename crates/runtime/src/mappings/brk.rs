@@ -1,8 +1,8 @@
-//! The program's break, which we move in place of the system: it begins where the system had it,
-//! and goes on in the arena.
+//! The program's break, which the runtime moves in place of the kernel. It begins at the kernel's
+//! break, and continues in the arena.
 //!
 //! ```text
-//!   first (the system's) .. PROT_NONE until the break is there .. | arena: Data up to the break
+//!   first (the kernel's) .. PROT_NONE above the break .. | arena: Data up to the break
 //! ```
 
 use super::Answer;
@@ -12,8 +12,7 @@ use dispatch::Failed;
 use std::ops::Range;
 use zmem::Arena;
 
-/// Moves the break. As the system does, it returns where it is after: it stays where it was if it
-/// can't move.
+/// Moves the break. Like the kernel, returns the new break, or the old one if it can't be moved.
 pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let Some(Break { first, now }) = space.brk else { return Answer::Issue };
     let may_move = first <= wanted
@@ -26,8 +25,10 @@ pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     Answer::Is(now as isize)
 }
 
+/// Maps or unmaps the memory between the old break and the new one.
+///
 /// # Errors
-/// ENOMEM: something else is there.
+/// ENOMEM: another mapping lies there.
 fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Result<(), Failed> {
     let page = page::page_size();
     let (old, new) = (now.next_multiple_of(page), wanted.next_multiple_of(page));
@@ -47,7 +48,7 @@ fn move_to(space: &mut Space, arena: &Arena, now: usize, wanted: usize) -> Resul
     Ok(())
 }
 
-/// Opens a range that lies below the arena, or takes it away.
+/// Makes a range below the arena accessible, or unmaps it and reserves its addresses.
 fn turn_below(range: &Range<usize>, is_more: bool) -> Result<(), Failed> {
     match is_more {
         true => protect(range, libc::PROT_READ | libc::PROT_WRITE)?,

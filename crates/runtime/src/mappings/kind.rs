@@ -1,10 +1,11 @@
-//! Which mappings the arena can have.
+//! The kinds of mappings that the arena can manage.
 
 use crate::pieces::Kind;
 use crate::windows::DATA;
 use libc::{PROT_EXEC, PROT_NONE};
 
-/// Stacks of threads, locked memory, huge pages and low addresses are left to the kernel.
+/// The flags of mappings that are left to the kernel: stacks, locked memory, huge pages, low
+/// addresses.
 pub(super) const NOT_OURS: i32 =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
 
@@ -14,8 +15,8 @@ fn is_private_anonymous(flags: i32) -> bool {
         && flags & NOT_OURS == 0
 }
 
-/// Returns what a mapping is that the arena may have, by protection and flags. Managed memory has
-/// the protection `data` there.
+/// Returns the kind of a mapping with this protection and these flags, if the arena can manage it.
+/// `data` is the protection that managed memory has at the mapping's address.
 pub(super) fn kind_of(prot: i32, flags: i32, data: Option<i32>) -> Option<Kind> {
     match prot {
         _ if !is_private_anonymous(flags) => None,
@@ -24,7 +25,7 @@ pub(super) fn kind_of(prot: i32, flags: i32, data: Option<i32>) -> Option<Kind> 
     }
 }
 
-/// Returns whether a mapping is of data that are executable.
+/// Returns whether a mapping is for executable data.
 pub(super) fn is_executable_data(prot: i32, flags: i32) -> bool {
     prot == DATA | PROT_EXEC && is_private_anonymous(flags)
 }

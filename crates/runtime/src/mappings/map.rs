@@ -1,4 +1,4 @@
-//! Memory comes and goes: `mmap`, `munmap`.
+//! New mappings and unmapping: `mmap`, `munmap`.
 
 use super::kind::{NOT_OURS, is_executable_data, kind_of};
 use super::windows::map_outside;
@@ -54,7 +54,8 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let wanted = pages(hint, bytes).ok().filter(|range| !range.is_empty());
     let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);
     let Some((managed, wanted)) = managed.zip(wanted) else {
-        // The system does not place what has no address in the arena, which is mapped.
+        // If the mapping names no address, the kernel places it outside of the arena, which is
+        // mapped.
         return Answer::Issue;
     };
     let in_windows = space.find_in_windows(arena, &wanted, is_executable);
@@ -82,7 +83,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     }
 }
 
-/// Maps a thread's stack by the kernel, and notes its addresses.
+/// Lets the kernel map a thread's stack, and records its addresses.
 fn map_stack(space: &mut Space, args: [usize; 6]) -> Answer {
     let mapped = system(libc::SYS_mmap, args);
     if let Ok(range) = mapped.and_then(|start| pages(start, args[1])) {
@@ -91,17 +92,17 @@ fn map_stack(space: &mut Space, args: [usize; 6]) -> Answer {
     mapped.into()
 }
 
-/// Returns whether a mapping has the flags with which the loader of glibc maps a library.
+/// Returns whether a mapping has the flags with which glibc's loader maps a library.
 fn is_library(flags: i32) -> bool {
     flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
 }
 
-/// Returns the arguments of a mapping at an address.
+/// Returns `args` with another start address.
 fn args_at(start: usize, [_, bytes, prot, flags, file, offset]: [usize; 6]) -> [usize; 6] {
     [start, bytes, prot, flags, file, offset]
 }
 
-/// Maps at an address, over what is there unless the program asks for free addresses.
+/// Maps a range of the arena. Replaces its contents unless the program requests free addresses.
 fn map_at(
     space: &mut Space,
     arena: &Arena,
@@ -133,12 +134,12 @@ fn map_at(
     mapped
 }
 
-/// Unmaps what a range has.
+/// Unmaps a range.
 pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     if range.is_empty() {
         return Err(error(EINVAL));
     }
-    // Free addresses stay as they are; mappings of the kernel are replaced.
+    // Only mapped parts change; free addresses stay free.
     for (part, kind) in space.pieces.parts(range) {
         if kind.is_some() {
             space.put(arena, part, None)?;

@@ -1,5 +1,5 @@
-//! System calls that change what is mapped, as far as they are about the arena. What is not, goes
-//! to the system as it is.
+//! System calls that change mappings, if they concern the arena. All others are passed to the
+//! kernel unchanged.
 
 mod advise;
 mod brk;
@@ -16,20 +16,21 @@ use dispatch::{Failed, system};
 use std::ops::Range;
 use zmem::Arena;
 
-/// The protections that `mprotect` knows, with the flag that extends a stack.
+/// The protections that `mprotect` supports, with the flags that extend a stack.
 const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// Smaller mappings that are only read are most often files of the C library.
+/// The minimum size of a read-only shared mapping that is recorded. Smaller ones are mostly files
+/// of the C library.
 const SHARED_MIN: usize = 1 << 20;
 /// Linux 5.18.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 /// Linux 6.10.
 const SYS_MSEAL: i64 = 462;
 
-/// What becomes of a call.
+/// How a call is handled.
 pub(crate) enum Answer {
-    /// It is the system's.
+    /// The call is issued.
     Issue,
-    /// It returns this.
+    /// The call returns this value without being issued.
     Is(isize),
 }
 
@@ -39,7 +40,7 @@ impl From<Result<usize, Failed>> for Answer {
     }
 }
 
-/// An error as a system call returns it.
+/// Converts an errno value to the result of a system call.
 const fn error(errno: i32) -> Failed {
     -(errno as isize)
 }
@@ -47,7 +48,7 @@ const fn error(errno: i32) -> Failed {
 /// Returns a range of whole pages.
 ///
 /// # Errors
-/// EINVAL: it does not begin at a page, or has no end.
+/// EINVAL: the range does not start at a page, or its end overflows.
 fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
     let page = page::page_size();
     let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes));
@@ -57,12 +58,12 @@ fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
     }
 }
 
-/// Returns whether a range has addresses of the arena.
+/// Returns whether a range contains addresses of the arena.
 fn touches(arena: &Arena, range: &Range<usize>) -> bool {
     parts_within(arena, range).next().is_some()
 }
 
-/// Returns whether all of a range lies in one window.
+/// Returns whether a range lies completely in one window.
 fn is_within(arena: &Arena, range: &Range<usize>) -> bool {
     parts_within(arena, range).any(|part| part == *range)
 }
@@ -73,7 +74,7 @@ fn is_vdso(start: usize, bytes: usize) -> bool {
     pages(start, bytes).is_ok_and(|range| vdso.start <= range.start && range.end <= vdso.end)
 }
 
-/// Makes a call as the program would.
+/// Makes a call as if the program had issued it.
 fn make(space: &mut Space, arena: &Arena, number: i64, args: [usize; 6]) -> Result<usize, Failed> {
     match answer(space, arena, number as usize, args) {
         Answer::Issue => system(number, args),
@@ -82,7 +83,7 @@ fn make(space: &mut Space, arena: &Arena, number: i64, args: [usize; 6]) -> Resu
     }
 }
 
-/// Returns the arguments of a call with a range of whole pages, if the kernel rounds its range.
+/// Extends the range of a call to whole pages, if the kernel does so for this call.
 fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     if matches!(number, libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock) {
         let before = args[0] % page::page_size();
@@ -92,7 +93,7 @@ fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     args
 }
 
-/// Returns whether a call maps shared memory that may be large, or that the program may write.
+/// Returns whether a call maps shared memory that is writable or may be large.
 fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     let [_, bytes, prot, flags, ..] = *args;
     match number {
@@ -105,7 +106,8 @@ fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether a call changes mappings at its first argument, which sealed memory forbids.
+/// Returns whether a call changes mappings at its first argument, which is forbidden for sealed
+/// memory.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     match number {
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect | libc::SYS_mremap => true,
@@ -114,19 +116,19 @@ fn changes(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns whether advice makes the kernel drop memory.
+/// Returns whether an advice makes the kernel drop memory.
 fn drops(advice: usize) -> bool {
     [libc::MADV_DONTNEED, libc::MADV_FREE, MADV_DONTNEED_LOCKED].contains(&(advice as i32))
 }
 
-/// Returns whether a range has code of the runtime that returns to the program (di-17).
+/// Returns whether a range contains code by which the runtime returns to the program (di-17).
 fn has_tails(start: usize, bytes: usize) -> bool {
     let tails = dispatch::tails();
     start < tails.end && tails.start < start.saturating_add(bytes)
 }
 
-/// Restores code of the program that a call may unmap, move, drop or make writable (di-14). Returns
-/// false if that failed, and the call must.
+/// Restores code of the program that a call may unmap, move, drop or make writable (di-14). If this
+/// returns false, it failed, and the call must fail too.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     let release = |start: usize, bytes: usize, is_moved| {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
@@ -138,14 +140,14 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
             let is_fixed = flags as i32 & libc::MREMAP_FIXED != 0;
             release(start, bytes, true) && (!is_fixed || release(to, more, false))
         }
-        // The bytes are those of the segment.
+        // The size of the segment is not known here.
         libc::SYS_shmat if more as i32 & libc::SHM_REMAP != 0 => release(bytes, usize::MAX, false),
         number if changes(number, args) => release(start, bytes, false),
         _ => true,
     }
 }
 
-/// Answers a call, if it is about the arena.
+/// Handles a call, if it concerns the arena.
 pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
     let args = whole_pages(number as i64, args);
     let [start, bytes, third, ..] = args;
@@ -182,11 +184,12 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_brk => brk::brk(space, arena, start),
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
-        // An address of the program's choice may lie within.
+        // The segment would be mapped at the program's address, within the arena.
         libc::SYS_shmat if has(arena, bytes) => Answer::Is(error(libc::ENOMEM)),
-        // Faults of the arena would come to it in place of us.
+        // The kernel would send faults of the arena to the program's descriptor, and not to the
+        // runtime.
         libc::SYS_userfaultfd => Answer::Is(error(libc::ENOSYS)),
-        // Code of the runtime calls it.
+        // The runtime itself calls the vDSO.
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
         libc::SYS_madvise if drops(third) && has_tails(start, bytes) => Answer::Is(0),
         number => match (number, range()) {
@@ -198,7 +201,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | SYS_MSEAL,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
-            // The system has the whole arena mapped.
+            // For the kernel, the whole arena is mapped, so it would not fail.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {

@@ -1,4 +1,4 @@
-//! Protection, and locks: what is not both readable and writable, or locked, is not managed.
+//! Protection and locks. Memory that is locked, or not both readable and writable, is not managed.
 
 use super::{Answer, error};
 use crate::pieces::Kind;
@@ -40,7 +40,7 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(error(ENOMEM)) }
 }
 
-/// Has the system do to a range what we do not: it is plain from then on.
+/// Passes a call to the kernel that the runtime does not support. The range is plain from then on.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,
@@ -61,7 +61,8 @@ pub(super) fn hold(
     done
 }
 
-/// Locks all there is, and all that comes: nothing is managed from then on.
+/// Handles `mlockall`. Existing memory (MCL_CURRENT) or new memory (MCL_FUTURE) is no longer
+/// managed.
 pub(super) fn lock_all(space: &mut Space, arena: &Arena, flags: usize) -> Answer {
     let flags = flags as i32;
     if flags & libc::MCL_CURRENT != 0 {

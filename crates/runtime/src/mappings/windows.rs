@@ -1,5 +1,5 @@
-//! Memory at addresses that the arena was not made with (pl-24): the program has named them, or
-//! the mapping is larger than the arena. It gets a window of the arena.
+//! Windows of the arena (pl-24), for memory outside of the addresses with which the arena was made.
+//! Either the program has named other addresses, or the mapping is too large.
 //!
 //! # Safety
 //! A window replaces memory that the same call has mapped, or that the program replaces.
@@ -15,15 +15,17 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_POPULATE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// The arena has few windows, so a smaller one is not worth it.
+/// The minimum size of a window. The number of windows is limited, so smaller ones are not worth
+/// it.
 const WINDOW_MIN: usize = 2 << 20;
-/// A reservation larger than the room gets this share of it: programs use it from its start on.
+/// The share of the room that a larger reservation gets. Programs use a reservation from its start
+/// on.
 const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// Maps memory that the arena has no free addresses for, and gives it a window if it is of a kind
-/// that the arena manages.
+/// Maps memory for which the arena has no free addresses. Adds a window for it if the arena can
+/// manage its kind.
 pub(super) fn map_outside(
     space: &mut Space,
     arena: &Arena,
@@ -63,7 +65,7 @@ fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
     }
 }
 
-/// Returns the parts of a mapping that lie before its window and behind it.
+/// Returns the parts of a mapping before and after its window.
 fn edges(range: &Range<usize>, window: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
     [range.start..window.start, window.end..range.end].into_iter()
 }
@@ -71,14 +73,14 @@ fn edges(range: &Range<usize>, window: &Range<usize>) -> impl Iterator<Item = Ra
 /// The addresses of a mapping, and those of its window, which may be empty.
 type Placed = (Range<usize>, Range<usize>);
 
-/// New memory that gets a window.
+/// A new mapping that gets a window.
 struct New {
     kind: Kind,
     is_executable: bool,
 }
 
 impl New {
-    /// Maps memory where the kernel chooses, and puts a window there.
+    /// Maps memory at addresses that the kernel chooses, and adds a window there.
     fn map(
         &self,
         space: &mut Space,
@@ -90,7 +92,7 @@ impl New {
         Some(mapped.and_then(|start| {
             let range = pages(start, args[1])?;
             let window = window_of(arena, &range, self.kind);
-            // SAFETY: the mapping is new, so nobody has written to it.
+            // SAFETY: the mapping is new, so nothing was written to it.
             if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
                 return Ok((range.clone(), range.start..range.start));
             }
@@ -101,8 +103,8 @@ impl New {
         }))
     }
 
-    /// Puts a window in place of whatever the range has, and maps the rest of it by the kernel.
-    /// Returns `None` if the range gets no window.
+    /// Adds a window that replaces the range's mappings, and lets the kernel map the parts around
+    /// it. Returns `None` if no window was added.
     fn replace(
         &self,
         space: &mut Space,
@@ -111,7 +113,7 @@ impl New {
         args: [usize; 6],
     ) -> Option<Result<Placed, Failed>> {
         let window = window_of(arena, &range, self.kind);
-        // SAFETY: the program replaces whatever is mapped there.
+        // SAFETY: the program replaces all mappings of the range.
         if window.is_empty() || unsafe { self.add(arena, &window) }.is_err() {
             return None;
         }
@@ -134,9 +136,9 @@ impl New {
     /// Adds a window. Its memory is PROT_NONE.
     ///
     /// # Safety
-    /// Nobody needs the mappings there. If this fails, they are as before.
+    /// The mappings there are not needed any more. If this fails, they are unchanged.
     unsafe fn add(&self, arena: &Arena, window: &Range<usize>) -> Result<(), zmem::Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { arena.add_window(window.clone(), self.is_executable)? };
         let added = arena.windows().skip(1);
         let hull = added.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
@@ -145,7 +147,7 @@ impl New {
     }
 }
 
-/// Returns the part of a new mapping that gets a window; an empty range if none does.
+/// Returns the part of a new mapping that gets a window, which may be empty.
 fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
     let (align, room) = (arena.block(), arena.window_room());
     let start = range.start.next_multiple_of(align).min(range.end);
@@ -155,11 +157,11 @@ fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
         Kind::Reserved => room / RESERVED_SHARE.1 * RESERVED_SHARE.0 / align * align,
         _ => 0,
     };
-    // Address 0 is no window's.
+    // A window can't begin at address 0.
     if bytes < WINDOW_MIN || start == 0 { start..start } else { start..start + bytes }
 }
 
-/// Returns whether a call is about the range of its first two arguments, and of no other memory.
+/// Returns whether a call concerns the range of its first two arguments, and no other memory.
 fn has_range(number: i64) -> bool {
     matches!(
         number,
@@ -173,9 +175,8 @@ fn has_range(number: i64) -> bool {
     )
 }
 
-/// Answers a call of whose range only a part lies in a window, or which has parts of several
-/// windows. Each part is a call of its own, in the order of addresses. Returns `None` for other
-/// calls.
+/// Handles a call whose range lies only partly in a window, or in several windows, as one call for
+/// each part, in the order of addresses. Returns `None` for other calls.
 pub(super) fn answer_parts(
     space: &mut Space,
     arena: &Arena,
@@ -205,7 +206,7 @@ pub(super) fn answer_parts(
         }
         let done = make(space, arena, number, args);
         match done {
-            // A kernel that does not know MAP_FIXED_NOREPLACE maps elsewhere.
+            // A kernel that does not support MAP_FIXED_NOREPLACE maps at another address.
             Ok(start) if is_map && start != part[0] => {
                 let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
                 result = Err(error(libc::EEXIST));
@@ -217,7 +218,7 @@ pub(super) fn answer_parts(
             let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
             let _left = make(space, arena, libc::SYS_munmap, mapped);
         }
-        // The kernel also advises the memory behind a hole.
+        // The kernel advises the memory after a hole too.
         if number != libc::SYS_madvise {
             break;
         }

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 impl Listening {
     /// Takes a socket that the service manager listens on and has passed to this process. Its file
-    /// is the manager's, and stays when this is dropped.
+    /// belongs to the manager, and remains when this is dropped.
     ///
     /// # Errors
-    /// [`AddressError::Unfit`]: it is no listening stream socket of a path or a port.
+    /// [`AddressError::Unfit`]: it is not a listening stream socket with a path or a port.
     pub fn passed(socket: OwnedFd) -> Result<Self, AddressError> {
         match (sockopt::socket_acceptconn(&socket), sockopt::socket_type(&socket)) {
             (Ok(true), Ok(SocketType::STREAM)) => {}

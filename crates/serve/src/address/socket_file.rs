@@ -1,4 +1,4 @@
-//! Sockets in the file system: one left behind is replaced, that of a live server never.
+//! Sockets in the file system. A stale socket is replaced, the socket of a running server never.
 
 use super::{Address, AddressError, Listening, PATH_MAX};
 use rustix::fd::OwnedFd;
@@ -10,20 +10,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Connections that wait to be accepted.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How often it is begun again where others start at the same path.
+/// The number of tries if other servers start at the same path.
 const TRIES: usize = 100;
 
-/// A socket's file, removed with this unless another took its place.
+/// A socket's file. Dropping this removes the file, unless another file has replaced it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
     id: Id,
 }
 
-/// Device and number of a file.
+/// The device and inode number of a file.
 type Id = (u64, u64);
 
 fn id(path: &Path) -> Option<Id> {
@@ -38,9 +38,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path that only this user can connect to. The socket is made under another name and
-/// appears when it is ready: where there is nothing, or in exchange for one that is stale. So there
-/// is no lock that others could hold.
+/// Listens at a path that only this user can connect to. The socket is made under another name.
+/// When it is ready it is moved to the path if that is free, or exchanged for a stale socket. So no
+/// lock is needed, which another user could hold.
 pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
@@ -68,7 +68,7 @@ pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     Err(AddressError::Live(name()))
 }
 
-/// A socket that listens, under a name that no one knows.
+/// A listening socket with a random name, which no other process knows.
 struct HiddenSocket {
     path: PathBuf,
     id: Id,
@@ -80,12 +80,13 @@ impl HiddenSocket {
         let parent = parent.unwrap_or(Path::new("."));
         let name = format!(".{:016x}", RandomState::new().build_hasher().finish());
         let path = parent.join(&name);
-        // A directory has a short name, too: that of its descriptor.
+        // The path of the directory's descriptor is short enough for any directory.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fs::open(parent, flags, Mode::empty())?;
         let short = || format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
         let address = SocketAddrUnix::new(&path).or_else(|_| SocketAddrUnix::new(short()))?;
-        // What the file has from the socket: so it is never another's who took the name.
+        // The file inherits this mode from the socket. A chmod by name could change a file of
+        // another user that took the name.
         fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         net::bind(socket, &address)?;
         let made = net::listen(socket, BACKLOG).and_then(|()| id(&path).ok_or(Errno::NOENT));
@@ -98,18 +99,18 @@ impl HiddenSocket {
         }
     }
 
-    /// Takes a place where there is nothing; whether it did.
+    /// Moves the socket to a path where nothing exists. Returns whether it did.
     fn publish(&self, path: &Path) -> rustix::io::Result<bool> {
         match fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
-            // The file system can't.
+            // The file system does not support RENAME_NOREPLACE.
             Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, path).map(|()| true),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Takes the place of the socket `stale`; whether it did, as another may have done so before.
+    /// Replaces the socket `stale`. Returns false if another server has done so first.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {
@@ -117,10 +118,10 @@ impl HiddenSocket {
                 let _ = std::fs::remove_file(&self.path);
                 Ok(true)
             }
-            // A live one: back with it.
+            // The path had the socket of a running server: undo the exchange.
             Ok(()) => exchange().map(|()| false),
             Err(Errno::NOENT) => Ok(false),
-            // The file system can't.
+            // The file system does not support RENAME_EXCHANGE.
             Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&self.path, path).map(|()| true),
             Err(errno) => Err(errno),
         }
@@ -129,7 +130,7 @@ impl HiddenSocket {
 
 impl Drop for HiddenSocket {
     fn drop(&mut self) {
-        // In its place it has another name.
+        // After it was moved to its final path, the file no longer exists under this name.
         if id(&self.path) == Some(self.id) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -140,10 +141,10 @@ fn socket() -> rustix::io::Result<OwnedFd> {
     net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
 }
 
-/// What is at a path.
+/// The kind of file at a path.
 enum Probed {
     Nothing,
-    /// A socket that no one listens on any more.
+    /// A socket on which no process listens any more.
     Stale(Id),
     Live,
     NoSocket,
@@ -162,12 +163,12 @@ fn probe(path: &Path) -> rustix::io::Result<Probed> {
         }
     };
     let socket = socket()?;
-    // A server with a full backlog is alive, and not waited for.
+    // A server with a full backlog counts as running, and the connection must not wait for it.
     rustix::io::ioctl_fionbio(&socket, true)?;
     match net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),
         Err(Errno::CONNREFUSED) => Ok(Probed::Stale(id)),
-        // It is gone by now.
+        // The file has been removed in the meantime.
         Err(Errno::NOENT) => Ok(Probed::Nothing),
         Err(errno) => Err(errno),
     }

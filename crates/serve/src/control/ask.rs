@@ -1,4 +1,4 @@
-//! How a client asks a server, and finds out whether that runs, is stopped or is stuck.
+//! Sends requests to a server, and detects whether the server runs, is stopped or is stuck.
 
 use super::request::{Request, is_trusted};
 use crate::address::PATH_MAX;
@@ -14,8 +14,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A server has to show that it runs within this time. It answers `stat` in milliseconds; on a
-/// machine that swaps, threads may wait for seconds.
+/// A server has to respond within this time. It answers `stat` in milliseconds; on a machine that
+/// swaps, threads may wait for seconds.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a request failed.
@@ -77,9 +77,9 @@ pub enum AskError {
 impl Request {
     /// Sends the request to the server at `path`, and writes its answer to `out`.
     ///
-    /// The server has to take the request within [`ANSWERS_WITHIN`]. After each such time without
-    /// an answer it has to show by an answer to `stat` that it runs. A server that runs may take
-    /// any time to answer.
+    /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each such time
+    /// without an answer, it has to answer `stat` to prove that it runs. A server that runs may
+    /// take any time to answer.
     ///
     /// # Errors
     /// [`AskError`]
@@ -105,12 +105,12 @@ impl Request {
 struct Server {
     stream: UnixStream,
     path: PathBuf,
-    /// The process that listens, if it has a number here.
+    /// The process that listens, if it has a number in this PID namespace.
     process: Option<i32>,
 }
 
 impl Server {
-    /// Connects to the server at `path`, if it can be trusted. No call on the connection waits for
+    /// Connects to the server at `path`, if it can be trusted. No call on the connection blocks for
     /// longer than [`ANSWERS_WITHIN`].
     fn connect(path: &Path) -> Result<Self, AskError> {
         let named = path.display().to_string();
@@ -131,7 +131,7 @@ impl Server {
         let address = SocketAddrUnix::new(path).map_err(unreached)?;
         let connected = retry_on_intr(|| net::connect(&socket, &address));
         connected.map_err(|errno| match errno {
-            // The server has accepted none of the connections that wait, and no more may wait.
+            // The server has not accepted the connections that wait, and its backlog is full.
             Errno::AGAIN => {
                 AskError::Silent { path: named.clone(), process: None, is_stopped: false }
             }
@@ -145,11 +145,11 @@ impl Server {
         Ok(Server { stream: socket.into(), path: path.to_owned(), process })
     }
 
-    /// Returns whether the process that listens is stopped.
+    /// Returns whether the listening process is stopped.
     fn is_stopped(&self) -> bool {
         let Some(process) = self.process else { return false };
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // The process's name is in brackets, and may have some itself.
+        // The process's name is in parentheses, and may contain parentheses itself.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         matches!(state, Some('T' | 't'))
     }
@@ -157,11 +157,11 @@ impl Server {
     /// Returns whether the server answers another client.
     fn is_alive(&self) -> bool {
         let asked = Request::Stat.ask(&self.path, &mut io::sink());
-        // Any other error comes from a server that runs, or has ended.
+        // After any other error the server runs, or has ended.
         !matches!(asked, Err(AskError::Silent { .. }))
     }
 
-    /// Returns the error for a call on the connection that failed.
+    /// Returns the error for a failed call on the connection.
     fn broken(&self, error: io::Error) -> AskError {
         match error.kind() {
             io::ErrorKind::WouldBlock => AskError::Silent {
@@ -200,7 +200,7 @@ fn of_process(process: Option<i32>) -> String {
     process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
 
-/// Returns why a server does not answer, and what helps.
+/// Returns the reason why a server does not answer, and the remedy.
 fn remedy(process: Option<i32>, is_stopped: bool) -> String {
     match process.filter(|_| is_stopped) {
         Some(process) => format!("it is stopped; continue it with 'kill -CONT {process}'"),
@@ -210,7 +210,7 @@ fn remedy(process: Option<i32>, is_stopped: bool) -> String {
     }
 }
 
-/// Parses the text behind `error`.
+/// Parses the text after `error`.
 fn refusal(text: &str) -> Refusal {
     let (errno, message) = text.split_once(' ').unwrap_or(("", text));
     let errno = errno.parse().unwrap_or(Errno::IO.raw_os_error());

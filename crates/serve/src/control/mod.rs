@@ -1,27 +1,27 @@
 //! The control socket, by which clients read and write the attributes of a served device.
 //!
-//! A request is a line, and all bytes behind it up to a zero byte, in UTF-8. A request without the
-//! zero byte was cut off, and is not carried out; nor is one whose client left before it was read.
-//! The answer is a line `ok` and text behind it, or a line `error NUMBER MESSAGE`, with Linux's
-//! errno.
+//! A request is a line, followed by bytes up to a zero byte, in UTF-8. A request without the zero
+//! byte was cut off, and is not carried out. Neither is a request whose client disconnected before
+//! it was read. The answer is a line `ok` followed by text, or a line `error NUMBER MESSAGE`, with
+//! Linux's errno.
 //!
 //! ```text
 //!   show NAME              the attribute's text
 //!   store NAME <lf> VALUE  nothing
-//!   stat                   an object of JSON: what is served, how full it is, the job under way
-//!   save <lf> PATH         what came of it: lines of a word and a number
+//!   stat                   an object of JSON: the disk, its memory use, and the running job
+//!   save <lf> PATH         the result: lines of a word and a number
 //!   restore <lf> PATH      the same
 //!   recompress <lf> WORDS  the same; the words are those of the attribute
 //!   writeback <lf> WORDS   the same
 //! ```
 //!
-//! Each request has a thread, so others are answered while a job is under way. The threads are
-//! started with the server: the system may have none left when a client comes. A job continues when
-//! its client leaves; the server then logs its result. A server that is ending answers `stat` and
-//! saves the disk for clients, until it has saved the disk itself.
+//! Each request has a thread, so others are answered while a job runs. The threads are started with
+//! the server, because the system may have none left when a client connects. A job continues when
+//! its client disconnects; the server then logs its result. A server that is ending answers `stat`
+//! and saves the disk for clients, until it has saved the disk itself.
 //!
-//! A client that waits for the end of a request asks for `stat` beside it, to see that the server
-//! runs.
+//! A client that waits for the end of a request also requests `stat` on another connection, to
+//! check that the server runs.
 
 mod ask;
 mod request;
@@ -50,29 +50,29 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Most bytes of a request, and most bytes received at a time.
+/// The maximum size of a request, and the number of bytes that are received at a time.
 const REQUEST_MAX: usize = 64 << 10;
 const RECEIVED: usize = 4 << 10;
 
-/// A client has to send or take more bytes within this time.
+/// A client has to send or receive more bytes within this time.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Most clients at a time. If another comes, the first whose request is incomplete is disconnected;
-/// if there is none, the new client is refused.
+/// The maximum number of clients. If another client connects, the first one whose request is
+/// incomplete is disconnected. If all requests are complete, the new client is refused.
 pub const CLIENTS: usize = 16;
 
-/// Bytes of a client thread's stack.
+/// The stack size of a client's thread, in bytes.
 const STACK: usize = 256 << 10;
 
-/// Bytes of address space that the threads take, with what the allocator grows by for them.
+/// The bytes of address space that the threads take, with the growth of the allocator for them.
 pub const BYTES: usize = CLIENTS * (STACK + (64 << 10));
 
-/// Most bytes of small allocations that a client has in use at a time: its request, which grows to
-/// 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), a path or an attribute's
-/// text.
+/// The most bytes of small allocations that a client has in use at a time. These are its request,
+/// which grows to 64 KiB (32 KiB are live beside that), its answer's buffer (8 KiB), and a path or
+/// an attribute's text.
 pub const RESERVE: usize = 128 << 10;
 
-/// Most bytes of a request that is admitted without a check for room.
+/// The longest request in bytes that is admitted without a check for room.
 const SHORT: usize = 8 << 10;
 
 const SHORT_OF_MEMORY: &str = "out of memory; ask for less at a time, or free some";
@@ -89,7 +89,7 @@ impl Control {
     /// Starts the server, which answers clients on threads of its own.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// Fails if the system refuses a thread.
     pub fn start(listening: Listening, steered: Arc<dyn Steered>, log: Log) -> io::Result<Self> {
         let clients = Arc::new(ClientSet::new(CLIENTS));
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -102,8 +102,8 @@ impl Control {
             let next = move || admitted.lock().recv().ok();
             threads.push(spawn("control", STACK, move || {
                 while let Some((socket, permit)) = next() {
-                    // A client that sends no request expects no answer, and a panic ends one
-                    // connection only.
+                    // A client that sends no request expects no answer. A panic ends one connection
+                    // only.
                     let answers = || answer(&socket, &permit, (&*steered, &ends), &log);
                     let _ = catch_unwind(AssertUnwindSafe(answers));
                 }
@@ -113,7 +113,7 @@ impl Control {
         let acceptor = Acceptor::start(listening, WITHIN, log.clone(), move |socket| {
             let socket = Arc::new(socket);
             match set.enter_or_evict(&socket, |_| true) {
-                // There are as many threads as clients.
+                // Each client finds a free thread, because there are as many threads as clients.
                 Some((permit, _)) => drop(sender.send((socket, permit))),
                 None => log.line("control: refused a client: too many requests are being answered"),
             }
@@ -127,7 +127,7 @@ impl Control {
         self.is_ending.store(true, SeqCst);
     }
 
-    /// Closes all connections, those with a request once they have their answer, and returns
+    /// Closes all connections. Connections with a complete request are answered first. Returns
     /// whether all were closed in time.
     pub fn stop(self, within: Duration) -> bool {
         self.acceptor.stop();
@@ -135,7 +135,7 @@ impl Control {
         let have_left = self.clients.is_empty_by(Instant::now() + within);
         self.clients.hang_up();
         if have_left {
-            // The acceptor's end has ended the threads that wait for clients.
+            // The end of the acceptor has ended the threads that wait for clients.
             self.threads.into_iter().for_each(|thread| drop(thread.join()));
         }
         have_left
@@ -155,7 +155,7 @@ fn answer(
     }
     let text = receive(socket)?;
     if !permit.establish() {
-        // The connection failed, not the request.
+        // The connection failed, so there is no client to answer.
         return Ok(());
     }
     let request = match text.and_then(|text| admit(&text, is_ending.load(SeqCst))) {
@@ -178,7 +178,7 @@ fn answer(
     told
 }
 
-/// Returns the text of a request, once it is complete.
+/// Receives a request, and returns its text when it is complete.
 fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     let (mut text, mut some) = (Vec::new(), [0; RECEIVED]);
     let refused = |errno, message| Ok(Err(Refusal::new(errno, message)));
@@ -218,7 +218,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// Parses the request, and returns it if the server carries it out at this time.
+/// Parses the request, and returns it if the server may carry it out at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));
@@ -249,7 +249,7 @@ fn log_orphaned(log: &Log, what: &str, done: &Result<(), Refusal>) {
     }
 }
 
-/// Carries out a request. Whether the answer was written is known only at the end.
+/// Carries out a request. Errors in writing the answer are reported only at the end.
 fn carry_out(
     steered: &dyn Steered,
     request: &Request,
@@ -268,7 +268,7 @@ fn carry_out(
     Ok(())
 }
 
-/// An answer that is being written: it begins with `ok`.
+/// An answer that is being written; it begins with `ok`.
 struct Answer<'s> {
     out: BufWriter<&'s Socket>,
     has_begun: bool,
@@ -306,7 +306,7 @@ impl fmt::Write for Answer<'_> {
 /// Listens at a path that only this user can connect to.
 ///
 /// # Errors
-/// As [`Address::listen`].
+/// Fails as [`Address::listen`] does.
 pub fn listen(path: &Path) -> Result<Listening, crate::AddressError> {
     Address::Unix(path.to_owned()).listen()
 }

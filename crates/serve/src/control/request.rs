@@ -8,18 +8,18 @@ use zram::JobKind;
 const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
-/// The byte that ends a request. A request without it is incomplete and is not carried out, as its
-/// client may have died.
+/// The byte that ends a request. A request without it is incomplete and is not carried out, because
+/// its client may have died.
 pub(super) const END: u8 = 0;
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Asks for the text of an attribute.
+    /// Requests the text of an attribute.
     Show(String),
     /// Sets an attribute to a value.
     Store(String, String),
-    /// Asks for the server's state.
+    /// Requests the server's state.
     Stat,
     /// Starts a job, with a path or words.
     Job(JobKind, String),
@@ -40,8 +40,8 @@ impl Request {
         }
     }
 
-    /// Returns whether a server that is ending still carries the request out: it changes no data of
-    /// the disk.
+    /// Returns whether a server that is ending still carries the request out, because it changes no
+    /// data of the disk.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,
@@ -50,7 +50,7 @@ impl Request {
         }
     }
 
-    /// Returns the request as it is sent, or a refusal if that can't be.
+    /// Returns the request in encoded form, or a refusal if it can't be encoded.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, Refusal> {
         let request = match self {
             Request::Show(name) => format!("show {name}\n"),

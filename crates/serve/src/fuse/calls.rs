@@ -1,4 +1,4 @@
-//! The kernel's calls.
+//! The kernel's requests.
 
 use super::files::{AttributeWrite, Files};
 use super::node::Node;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use zram::Access;
 
-/// How long the kernel may keep the attributes of a file: they never change.
+/// The time for which the kernel may cache the attributes of a file, which never change.
 const TTL: Duration = Duration::from_secs(60);
 
-/// Most bytes of a request.
+/// The maximum size of a request in bytes.
 const REQUEST_MAX: u32 = 1 << 20;
 
-/// Bytes that disks are counted in.
+/// The bytes of a sector.
 const SECTOR: u64 = 512;
 
 const SEEK_DATA: i32 = 3;
@@ -34,7 +34,7 @@ impl Filesystem for Files {
         let _ = config.set_max_write(REQUEST_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         if self.mapping == Mapping::Shared {
-            // `Mounted::start` has checked that the kernel has it.
+            // `Mounted::start` has checked that the kernel supports it.
             let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         }
         Ok(())
@@ -98,8 +98,8 @@ impl Filesystem for Files {
         }
     }
 
-    /// A program that opens a file to write it anew truncates it first. As with a block device,
-    /// that changes nothing.
+    /// A program that opens a file for overwriting truncates it first. As with a block device, that
+    /// has no effect.
     fn setattr(
         &self,
         _: &Request,
@@ -210,8 +210,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // It may be a job, so it has a thread of its own. If there can be none, `reply` is
-                // dropped, which answers with an error.
+                // The write may start a job, so it has a thread of its own. If no thread can be
+                // started, `reply` is dropped, which answers with an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));

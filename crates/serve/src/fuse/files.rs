@@ -16,7 +16,7 @@ use std::sync::atomic::{
 use std::time::SystemTime;
 use zram::Access;
 
-/// Zeros, to whole blocks and parts alike: what a hole is.
+/// Modes of fallocate. The first two make the range a hole of zeros, even for parts of blocks.
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 const KEEP_SIZE: i32 = 1;
@@ -28,7 +28,7 @@ pub(super) struct Files {
     mode: Mode,
     pub(super) mapping: Mapping,
     made: SystemTime,
-    /// Texts of open files other than `disk`, as they were when opened.
+    /// The texts of open files other than `disk`, as they were when opened.
     texts: Mutex<HashMap<u64, Arc<String>>>,
     next: AtomicU64,
     has_ended: Arc<AtomicBool>,
@@ -45,8 +45,8 @@ impl Files {
         Files { steered, disk, mode, mapping, made: SystemTime::now(), texts, next, has_ended }
     }
 
-    /// Returns the result of an operation, or an error if the mount has ended: after that no write
-    /// is acknowledged, as it may be missing from the saved file.
+    /// Returns the result of an operation, or an error if the mount has ended. After that no write
+    /// is acknowledged, because it may be missing from the saved file.
     pub(super) fn acknowledged<T>(&self, done: Result<T, rustix::io::Errno>) -> Result<T, Errno> {
         match self.has_ended.load(SeqCst) {
             true => Err(Errno::EIO),
@@ -54,7 +54,7 @@ impl Files {
         }
     }
 
-    /// Returns a handle for a text, for the reads that follow.
+    /// Returns a handle of a text for later reads.
     pub(super) fn open(&self, text: Arc<String>) -> Result<u64, Errno> {
         let handle = self.next.fetch_add(1, Relaxed);
         let mut texts = self.texts.lock();
@@ -141,13 +141,13 @@ impl Files {
             PUNCH_HOLE | ZERO_RANGE if mode & KEEP_SIZE != 0 || end <= self.disk.size() => {
                 self.acknowledged(self.disk.discard(offset, kept))
             }
-            // Room can't be promised.
+            // Space can't be reserved.
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
 
-    /// Returns the offset of the next byte that is stored, or that is not; the end of the disk
-    /// counts as a hole.
+    /// Returns the next offset at which a byte is stored (or, if `stored` is false, not stored).
+    /// The end of the disk counts as a hole.
     pub(super) fn seek(&self, offset: i64, stored: bool) -> Result<i64, Errno> {
         let (mut at, size) = (u64::try_from(offset).map_err(|_| Errno::ENXIO)?, self.disk.size());
         while at < size {
@@ -175,8 +175,8 @@ impl AttributeWrite {
     pub(super) fn new(node: Node, offset: u64, data: &[u8]) -> Result<Self, Errno> {
         let Node::Attribute(attribute) = node else { return Err(Errno::EACCES) };
         let text = std::str::from_utf8(data).ok().filter(|_| offset == 0).ok_or(Errno::EINVAL)?;
-        // A shell writes a line, and its newline is no part of a path. Of all other values the
-        // device itself takes one off, as the kernel does.
+        // A shell writes a line, whose newline is not part of a path. From other values the device
+        // itself removes one newline, as the kernel does.
         let is_path = matches!(attribute.name, "save" | "restore");
         let text = if is_path { text.trim_end_matches('\n') } else { text };
         Ok(AttributeWrite { name: attribute.name, text: text.to_owned() })
@@ -199,7 +199,7 @@ mod tests {
     use std::path::Path;
     use zram::{Restored, Saved, Zram};
 
-    /// A server that is at its end, whose turn it is to save.
+    /// A server that is ending, during its own turn to save.
     struct Ending(Zram, Mutex<Vec<String>>);
 
     impl Steered for Ending {

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 const PROGRAM: &str = "fusermount3";
 
-/// The environment variable that tells `fusermount3` the number of the descriptor over which it
-/// sends the connection.
+/// The environment variable with the number of the descriptor over which `fusermount3` sends the
+/// connection.
 const VARIABLE: &str = "_FUSE_COMMFD";
 
-/// How long `fusermount3` may take.
+/// The time limit for `fusermount3`.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Makes `fusermount3` mount at a directory, and returns the connection.
@@ -27,7 +27,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&ours, Timeout::Recv, Some(WITHIN))?;
-    // The program has it from us.
+    // The program inherits this descriptor.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let options = format!("fsname={name},subtype={name},default_permissions,nosuid,nodev");
     let mut command = Command::new(PROGRAM);
@@ -51,7 +51,7 @@ pub(super) fn mount(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the descriptor that `fusermount3` sent, if there is one.
+/// Returns the descriptor that `fusermount3` sent, if any.
 fn received(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

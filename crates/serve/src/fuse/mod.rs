@@ -1,9 +1,9 @@
 //! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
 //! classes.
 //!
-//! All files are read and written past the page cache: it would keep uncompressed copies of the
-//! disk's data, and attributes have no length before they are read. The module `files` has the
-//! contents of files, `node` the files there are, and `calls` the kernel's requests.
+//! All files are read and written past the page cache, which would keep uncompressed copies of the
+//! disk's data. Also, the length of an attribute is unknown before it is read. The module `files`
+//! has the contents of files, `node` lists the files, and `calls` handles the kernel's requests.
 
 mod calls;
 mod files;
@@ -28,24 +28,25 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Bytes of the stack of a thread that this module starts.
+/// The stack size of a thread that this module starts, in bytes.
 pub(super) const STACK: usize = 256 << 10;
 
-/// Bytes of address space that the FUSE library takes for each of its threads: a buffer, and a
+/// The bytes of address space that the FUSE library takes for each of its threads: a buffer, and a
 /// stack of the default size.
 const THREAD_BYTES: usize = (16 << 20) + (2 << 20) + (64 << 10);
 
-/// Fewest threads, so that one that waits for the backing store does not stop the disk.
+/// The minimum number of threads, so that one thread that waits for the backing store does not
+/// block the disk.
 const THREADS_MIN: usize = 2;
 
-/// Threads of the FUSE library are waited for so long, and looked at so often.
+/// The time limit for the start of the FUSE library's threads, and the interval between checks.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 const READY_STEP: Duration = Duration::from_millis(1);
 
 /// Whether programs may map the disk so that writes to memory are writes to the disk (MAP_SHARED).
 ///
-/// The kernel then caches the pages that are mapped. It keeps them coherent with reads and writes
-/// of the file, but not with NBD clients, so these must not write.
+/// The kernel then caches the mapped pages. It keeps them coherent with reads and writes of the
+/// file, but not with NBD clients, so these must not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// Such mappings are refused (ENODEV); private ones are allowed.
@@ -54,14 +55,14 @@ pub enum Mapping {
     Shared,
 }
 
-/// How a device is mounted.
+/// The options of a mount.
 #[derive(Clone, Copy, Debug)]
 pub struct MountOptions {
     /// Whether the disk can be written.
     pub mode: Mode,
     /// Whether the disk can be mapped.
     pub mapping: Mapping,
-    /// Threads that serve requests.
+    /// The number of threads that serve requests.
     pub threads: usize,
 }
 
@@ -75,12 +76,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the device at a directory, and so hides the directory's contents. A dead mount that a
-    /// killed server left there is unmounted first, and `log` gets a line about it.
+    /// Mounts the device at a directory, which hides the directory's contents. A dead mount of a
+    /// killed server there is unmounted first, and a line is logged.
     ///
     /// # Errors
-    /// There is no such directory, no `/dev/fuse`, or no right to mount and no `fusermount3`; or
-    /// too little address space.
+    /// Fails if the directory or `/dev/fuse` does not exist, or if the address space is too small.
+    /// Also fails if this user may not mount and has no `fusermount3`.
     pub fn start(
         dir: &Path,
         steered: Arc<dyn Steered>,
@@ -93,7 +94,7 @@ impl Mounted {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let threads = threads.max(THREADS_MIN);
-        // Its threads can't be told that there is none.
+        // The library can't report that its threads could not be started.
         if !room::is_left((threads + 1).saturating_mul(THREAD_BYTES)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
@@ -101,7 +102,7 @@ impl Mounted {
         let files = Files::new(steered, disk, (mode, mapping), has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
-        // Each thread has its own descriptor, where this user may open them.
+        // Each thread has its own descriptor, if this user may open them.
         config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
         let (mount, connection) = Mount::new(dir, &log)?;
         let session = Session::from_fd(files, connection, SessionACL::Owner, config)?.spawn()?;
@@ -115,15 +116,15 @@ impl Mounted {
         self.mount.holders()
     }
 
-    /// Writes the pages that programs have changed in shared mappings of the disk, and waits for
-    /// that for `within` at most. [`stop`](Self::stop) refuses later writes.
+    /// Writes the pages that programs have changed in shared mappings of the disk. Waits for that
+    /// for at most `within`. [`stop`](Self::stop) refuses later writes.
     pub fn sync(&self, within: Duration) {
         self.mount.sync(within);
     }
 
-    /// Unmounts the device, and returns whether that was possible in time. From now on no write is
-    /// acknowledged; users that stay get errors. If something else has been mounted at the
-    /// directory since, it stays, and so does this mount, dead.
+    /// Unmounts the device. Returns whether that was possible in time. From now on no write is
+    /// acknowledged; users that remain get errors. If something else has been mounted over the
+    /// directory since, it remains, and so does this mount, dead.
     pub fn stop(self, within: Duration) -> bool {
         self.has_ended.store(true, SeqCst);
         let Mounted { session, mut mount, log, .. } = self;
@@ -148,13 +149,13 @@ fn is_mapping_supported() -> bool {
     version >= (Some(6), Some(6))
 }
 
-/// Waits until so many threads of the FUSE library wait for requests, and so have their buffers:
-/// what is written to the disk could take the room for them else. Not for long, as that is no
-/// reason to refuse.
+/// Waits until `count` threads of the FUSE library wait for requests, and so have their buffers;
+/// otherwise data written to the disk could take the room for them. The wait is bounded, because a
+/// slow start is no reason to refuse the mount.
 fn wait_for_threads(count: usize) {
     let is_waiting = |task: &fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The one without a number has no buffer.
+        // The thread without a number has no buffer.
         let named = stat.split_once("(fuser-").map(|(_, rest)| rest);
         named.is_some_and(|rest| rest.starts_with(char::is_numeric) && rest.contains(") S "))
     };

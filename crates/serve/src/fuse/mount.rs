@@ -1,9 +1,9 @@
-//! Mounting, and taking off what was mounted here, and nothing else.
+//! Mounts the file system, and unmounts only what this process has mounted.
 //!
-//! The FUSE library is given the connection alone: at its end it would unmount whatever is at that
-//! path by then. A mount is known by the number of its file system, which no other has while its
-//! connection lives; and it is taken off by a descriptor, so that nothing that comes to its path in
-//! between is.
+//! The FUSE library gets only the connection, because at its end it would unmount whatever is at
+//! the path at that time. A mount is identified by the number of its file system, which no other
+//! has while its connection lives. It is unmounted by a descriptor, so another mount that appears
+//! at its path in between is not affected.
 
 use super::node::Node;
 use crate::holders;
@@ -23,14 +23,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The type of uzram's file systems, as the system names them.
+/// The name and type of uzram's file systems in the system's list of mounts.
 const NAME: &str = "uzram";
 const TYPE: &str = "fuse.uzram";
 
-/// Most dead mounts, one above the other, that are unmounted.
+/// The maximum number of stacked dead mounts that are unmounted.
 const DEAD_MAX: usize = 16;
 
-/// A server that does not answer in this time counts as alive: it is stuck.
+/// A server that does not answer within this time counts as running but stuck.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A mount of this process.
@@ -47,7 +47,8 @@ impl Mount {
     /// mounts of killed servers are unmounted first.
     pub(super) fn new(dir: &Path, log: &Log) -> io::Result<(Self, OwnedFd)> {
         detach_dead(dir, log)?;
-        // The system would mount there, and nobody could go in.
+        // The system would mount over a file that is not a directory, and its contents would be
+        // unreachable.
         let mode = stat_of(&mountinfo::open(dir)?)?.stx_mode;
         if FileType::from_raw_mode(mode.into()) != FileType::Directory {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -70,7 +71,7 @@ impl Mount {
         spawn_within("holders", super::STACK, ANSWERS_WITHIN, search).unwrap_or_default()
     }
 
-    /// Writes the changed pages that the kernel caches of the disk.
+    /// Writes the changed pages of the disk in the kernel's cache.
     pub(super) fn sync(&self, within: Duration) {
         let disk = self.dir.join(Node::Disk.name());
         let sync = move || std::fs::File::open(disk).and_then(|disk| disk.sync_all());
@@ -82,10 +83,10 @@ impl Mount {
         format!("'{}'", self.dir.to_string_lossy().escape_debug())
     }
 
-    /// Unmounts the file system, even if programs use it, unless that was done already.
+    /// Unmounts the file system, even if programs use it, unless it is unmounted already.
     ///
     /// # Errors
-    /// Something else is mounted over it or inside it, and would be unmounted too.
+    /// Fails if something else is mounted over it or inside it, and would be unmounted too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {
@@ -101,7 +102,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Where that can't be it was said before, or there is no one to tell.
+        // A failure was reported before, or can't be reported here.
         let _ = self.detach();
     }
 }
@@ -142,7 +143,7 @@ fn mounted_at(dir: &Path) -> io::Result<u64> {
     }
 }
 
-/// Returns what the kernel knows of a file without a request to the file system's server.
+/// Returns the kernel's cached attributes of a file, without a request to the file system's server.
 fn stat_of(file: &OwnedFd) -> rustix::io::Result<Statx> {
     fs::statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
 }
@@ -165,8 +166,8 @@ fn is_uzram(entry: &MountEntry) -> bool {
     entry.fs_type == TYPE || entry.fs_type == "fuse" && entry.source == NAME.as_bytes()
 }
 
-/// Unmounts what killed uzram servers left at a directory. A dead mount of another program, or a
-/// live mount of uzram, is an error.
+/// Unmounts the mounts that killed uzram servers left at a directory. A dead mount of another
+/// program, or a live mount of uzram, is an error.
 fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     for _ in 0..DEAD_MAX {
         let root = mountinfo::open(dir)?;
@@ -175,7 +176,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
             break;
         }
         if !is_dead(&root) {
-            // With a mount over it, users of that one would not know which disk they have.
+            // If another mount covered this one, its users would not know which disk they use.
             let why = "it is the mount of another server, or lies in one: stop that server, or \
                 give another directory";
             return if is_uzram(&entry) { Err(io::Error::other(why)) } else { Ok(()) };
@@ -193,7 +194,7 @@ fn detach_dead(dir: &Path, log: &Log) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the server of the file system that a file lies in has ended.
+/// Returns whether the server of a file's file system has ended.
 fn is_dead(file: &OwnedFd) -> bool {
     let Ok(file) = file.try_clone() else { return false };
     // A stuck server never answers.
@@ -212,7 +213,7 @@ fn detach(dir: &Path, root: &OwnedFd) -> io::Result<()> {
     if mountinfo::all()?.iter().any(|entry| entry.parent == id) {
         return Err(io::Error::other("something else is mounted in it"));
     }
-    // By its descriptor and detached, so that its users do not hold that up.
+    // The mount is detached by its descriptor, so that its users do not prevent that.
     let by_descriptor = format!("/proc/self/fd/{}", root.as_raw_fd());
     match unmount(by_descriptor, UnmountFlags::DETACH) {
         Err(Errno::PERM) => super::fusermount::unmount(dir),

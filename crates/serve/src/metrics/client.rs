@@ -1,4 +1,4 @@
-//! A client of the metrics' server, and how far its request is. Nothing here waits.
+//! A client of the metrics server, and the progress of its request. No call here blocks.
 //!
 //! ```text
 //!   receiving: head of the request -> answering: bytes left to send -> draining: bytes are dropped
@@ -10,38 +10,38 @@ use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A client must complete its request, and take its answer, in this time each. A scrape takes
-/// milliseconds, and Prometheus itself gives up after 10 seconds.
+/// The time limit for a client to complete its request, and again to receive its answer. A scrape
+/// takes milliseconds, and Prometheus itself gives up after 10 seconds.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// After its answer, a client has this time to end the connection, and may send this much more.
-/// Those bytes are dropped: a connection that is closed with bytes unread takes the answer back.
+/// After its answer, a client has this time to close the connection, and may send this many bytes.
+/// They are dropped: if a connection is closed with unread bytes, its peer may lose the answer.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 const DRAINED_MAX: usize = 64 << 10;
 
-/// Bytes that are received and dropped at a time.
+/// The number of bytes that are received and dropped at a time.
 const DROPPED: usize = 4 << 10;
 
-/// A client's connection, which is not blocking.
+/// A client's nonblocking connection.
 pub(super) struct Client {
     socket: Socket,
     state: State,
     came: Instant,
-    /// When the present state ends.
+    /// The time at which the present state ends.
     until: Instant,
 }
 
 enum State {
-    /// Holds the head of the request, as far as it came.
+    /// Holds the part of the request's head that has arrived.
     Receiving(Vec<u8>),
-    /// Holds the answer, and how many bytes of it are sent.
+    /// Holds the answer, and the number of bytes that were sent.
     Answering(String, usize),
-    /// Holds how many more bytes are dropped.
+    /// Holds the number of bytes that may still be dropped.
     Draining(usize),
 }
 
 impl Client {
-    /// Makes a client that has sent nothing; `None`: there is no memory for its request.
+    /// Makes a client that has sent nothing. Returns `None` if memory for its request is short.
     pub(super) fn new(socket: Socket) -> Option<Self> {
         let mut head = Vec::new();
         head.try_reserve_exact(HEAD_MAX).ok()?;
@@ -49,7 +49,7 @@ impl Client {
         Some(Client { socket, state: State::Receiving(head), came, until: came + WITHIN })
     }
 
-    /// Goes on as far as it can without waiting; `text` makes the metrics. Returns whether the
+    /// Continues as far as possible without blocking; `text` makes the metrics. Returns whether the
     /// client stays.
     pub(super) fn step(&mut self, text: &dyn Fn() -> String) -> bool {
         loop {
@@ -59,7 +59,7 @@ impl Client {
                 }),
                 State::Answering(answer, sent) => send(&self.socket, answer.as_bytes(), sent)
                     .map(|()| Some((State::Draining(DRAINED_MAX), DRAINED_WITHIN))),
-                // A little at a time: other clients wait for the thread.
+                // Only a part is read, because other clients wait for the thread.
                 State::Draining(left) => return drain(&self.socket, left),
             };
             match done {
@@ -72,19 +72,19 @@ impl Client {
         }
     }
 
-    /// Returns what the client is waited for.
+    /// Returns the event of the client's socket for which the server waits.
     pub(super) fn polled(&self) -> PollFd<'_> {
         let is_sending = matches!(self.state, State::Answering(..));
         PollFd::new(&self.socket, if is_sending { PollFlags::OUT } else { PollFlags::IN })
     }
 
-    /// Returns when the client's time is over.
+    /// Returns the end of the client's time limit.
     pub(super) fn until(&self) -> Instant {
         self.until
     }
 
-    /// Returns until when the client can't be evicted for another one: it has `grace`, unless it
-    /// has its answer.
+    /// Returns the time until which the client can't be evicted for another one. That is `grace`
+    /// after it connected, or at once if it has its answer.
     pub(super) fn stays_until(&self, grace: Duration) -> Instant {
         match self.state {
             State::Draining(_) => self.came,
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Returns a number that is least for the clients that are evicted first.
+    /// Returns a rank: clients with the least rank are evicted first.
     pub(super) fn rank(&self) -> usize {
         match self.state {
             State::Draining(_) => 0,
@@ -101,13 +101,13 @@ impl Client {
         }
     }
 
-    /// Ends a connection with an answer of this status, if the client has none yet. Returns what
-    /// the client failed to do, unless it has its whole answer.
+    /// Ends a connection with an answer of this status, if the client has none yet. Returns a
+    /// description of the client's failure, unless it has its whole answer.
     pub(super) fn refuse(self, status: &str) -> Option<&'static str> {
         match self.state {
             State::Receiving(_) => {
                 let answer = plain(status, "the request did not come in time; try again\n");
-                // Both are for the client alone, which may have left.
+                // Both calls serve only the client, which may have disconnected.
                 let _ = send(&self.socket, answer.as_bytes(), &mut 0);
                 let _ = self.socket.receive(&mut [0; DROPPED]);
                 Some("did not send its request")
@@ -118,8 +118,8 @@ impl Client {
     }
 }
 
-/// Receives more of a request's head. Returns what it asks for once it is complete, and `None` if
-/// the client has left.
+/// Receives more of a request's head. Returns the parsed request when it is complete, or `None` if
+/// the client has disconnected.
 fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     let mut some = [0; HEAD_MAX];
     loop {
@@ -127,7 +127,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
         if received == 0 {
             return Ok(None);
         }
-        // There is room for all of it from the start.
+        // The capacity for the whole head was reserved at the start.
         let from = head.len();
         head.extend_from_slice(&some[from..from + received]);
         match parse(head) {
@@ -138,7 +138,7 @@ fn receive(socket: &Socket, head: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     }
 }
 
-/// Sends what is left of an answer, and ends this side of the connection.
+/// Sends the rest of an answer, and ends this side of the connection.
 fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     while *sent < answer.len() {
         *sent += socket.send(&answer[*sent..])?;
@@ -146,7 +146,7 @@ fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     socket.end_sending()
 }
 
-/// Drops some of what a client sends after its request. Returns whether it may send more.
+/// Drops some of the bytes after a client's request. Returns whether more may arrive.
 fn drain(socket: &Socket, left: &mut usize) -> bool {
     match socket.receive(&mut [0; DROPPED]) {
         Ok(received) => {
@@ -157,7 +157,7 @@ fn drain(socket: &Socket, left: &mut usize) -> bool {
     }
 }
 
-/// Returns whether a call would have waited, or was interrupted.
+/// Returns whether a call would have blocked, or was interrupted.
 fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

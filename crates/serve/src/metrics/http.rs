@@ -1,6 +1,6 @@
-//! HTTP/1.1, as much as a scrape needs: a request's head, and the answer to it.
+//! The part of HTTP/1.1 that a scrape needs: the head of a request, and the response.
 
-/// Most bytes of a request's head, and most header lines in it.
+/// The maximum size of a request's head, and the maximum number of its header lines.
 pub(super) const HEAD_MAX: usize = 4 << 10;
 const HEADERS_MAX: usize = 32;
 
@@ -8,11 +8,11 @@ const HEADERS_MAX: usize = 32;
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// What a request asks for.
+/// The page and the method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     page: Page,
-    /// Whether the text itself is left out.
+    /// Whether the body is left out.
     is_head: bool,
 }
 
@@ -23,7 +23,7 @@ enum Page {
     Other,
     /// A page by a method other than GET and HEAD.
     Method,
-    /// Nothing: the request is not HTTP, or too long.
+    /// No page: the request is malformed, or too long.
     Malformed,
 }
 
@@ -31,7 +31,7 @@ impl Asked {
     /// A request that is too long.
     pub(super) const TOO_LONG: Asked = Asked { page: Page::Malformed, is_head: false };
 
-    /// Returns the whole answer; `text` makes the metrics.
+    /// Returns the whole response; `text` makes the metrics.
     pub(super) fn answer(self, text: impl FnOnce() -> String) -> String {
         let (status, text) = match self.page {
             Page::Metrics => return made("200 OK", METRICS, "", &text(), self.is_head),
@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-/// Returns an answer without metrics.
+/// Returns a response without metrics.
 pub(super) fn plain(status: &str, text: &str) -> String {
     made(status, PLAIN, "", text, false)
 }
@@ -58,7 +58,7 @@ fn made(status: &str, kind: &str, more: &str, text: &str, is_head: bool) -> Stri
     )
 }
 
-/// Returns what a request asks for, or `None` if its head is incomplete.
+/// Parses a request. Returns `None` if its head is incomplete.
 pub(super) fn parse(head: &[u8]) -> Option<Asked> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -68,7 +68,7 @@ pub(super) fn parse(head: &[u8]) -> Option<Asked> {
         Ok(httparse::Status::Complete(_)) => {}
     }
     let target = request.path.unwrap_or("");
-    // A proxy receives the whole address.
+    // A proxy receives the whole URL.
     let path = match target.strip_prefix("http://").map(|rest| rest.split_once('/')) {
         Some(Some((_, path))) => path,
         Some(None) => "",

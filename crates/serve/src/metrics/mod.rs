@@ -1,17 +1,17 @@
 //! A server that answers `GET /metrics` with text that a caller makes.
 //!
-//! HTTP/1.1, a request a connection, all of them on one thread that waits for no single client.
-//! `httparse` reads the request's head; memory and time of each client are bounded. A library that
-//! serves HTTP by itself bounds neither: a client could use up the memory of the process, and the
-//! disk would be lost.
+//! HTTP/1.1 with one request per connection, all of them on one thread that waits for no single
+//! client. `httparse` reads the request's head; memory and time of each client are bounded. A
+//! library with its own HTTP server bounds neither: a client could use up the memory of the
+//! process, and the disk would be lost.
 //!
 //! ```text
 //!   backlog of the socket -> CLIENTS places: receiving -> answering -> draining
 //!                                            evicted third, second,  first
 //! ```
 //! If all places are taken, a new client waits in the socket's backlog until one is free. A client
-//! that has its answer makes room at once, any other once it has had `GRACE`. So clients that keep
-//! their places keep no one out, and a burst of scrapes is answered one after the other.
+//! can be evicted when it has received its answer, or else after `GRACE`. So clients that keep
+//! their places do not exclude others, and a burst of scrapes is answered one after the other.
 
 mod client;
 mod http;
@@ -27,21 +27,22 @@ use rustix::net::SocketFlags;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Most clients at a time. A machine has a few scrapers; the others are for clients that stay.
+/// The maximum number of clients. A machine has a few scrapers; the other places are for clients
+/// that stay.
 pub const CLIENTS: usize = 32;
 
-/// A client has this time before it makes room for another one: longer than a packet takes to the
-/// other side of the Earth and back.
+/// A client keeps its place for this time before it can be evicted: longer than a round trip to the
+/// other side of the Earth.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// A call of a client's socket never waits, so its time limit has no effect.
+/// A call on a client's socket never blocks, so its time limit has no effect.
 const NEVER: Duration = Duration::from_secs(1);
 
-/// Most bytes of small allocations that the text takes while it is made, and of a client's answer.
+/// The most bytes of small allocations for making the text, and for a client's answer.
 const MAKING: usize = 96 << 10;
 const ANSWER: usize = 16 << 10;
 
-/// Most bytes of small allocations that all clients have in use at a time.
+/// The most bytes of small allocations that all clients have in use at a time.
 pub const RESERVE: usize = MAKING + CLIENTS * (HEAD_MAX + ANSWER);
 
 /// The server of metrics.
@@ -54,7 +55,7 @@ impl Metrics {
     /// Starts the server. `text` makes the metrics, on the server's thread.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// Fails if the system refuses a thread.
     pub fn start(
         listening: Listening,
         text: impl Fn() -> String + Send + 'static,
@@ -67,7 +68,7 @@ impl Metrics {
         Ok(Metrics { acceptor, address })
     }
 
-    /// Returns the address at which clients find it.
+    /// Returns the address of the server.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -78,7 +79,7 @@ impl Metrics {
     }
 }
 
-/// The clients that have a place, in the order in which they came.
+/// The clients that have a place, in the order in which they connected.
 struct Clients {
     all: Vec<Client>,
     log: Log,
@@ -90,7 +91,8 @@ impl Clients {
         while self.wait(door) {
             self.all.retain_mut(|client| client.step(text));
             self.end_late();
-            // No more in a turn: clients that came before wait for the thread.
+            // At most this number is accepted at a time, because earlier clients wait for the
+            // thread.
             for _ in 0..CLIENTS {
                 if self.room_at().is_some_and(|at| at > Instant::now()) {
                     break;
@@ -103,8 +105,8 @@ impl Clients {
         }
     }
 
-    /// Waits for clients, for new ones if they may have a place, and for the end of a client's
-    /// time. Returns false if the acceptor stops.
+    /// Waits for events of clients, for new clients if a place can be given to them, and for the
+    /// end of a client's time limit. Returns false if the acceptor stops.
     fn wait(&self, door: &Door) -> bool {
         let now = Instant::now();
         let room_at = self.room_at().filter(|at| *at > now);
@@ -114,13 +116,13 @@ impl Clients {
         door.wait(new, self.all.iter().map(Client::polled), timeout)
     }
 
-    /// Returns when the next client may come, or `None` if there is a free place.
+    /// Returns the time at which the next client can be accepted, or `None` if a place is free.
     fn room_at(&self) -> Option<Instant> {
         let is_full = self.all.len() >= CLIENTS;
         self.all.iter().map(|client| client.stays_until(GRACE)).min().filter(|_| is_full)
     }
 
-    /// Evicts the client that loses least, if all places are taken.
+    /// Evicts the client with the least rank, if all places are taken.
     fn make_room(&mut self) {
         let now = Instant::now();
         let evictable = |(_, client): &(usize, &Client)| client.stays_until(GRACE) <= now;
@@ -131,7 +133,7 @@ impl Clients {
         }
     }
 
-    /// Ends the connections of clients whose time is over.
+    /// Ends the connections of clients whose time limit has passed.
     fn end_late(&mut self) {
         let now = Instant::now();
         while let Some(nth) = self.all.iter().position(|client| client.until() <= now) {

@@ -14,14 +14,14 @@ use super::wire::*;
 use std::io;
 use std::ops::Range;
 
-/// A worker's memory for one batch at a time: tasks, payloads and replies.
+/// The memory of a worker for one batch at a time: tasks, payloads and replies.
 pub(crate) struct WorkerBuffer {
     tasks: Vec<Task>,
     buffer: Buffer,
 }
 
-/// Requests that a worker took and has to answer: short ones, or a single long one. As the two are
-/// different variants, no short request can be forgotten beside a long one.
+/// The requests that a worker took and has to answer: short ones, or a single long one. As these
+/// are different variants, no short request can be forgotten beside a long one.
 pub(crate) enum Batch<'r, 'l> {
     Short(Short<'r>),
     LongRead {
@@ -41,9 +41,9 @@ pub(crate) enum Batch<'r, 'l> {
 pub(crate) struct Short<'r> {
     tasks: &'r mut Vec<Task>,
     buffer: &'r mut [u8],
-    /// Bytes of payloads, which lie at the front of the buffer.
+    /// The bytes of payloads, which lie at the front of the buffer.
     payloads: usize,
-    /// Most bytes that all replies can take.
+    /// The most bytes that all replies can take.
     replies: usize,
     /// The sum of the tasks' weights.
     weight: usize,
@@ -51,15 +51,15 @@ pub(crate) struct Short<'r> {
     may_wait: bool,
 }
 
-/// A request, with the command for it and what that command needs.
+/// A request with its command, and the data that the command needs.
 struct Task {
     request: Request,
     command: Result<Command, ErrorCode>,
-    /// Where the payload lies in the buffer.
+    /// The range of the payload in the buffer.
     payload: Range<usize>,
-    /// The cost of the request, as the number of bytes whose compression costs about as much.
+    /// The cost of the request, as the number of bytes whose compression costs about the same.
     weight: usize,
-    /// Most bytes that the reply can take.
+    /// The most bytes that the reply can take.
     reply_max: usize,
     /// Whether the request may have to wait for the backing store.
     may_wait: bool,
@@ -72,8 +72,8 @@ impl Task {
         let (needs_data, weight, reply_max) = match command {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
-            // Commands without a payload have a cost for each block of their range. Zeroing may
-            // read the blocks at both ends, which keep a part of their data.
+            // The cost of commands without a payload is proportional to the blocks of their range.
+            // Zeroing may read the blocks at both ends, which keep a part of their data.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),
@@ -86,7 +86,7 @@ impl Task {
 
 /// The kind of batch that a request belongs to.
 enum Class {
-    /// Short requests. One that is refused is answered with its error.
+    /// Short requests. An invalid one is answered with its error.
     Short(Result<Command, ErrorCode>),
     LongRead,
     LongWrite,
@@ -120,9 +120,9 @@ impl WorkerBuffer {
         })
     }
 
-    /// Waits for a request, and takes it with some of those that have arrived: one `workers`th of
-    /// them, so that the other workers have as many. Returns [`End::Left`] once the client's DISC
-    /// is the next request, so all requests before it have been taken by then.
+    /// Waits for a request, and takes it with one `workers`th of the requests that have arrived, so
+    /// that other workers get the same share. Returns [`End::Left`] when the client's DISC is the
+    /// next request; all requests before it have then been taken.
     pub(crate) fn next_batch<'l>(
         &mut self,
         input: &mut Input,
@@ -153,7 +153,7 @@ impl WorkerBuffer {
                         return Ok(Batch::LongWrite { request: first, payload, room });
                     }
                     // A write without memory for its payload is answered with an error; the
-                    // connection goes on.
+                    // connection continues.
                     Err(_) => Err(ErrorCode::Nomem),
                 }
             }
@@ -168,7 +168,7 @@ impl WorkerBuffer {
 }
 
 impl Batch<'_, '_> {
-    /// Returns whether the batch takes so long that another worker should receive in the meantime.
+    /// Returns whether the batch takes long enough that another worker should receive during it.
     pub(crate) fn is_heavy(&self) -> bool {
         match self {
             Batch::Short(short) => short.weight >= HEAVY_BYTES || short.may_wait,
@@ -184,13 +184,13 @@ impl<'r> Short<'r> {
         Short { tasks, buffer, payloads: 0, replies: 0, weight: 0, may_wait: false }
     }
 
-    /// Returns the next request, if it belongs into this batch: it has arrived whole, there is room
-    /// for its payload and reply, and it delays none of the others.
+    /// Returns the next request, if it belongs to this batch: it has arrived completely, its
+    /// payload and reply fit, and it does not delay the others.
     fn next(&self, input: &Input, share: usize, terms: &Terms) -> Option<Task> {
         if self.tasks.len() >= share || self.may_wait {
             return None;
         }
-        // An invalid header, or DISC, is left for the next batch, whose first request it is.
+        // An invalid header or DISC is left for the next batch, as its first request.
         let request = input.header()?.ok().filter(|request| request.kind != Some(Kind::Disc))?;
         let Class::Short(command) = Class::of(&request, terms) else { return None };
         let task = Task::new(request, command, terms);
@@ -201,8 +201,8 @@ impl<'r> Short<'r> {
         fits.then_some(task)
     }
 
-    /// Adds a task to the batch, and receives its payload. The payload of a request that is refused
-    /// is skipped.
+    /// Adds a task to the batch, and receives its payload. The payload of an invalid request is
+    /// skipped.
     fn take(&mut self, task: Task, input: &mut Input, stream: &impl Stream) -> Result<(), End> {
         input.consume(REQUEST_HEADER);
         let (start, len) = (self.payloads, task.request.payload() as usize);

@@ -1,48 +1,49 @@
-//! The server's limits, and assertions on how they depend on each other. Tests use all of them.
+//! The server's limits, and assertions on their relations. Tests exercise all of them.
 
 use super::wire::{CHUNK_HEADER, OPTION_HEADER, REQUEST_HEADER};
 pub use super::wire::{OPTION_DATA_MAX, OPTIONS_MAX, PAYLOAD_MAX, STRING_MAX};
 
 /// The longest read that is answered by one call, and the longest write that is received into a
-/// worker's own buffer; longer writes use memory that all connections share.
+/// worker's own buffer. Longer writes use memory that all connections share.
 pub const READ_PART: usize = 256 << 10;
 
-/// Bytes of a worker's buffer: payloads in front, replies behind them.
+/// The bytes of a worker's buffer, with payloads in front and replies behind them.
 pub const WORKER_BUFFER: usize = READ_PART + 2 * SHORT_MAX;
 
-/// Most requests that a worker takes together.
+/// The maximum number of requests that a worker takes together.
 pub const REQUESTS: usize = 64;
 
-/// A batch that compresses this many bytes is heavy: while it is served, another worker receives.
-/// A byte that is decompressed counts a quarter, a byte that is freed or looked at a 64th.
+/// A batch that compresses this number of bytes is heavy: during it another worker receives. A
+/// decompressed byte counts a quarter, a freed or examined byte a 64th.
 pub const HEAVY_BYTES: usize = 32 << 10;
 
-/// Most extents in a reply.
+/// The maximum number of extents in a reply.
 pub const EXTENTS_MAX: usize = 1024;
 
 /// The longest reply to a request other than a read.
 pub const SHORT_MAX: usize = CHUNK_HEADER + 4 + EXTENTS_MAX * 8;
 
-/// The longest reply that has no data: success, or an error.
+/// The longest reply without data: success, or an error.
 pub const DONE_MAX: usize = CHUNK_HEADER + 6;
 
-/// Bytes of a connection's input buffer. An option has to fit in it. What a payload has beyond the
-/// bytes in it is received straight into the payload's own buffer.
+/// The bytes of a connection's input buffer. An option has to fit in it. The rest of a payload that
+/// has partly arrived in it is received directly into the payload's own buffer.
 pub const INPUT_BUFFER: usize = 128 << 10;
 
-/// Most bytes of memory that all long writes share: enough for one write of the greatest length.
+/// The bytes of memory that all long writes share: enough for one write of the maximum length.
 pub const LARGE_BYTES: usize = PAYLOAD_MAX as usize;
 
-/// Most workers that connections have beside their first ones, all connections together.
+/// The maximum number of workers in addition to the first one of each connection, for all
+/// connections together.
 pub const EXTRA_WORKERS: usize = 128;
 
-/// Most bytes of memory that a client's thread takes: the touched part of its stack, and small
+/// The most bytes of memory that a client's thread takes: the touched part of its stack, and small
 /// allocations.
 pub const THREAD_MEMORY: usize = 48 << 10;
 
 /// Returns the most bytes of memory that the clients of a server take together, whatever they do
 /// and however many workers a connection may have. If the extra workers or the memory for long
-/// writes are used up, further requests wait in the kernel's socket buffers; each connection has
+/// writes are used up, further requests wait in the kernel's socket buffers. Each connection keeps
 /// its first worker, whose buffer no other connection can use.
 pub const fn memory_max(connections: usize) -> usize {
     let worker = THREAD_MEMORY + WORKER_BUFFER;
@@ -50,8 +51,8 @@ pub const fn memory_max(connections: usize) -> usize {
     half_open + connections * (INPUT_BUFFER + worker) + EXTRA_WORKERS * worker + LARGE_BYTES
 }
 
-/// Most connections that have not chosen an export yet; if another client comes, the oldest of them
-/// is closed.
+/// The maximum number of connections that have not chosen an export yet. If another client
+/// connects, the oldest of them is closed.
 pub const HALF_OPEN_MAX: usize = 128;
 
 /// The default number of connections takes 122 MiB.

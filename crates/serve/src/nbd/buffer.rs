@@ -1,12 +1,12 @@
-//! Buffers in mappings of their own. A mapping takes no memory until it is touched, and gives it
-//! back to the system when it is dropped. Memory that many threads free to `malloc` would stay with
-//! the process: 1.5 MiB after four connections.
+//! Buffers in mappings of their own. A mapping takes no memory until it is touched, and returns it
+//! to the system when it is dropped. Memory that many threads free to `malloc` would stay with the
+//! process: 1.5 MiB after four connections.
 
 use memmap2::MmapMut;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-/// A private anonymous mapping, all zeros at first.
+/// A private anonymous mapping, initially all zeros.
 #[derive(Debug)]
 pub(crate) struct Buffer(MmapMut);
 

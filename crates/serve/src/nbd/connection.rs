@@ -9,8 +9,7 @@
 //! ```
 //!
 //! No lock is held while a worker receives or serves. A client that takes no replies blocks the
-//! worker that sends to it, then the workers that wait to send, and at last no worker is left to
-//! receive.
+//! worker that sends to it, then the workers that wait to send, until no worker is left to receive.
 
 #[cfg(test)]
 mod tests;
@@ -41,16 +40,16 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection's extra worker ends if it has nothing to do for this time.
 const IDLE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Bytes of a worker's stack.
+/// The stack size of a worker in bytes.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// Most bytes that a worker's small allocations have in use at a time. These end the process if
-/// they fail, so the reserve has to have room for them: the list of tasks (4 KiB), the states of
-/// slots that are looked at together for extents (1.5 KiB), the thread, and the entries of a block.
-/// Extents take nothing, as they are written straight into the reply.
+/// The most bytes of small allocations that a worker has in use at a time. These end the process if
+/// they fail, so the reserve must have room for them. They are the list of tasks (4 KiB), the
+/// states of slots that are examined together for extents (1.5 KiB), the thread, and the entries of
+/// a block. Extents take nothing, because they are written directly into the reply.
 pub const WORKER_RESERVE: usize = 20 << 10;
 
-/// Bytes of address space that a worker takes, including the guard of its stack.
+/// The bytes of address space that a worker takes, including the guard of its stack.
 pub(crate) const WORKER_BYTES: usize = STACK + WORKER_BUFFER + (64 << 10);
 
 /// The part of the server that all connections share.
@@ -60,7 +59,7 @@ pub(crate) struct Service {
     pub(crate) extra_workers: ExtraWorkers,
     /// Set when the server ends.
     pub(crate) stop: AtomicBool,
-    /// Most threads that serve the requests of one connection.
+    /// The maximum number of threads that serve the requests of one connection.
     pub(crate) workers: usize,
 }
 
@@ -68,7 +67,7 @@ pub(crate) struct Service {
 #[derive(Default)]
 struct Output {
     /// Whether a reply was sent in part. Only its rest may follow; if that can't be sent, nothing
-    /// is.
+    /// is sent.
     is_in_reply: bool,
 }
 
@@ -78,15 +77,15 @@ struct Connection<'c, S> {
     stream: &'c S,
     terms: &'c Terms,
     receiving: Receiving,
-    /// The connection's extra workers.
+    /// The number of the connection's extra workers.
     extra_workers: AtomicUsize,
     output: Mutex<Output>,
     /// The first reason to end the connection, if any.
     end: Mutex<Option<End>>,
 }
 
-/// Serves a client until its connection ends. Returns how it ended. `admit` is called once the
-/// client has chosen an export, before the reply, and returns whether the client is admitted.
+/// Serves a client until its connection ends. Returns how it ended. `admit` is called after the
+/// client has chosen an export and before the reply. It returns whether the client is admitted.
 pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut() -> bool) -> End {
     let mut input = match Input::new() {
         Ok(input) => input,
@@ -94,7 +93,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
     };
     let terms = match negotiate(&service.exports, stream, &mut input, admit) {
         Ok(terms) => terms,
-        // A client that only looked whether the server listens is not logged.
+        // A client that only checked whether the server listens is not logged.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
@@ -113,7 +112,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests may be in `input` afterwards. A refused client has no request served.
+/// client's first requests may be in `input` afterwards. No request of a refused client is served.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,
@@ -149,8 +148,8 @@ fn negotiate(
 }
 
 impl<S: Stream> Connection<'_, S> {
-    /// Serves requests until the connection ends, or the worker is an `extra` one that is not
-    /// needed. An error in place of a buffer ends the connection at once.
+    /// Serves requests until the connection ends, or until an `extra` worker is not needed any
+    /// more. An error in place of a buffer ends the connection at once.
     fn work<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -158,7 +157,7 @@ impl<S: Stream> Connection<'_, S> {
         extra: Option<ExtraWorker<'_>>,
     ) {
         let _guard = EndOnPanic(self);
-        // The buffer is dropped before `extra`, which is the permission to have it.
+        // The buffer is dropped before `extra`, which is the permission to hold it.
         let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);
@@ -174,7 +173,7 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    /// Takes and answers batches until no more requests come.
+    /// Takes and answers batches until no more requests arrive.
     fn serve_all<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -197,7 +196,8 @@ impl<S: Stream> Connection<'_, S> {
                 if batch.is_heavy() || input.header().is_some() {
                     break batch;
                 }
-                // The worker keeps the input: to wake another would cost more than this batch.
+                // The worker keeps the input, because waking another one would cost more than this
+                // batch.
                 self.answer(batch)?;
             };
             if !self.receiving.is_awaited() {
@@ -209,7 +209,7 @@ impl<S: Stream> Connection<'_, S> {
         Ok(())
     }
 
-    /// Starts another worker, if there may be one more. If not, the present workers serve the
+    /// Starts another worker, if one more is permitted. If not, the present workers serve the
     /// connection more slowly. The caller has the input.
     fn start_worker<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         if self.extra_workers.load(Relaxed) + 1 >= self.service.workers {
@@ -238,7 +238,7 @@ impl<S: Stream> Connection<'_, S> {
             Batch::LongWrite { request, payload, room } => {
                 let mut replies = Replies::new(room);
                 executor.execute(&request, Ok(Command::Write), payload.bytes(), &mut replies);
-                // Other writes can have the memory while this client takes its reply.
+                // Other writes can use the memory while this client takes its reply.
                 drop(payload);
                 replies.into_bytes(1)
             }
@@ -249,15 +249,15 @@ impl<S: Stream> Connection<'_, S> {
         }
     }
 
-    /// Locks the sending side. Returns `None` once a reply was broken off: the connection is ending
-    /// then, and nothing may be sent.
+    /// Locks the sending side. Returns `None` after a reply was broken off: the connection is then
+    /// ending, and nothing may be sent.
     fn output(&self) -> Option<MutexGuard<'_, Output>> {
         Some(self.output.lock()).filter(|output| !output.is_in_reply)
     }
 
-    /// Sends `bytes`. `is_last` says whether they end where a simple reply, or a chunk of a
-    /// structured one, ends. After an error nothing else is sent: the client would take it for the
-    /// rest of this reply.
+    /// Sends `bytes`. `is_last` is true if they end where a simple reply, or a chunk of a
+    /// structured one, ends. After an error nothing else is sent, because the client would take it
+    /// for the rest of this reply.
     fn send(&self, output: &mut Output, bytes: &[u8], is_last: bool) -> Result<(), End> {
         output.is_in_reply = true;
         self.stream.send_all(bytes, TAKEN_WITHIN)?;
@@ -266,7 +266,7 @@ impl<S: Stream> Connection<'_, S> {
     }
 
     /// Serves a long read part by part. The output stays locked from the first part of a simple
-    /// reply to its last; between the chunks of a structured one, other replies may be sent.
+    /// reply to its last. Between the chunks of a structured reply, other replies may be sent.
     fn read_in_parts(
         &self,
         executor: Executor<'_>,

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// A fault for which the server ends a connection. All but [`Unreadable`](Fault::Unreadable) are
-/// the client's. The server logs it and does not send it, as the client may not know where a reply
-/// begins.
+/// A fault for which the server ends a connection. All except [`Unreadable`](Fault::Unreadable) are
+/// the client's. The server logs a fault and does not send it, because the client may not know
+/// where a reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("unknown client flags")]
@@ -39,7 +39,7 @@ pub(crate) enum End {
     /// The connection broke, the client closed it within a request, or the server had no memory for
     /// its buffers.
     Broken(io::Error),
-    /// The server ended it for a fault.
+    /// The server ended it because of a fault.
     Fault(Fault),
 }
 

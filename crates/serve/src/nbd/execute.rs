@@ -7,7 +7,8 @@ use crate::nbd::handshake::Terms;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes of a step of a long write; before each step the worker checks whether the server ends.
+/// The bytes of a step of a long write; before each step the worker checks whether the server is
+/// ending.
 const STEP: u64 = 1 << 20;
 
 /// The data of requests that store zeros, step by step.
@@ -100,7 +101,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Returns an error once the server is ending.
+    /// Returns an error if the server is ending.
     fn check_stop(&self) -> Result<(), Errno> {
         if self.stop.load(Relaxed) { Err(Errno::SHUTDOWN) } else { Ok(()) }
     }

@@ -17,7 +17,7 @@ pub enum Mode {
 /// A disk under a name.
 #[derive(Clone)]
 pub struct Export {
-    /// The export's name, of up to 4096 bytes.
+    /// The export's name, of at most 4096 bytes.
     pub name: String,
     /// A line that clients show to their users.
     pub description: String,
@@ -28,7 +28,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Returns the transmission flags that a client of this export gets.
+    /// Returns the transmission flags for a client of this export.
     pub(crate) fn transmission_flags(&self, replies: ReplyStyle) -> u16 {
         let all = FLAG_HAS_FLAGS
             | FLAG_SEND_FLUSH
@@ -68,8 +68,8 @@ impl Exports {
         Exports { all: exports.into(), write_max: PAYLOAD_MAX }
     }
 
-    /// Sets the most bytes of a write, and of memory for long writes of all clients: 256 KiB to 32
-    /// MiB, in whole 256 KiB. A longer write gets ENOMEM.
+    /// Sets the maximum length of a write, and the memory for long writes of all clients: 256 KiB
+    /// to 32 MiB, in multiples of 256 KiB. A longer write gets ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {
         let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;
         Exports { write_max: bytes - bytes % READ_PART as u32, ..self }
@@ -83,7 +83,7 @@ impl Exports {
         &self.all
     }
 
-    /// Returns the export that a client means by `name`.
+    /// Returns the export for the name that a client sent.
     pub(crate) fn find(&self, name: &[u8]) -> Option<&Export> {
         let named = self.all.iter().find(|export| export.name.as_bytes() == name);
         named.or_else(|| self.all.first().filter(|_| name.is_empty()))

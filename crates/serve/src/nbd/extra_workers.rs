@@ -1,31 +1,31 @@
-//! Workers that connections have beside their first one. All connections share them, so that their
-//! threads and buffers have one bound.
+//! The workers of connections in addition to their first one. All connections share them, so that
+//! their threads and buffers have one bound.
 //!
 //! A connection gets another worker while it has fewer than are free, and gives one back if it has
-//! more. So each of n busy connections comes to have one share in n + 1, and one such share stays
-//! free for the next. A client that takes no replies keeps its workers; the others divide the rest,
-//! and each connection has its first worker in any case.
+//! more. So each of n busy connections eventually has one share in n + 1, and one such share stays
+//! free for the next. A client that takes no replies keeps its workers; the others divide the rest.
+//! Each connection has its first worker in any case.
 
 use super::bounds::EXTRA_WORKERS;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The workers of a server that are no connection's first one.
+/// The extra workers of a server.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraWorkers {
     used: AtomicUsize,
 }
 
-/// One of them, which others can have once this is dropped.
+/// One extra worker, which becomes available to others when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ExtraWorker<'c> {
     all: &'c ExtraWorkers,
-    /// How many the connection has.
+    /// The number of extra workers of the connection.
     own: &'c AtomicUsize,
 }
 
 impl ExtraWorkers {
     /// Returns another worker for a connection that has `own` of them, if it may have one more.
-    /// One thread at a time calls this for a connection.
+    /// Only one thread at a time calls this for a connection.
     pub(crate) fn take<'c>(&'c self, own: &'c AtomicUsize) -> Option<ExtraWorker<'c>> {
         let has = own.load(Relaxed);
         let one_more = |used: usize| (has < EXTRA_WORKERS.saturating_sub(used)).then_some(used + 1);
@@ -36,7 +36,7 @@ impl ExtraWorkers {
 }
 
 impl ExtraWorker<'_> {
-    /// Returns whether the connection has more of the workers than its share.
+    /// Returns whether the connection has more workers than its share.
     pub(crate) fn is_surplus(&self) -> bool {
         let free = EXTRA_WORKERS.saturating_sub(self.all.used.load(Relaxed));
         self.own.load(Relaxed) > free + 1
@@ -54,7 +54,7 @@ impl Drop for ExtraWorker<'_> {
 mod tests {
     use super::*;
 
-    /// Takes as many as a connection gets.
+    /// Takes all workers that a connection can get.
     fn all_of<'c>(all: &'c ExtraWorkers, own: &'c AtomicUsize) -> Vec<ExtraWorker<'c>> {
         std::iter::from_fn(|| all.take(own)).collect()
     }

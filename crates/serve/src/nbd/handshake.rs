@@ -1,5 +1,5 @@
 //! The handshake (the protocol's haggling phase): from the greeting to the client's choice of an
-//! export. Bytes go in and out; this module does no I/O.
+//! export. This module turns bytes into bytes and does no I/O.
 //!
 //! ```text
 //!   greeting -> client flags -> option -> ... -> GO or EXPORT_NAME -> requests
@@ -17,19 +17,20 @@ use super::wire::*;
 pub(crate) struct Terms {
     pub(crate) export: Export,
     pub(crate) replies: ReplyStyle,
-    /// Whether the client has chosen the context `base:allocation`, so may send BLOCK_STATUS.
+    /// Whether the client has chosen the context `base:allocation`, so that it may send
+    /// BLOCK_STATUS.
     pub(crate) allocation: bool,
 }
 
-/// What the client sends next.
+/// The next phase of the connection.
 pub(crate) enum Step {
-    /// More of the handshake.
+    /// The handshake continues.
     More,
-    /// Requests, on these terms.
+    /// Requests follow, on these terms.
     Requests(Terms),
 }
 
-/// Answers are sent once they have this many bytes, so they take one answer more at most.
+/// Answers are sent when they reach this number of bytes, so they exceed it by at most one answer.
 const ANSWERED_MAX: usize = 4096;
 
 /// The state of a handshake.
@@ -57,8 +58,8 @@ impl<'e> Handshake<'e> {
         Handshake { exports, stage: Stage::Flags, options: 0, replies, context: Context::None }
     }
 
-    /// Takes all complete messages from `bytes`, unless there is much to send before, and appends
-    /// the answers to `out`. Returns how many bytes it took, and what comes next.
+    /// Takes all complete messages from `bytes`, unless many answers must be sent first, and
+    /// appends the answers to `out`. Returns the number of bytes taken, and the next phase.
     pub(crate) fn advance(
         &mut self,
         bytes: &[u8],
@@ -90,8 +91,8 @@ impl<'e> Handshake<'e> {
         Ok(Some(Step::More))
     }
 
-    /// Answers an option. Returns `None` if it has not arrived completely; one that is too long is
-    /// refused by its header alone.
+    /// Answers an option. Returns `None` if it has not arrived completely. An option that is too
+    /// long is refused when its header arrives.
     fn option(
         &mut self,
         rest: &mut Fields<'_>,
@@ -170,8 +171,8 @@ impl<'e> Handshake<'e> {
         Terms { export: export.clone(), replies: self.replies, allocation }
     }
 
-    /// Answers INFO and GO with all that is known of an export. Returns the export and the name by
-    /// which the client asked for it, or `None` if the answer was an error.
+    /// Answers INFO and GO with all information about an export. Returns the export and the name by
+    /// which the client requested it, or `None` if the answer was an error.
     fn info<'d>(
         &self,
         data: &'d [u8],

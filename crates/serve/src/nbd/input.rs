@@ -1,4 +1,4 @@
-//! The receiving side of a connection: a buffer of requests that were received and not served yet.
+//! The receiving side of a connection: a buffer of requests that were received but not served yet.
 
 use super::bounds::INPUT_BUFFER;
 use super::buffer::Buffer;
@@ -20,12 +20,13 @@ pub(crate) struct Input {
     end: usize,
 }
 
-/// How long a worker waits for the rest of a request.
+/// The time limit for the rest of a request.
 pub(crate) struct Deadline<'p> {
-    /// When the worker first waited.
+    /// The time at which the worker first waited.
     since: Option<Instant>,
     limit: Duration,
-    /// Returns whether the wait has to end now, as others wait for memory that the request holds.
+    /// Returns whether the wait has to end now, because others wait for memory that the request
+    /// holds.
     hurry: &'p dyn Fn() -> bool,
 }
 
@@ -36,8 +37,8 @@ impl<'p> Deadline<'p> {
         Deadline { since: None, limit, hurry }
     }
 
-    /// Returns an error if the deadline has passed. The first call starts the time; one call is
-    /// made per wait.
+    /// Returns an error if the deadline has passed. The first call starts the time. It is called
+    /// once per wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }
@@ -60,7 +61,7 @@ impl Input {
         }
     }
 
-    /// Receives once, behind the bytes that are there, and returns whether any came. Returns an
+    /// Receives once, after the bytes already received, and returns whether any arrived. Returns an
     /// [`End`] if the client has closed the connection.
     pub(crate) fn receive(&mut self, stream: &impl Stream) -> Result<bool, End> {
         if self.end == self.buf.len() {
@@ -76,15 +77,14 @@ impl Input {
         }
     }
 
-    /// Returns whether a part of a request has arrived, or arrives while the stream waits
-    /// once.
+    /// Returns whether a part of a request has arrived, or arrives during one wait.
     pub(crate) fn has_bytes(&mut self, stream: &impl Stream) -> Result<bool, End> {
         Ok(self.start < self.end || self.receive(stream)?)
     }
 
-    /// Waits for the next request's header, and returns it. The time starts with the header's first
-    /// byte: between requests a client may be silent for as long as it likes. `on_wait` is called
-    /// before each wait, which lasts a second at most.
+    /// Waits for the next request's header, and returns it. The time limit starts with the header's
+    /// first byte; between requests a client may be silent for any time. `on_wait` is called before
+    /// each wait, which lasts at most a second.
     pub(crate) fn wait_for_header(
         &mut self,
         stream: &impl Stream,
@@ -113,7 +113,7 @@ impl Input {
         self.bytes().len() >= REQUEST_HEADER + request.payload() as usize
     }
 
-    /// Returns how many requests have arrived with their payloads, counting up to `most`.
+    /// Returns the number of requests that have arrived with their payloads, at most `most`.
     pub(crate) fn whole_requests(&self, most: usize) -> usize {
         let mut rest = self.bytes();
         let mut count = 0;
@@ -127,7 +127,7 @@ impl Input {
         count
     }
 
-    /// Fills `payload` with what has arrived, and receives the rest straight into it.
+    /// Fills `payload` with bytes that have arrived, and receives the rest directly into it.
     pub(crate) fn take(
         &mut self,
         stream: &impl Stream,
@@ -151,7 +151,7 @@ impl Input {
         Ok(())
     }
 
-    /// Receives and drops the next `len` bytes: the payload of a request that is refused.
+    /// Receives and drops the next `len` bytes: the payload of an invalid request.
     pub(crate) fn skip(&mut self, stream: &impl Stream, len: usize) -> Result<(), End> {
         let mut deadline = Deadline::for_rest(len, &|| false);
         let mut left = len;
@@ -168,7 +168,7 @@ impl Input {
     }
 }
 
-/// Returns the number of bytes received, or `None` if none came for a while.
+/// Returns the number of bytes received, or `None` if none arrived for a while.
 fn receive(stream: &impl Stream, buf: &mut [u8]) -> Result<Option<usize>, End> {
     match stream.receive(buf) {
         Ok(received) => Ok(Some(received)),

@@ -1,10 +1,11 @@
-//! Memory for the payloads of long writes: a write is applied only once it was received whole. All
-//! connections share the memory and wait for it in turn, so many clients take no more than one.
+//! Memory for the payloads of long writes: a write is applied only after it was received
+//! completely. All connections share the memory and wait for it in turn, so the number of clients
+//! does not increase it.
 //!
-//! Buffers of writes that were served are kept for writes of the same length, because the first
-//! touch of new memory takes longer than the receipt of its contents. Buffers in use and spare ones
-//! are within the bound together. Spare buffers are released once no long write has ended for a
-//! second. There are none if the address space of the process is limited.
+//! Buffers of served writes are kept for writes of the same length, because the first touch of new
+//! memory takes longer than the receipt of its contents. The bound includes spare buffers. They are
+//! released when no long write has ended for a second. None are kept if the address space of the
+//! process is limited.
 
 use super::buffer::Buffer;
 use rustix_futex_sync::{Condvar, Mutex};
@@ -17,7 +18,7 @@ use zram::room;
 const GRACE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
-/// Spare buffers are kept for this time after the last long write.
+/// The time for which spare buffers are kept after the last long write.
 const SPARE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The memory for all long writes.
@@ -27,8 +28,8 @@ pub(crate) struct LargeWrites {
     state: Mutex<State>,
     freed: Condvar,
     begun: Instant,
-    /// The time after `begun`, in milliseconds, when the last long write ended. `NEVER` if there
-    /// are no spare buffers.
+    /// The time, in milliseconds after `begun`, at which the last long write ended. `NEVER` if
+    /// there are no spare buffers.
     spared: AtomicU64,
 }
 
@@ -36,22 +37,22 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes of the buffers in use, and of those that are being released.
+    /// The bytes of the buffers in use, and of those that are being released.
     used: usize,
     spares: Vec<Buffer>,
     /// The next ticket to be given out, and the next to be served. Writes get memory in the order
-    /// of their tickets, so no long write starves while shorter ones fit.
+    /// of their tickets, so a long write does not starve while shorter ones fit.
     next: u64,
     served: u64,
 }
 
-/// The payload of a long write. Others can have the memory once this is dropped.
+/// The payload of a long write. Its memory becomes available to others when this is dropped.
 #[derive(Debug)]
 pub(crate) struct LargeWrite<'l> {
     writes: &'l LargeWrites,
     since: Instant,
     len: usize,
-    /// There is none after a failure.
+    /// `None` after a failure.
     buffer: Option<Buffer>,
 }
 
@@ -67,7 +68,7 @@ impl State {
 }
 
 impl LargeWrites {
-    /// Makes `most` bytes of memory for long writes.
+    /// Makes a pool of `most` bytes of memory for long writes.
     pub(crate) fn new(most: u32) -> Self {
         LargeWrites {
             most: most as usize,
@@ -88,7 +89,7 @@ impl LargeWrites {
         since.elapsed() > grace && is_waited_for()
     }
 
-    /// Waits for its turn and for room, and returns a payload of `len` bytes.
+    /// Waits for its turn and for room, and returns a buffer for a payload of `len` bytes.
     pub(crate) fn get(&self, len: usize) -> io::Result<LargeWrite<'_>> {
         if len > self.most {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -136,7 +137,7 @@ impl LargeWrites {
         }
     }
 
-    /// Releases all spare buffers. They count as used until the system has taken them back.
+    /// Releases all spare buffers. They count as used until they are unmapped.
     pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         let spares = std::mem::take(&mut state.spares);
@@ -155,8 +156,8 @@ impl LargeWrite<'_> {
         self.buffer.as_deref().unwrap_or_default()
     }
 
-    /// Has `fill` receive the payload. The function that `fill` gets returns whether the write has
-    /// had the memory for too long.
+    /// Calls `fill` to receive the payload. The function passed to `fill` returns whether the write
+    /// has had the memory for too long.
     pub(crate) fn fill<E>(
         &mut self,
         fill: impl FnOnce(&mut [u8], &dyn Fn() -> bool) -> Result<(), E>,
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!((same.bytes().as_ptr(), held(&writes)), (at, (2 * MIB - 1, 0)));
         drop((other, same));
         assert_eq!(held(&writes), (0, 2 * MIB - 1));
-        // A write of all the memory leaves no room for spares.
+        // A write of the whole memory leaves no room for spare buffers.
         let all = writes.get(8 * MIB).unwrap();
         assert_eq!(held(&writes), (8 * MIB, 0));
         drop(all);

@@ -1,11 +1,11 @@
-//! Metadata contexts. There is one, `base:allocation`: clients may list it, and choose it for an
+//! Metadata contexts. The only one is `base:allocation`: clients may list it, and choose it for an
 //! export.
 
 use super::export::{Exports, ReplyStyle};
 use super::option_reply::OptionReply;
 use super::wire::*;
 
-/// The query that stands for all contexts of a namespace. Only LIST_META_CONTEXT takes it.
+/// The query for all contexts of a namespace. Only LIST_META_CONTEXT accepts it.
 const BASE: &[u8] = b"base:";
 
 /// The context that a client has chosen.
@@ -33,7 +33,7 @@ impl Context {
         let Some(asked) = check(data, style, exports, reply) else { return };
         let is_meant = |query: &[u8]| query == BASE || query == BASE_ALLOCATION.as_bytes();
         if asked.queries.is_empty() || asked.queries().any(is_meant) {
-            // The context's number is reserved in a list.
+            // In the reply to LIST, the context's number is reserved.
             reply.send(REP_META_CONTEXT, &[&[0; 4], BASE_ALLOCATION.as_bytes()]);
         }
         reply.ack();
@@ -62,7 +62,7 @@ impl Context {
 struct ContextQuery<'d> {
     /// The export's name.
     name: &'d [u8],
-    /// The queries as they were received, each behind its length. A vector of them would need
+    /// The queries as they were received, each preceded by its length. A vector of them would need
     /// memory, which may be short.
     queries: &'d [u8],
 }

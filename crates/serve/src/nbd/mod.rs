@@ -1,6 +1,6 @@
 //! The NBD server: fixed newstyle negotiation, simple and structured replies.
 //!
-//! `bounds` has the server's limits. `handshake`, `option_reply`, `meta_context`, `request` and
+//! `bounds` defines the server's limits. `handshake`, `option_reply`, `meta_context`, `request` and
 //! `reply` turn bytes into bytes and do no I/O. `execute` carries out requests on a disk;
 //! `connection` has the threads and locks.
 

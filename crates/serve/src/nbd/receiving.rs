@@ -13,7 +13,7 @@ pub(crate) struct Receiving {
 
 struct State {
     turn: Turn,
-    /// Workers that wait for the input.
+    /// The number of workers that wait for the input.
     waiting: usize,
 }
 
@@ -31,8 +31,8 @@ impl Receiving {
         Receiving { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for the input, and takes it. Returns `None` once it is over, or if no worker passes it
-    /// on `within` that time.
+    /// Waits for the input, and takes it. Returns `None` if the input has ended, or if no worker
+    /// passes it on `within` that time.
     pub(crate) fn take(&self, within: Option<Duration>) -> Option<Input> {
         let mut state = self.state.lock();
         let mut is_late = false;

@@ -1,4 +1,4 @@
-//! Replies to requests, encoded one behind another into a worker's buffer.
+//! Replies to requests, encoded one after another into a worker's buffer.
 
 use super::export::ReplyStyle;
 use super::request::Request;
@@ -18,7 +18,8 @@ pub(crate) fn read_header(style: ReplyStyle) -> usize {
 pub(crate) struct Replies<'b> {
     room: &'b mut [u8],
     len: usize,
-    /// Requests answered: headers of simple replies, and last chunks of structured ones.
+    /// The number of requests answered: headers of simple replies, and last chunks of structured
+    /// ones.
     finals: usize,
 }
 
@@ -27,14 +28,14 @@ impl<'b> Replies<'b> {
         Replies { room, len: 0, finals: 0 }
     }
 
-    /// Returns the bytes of all replies. There have to be as many as requests: none is left out or
-    /// answered twice.
+    /// Returns the bytes of all replies. Debug builds assert that their number is `requests`: none
+    /// is left out or sent twice.
     pub(crate) fn into_bytes(self, requests: usize) -> &'b [u8] {
         debug_assert_eq!(self.finals, requests, "as many replies as requests");
         &self.room[..self.len]
     }
 
-    /// Appends bytes. There is room: a batch has only requests whose replies fit.
+    /// Appends bytes. They fit, because a batch has only requests whose replies fit.
     fn put(&mut self, bytes: &[u8]) {
         self.room[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -79,8 +80,8 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Returns the place for a part's data, behind that of its header. It is part of no reply until
-    /// [`read`](Self::read) is called.
+    /// Returns the buffer for a part's data, which follows the part's header. It is not part of a
+    /// reply until [`read`](Self::read) is called.
     pub(crate) fn data(
         &mut self,
         request: &Request,
@@ -91,7 +92,7 @@ impl<'b> Replies<'b> {
         &mut self.room[self.len + header..][..part.len]
     }
 
-    /// Appends a part of a read, whose data lie where [`data`](Self::data) said.
+    /// Appends a part of a read, whose data lie in the buffer returned by [`data`](Self::data).
     pub(crate) fn read(&mut self, request: &Request, style: ReplyStyle, part: DataPart) {
         match style {
             ReplyStyle::Simple if part.is_bare(request, style) => {}
@@ -105,8 +106,8 @@ impl<'b> Replies<'b> {
         self.len += part.len;
     }
 
-    /// Appends the extents that `find` reports, `most` at most. They are written straight into the
-    /// reply, so they need no other memory.
+    /// Appends at most `most` of the extents that `find` reports. They are written directly into
+    /// the reply, so they need no other memory.
     pub(crate) fn block_status(
         &mut self,
         request: &Request,
@@ -139,7 +140,7 @@ pub(crate) struct DataPart {
 }
 
 impl DataPart {
-    /// Returns whether the part has no header, as it continues a simple reply.
+    /// Returns whether the part has no header, because it continues a simple reply.
     pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
         style == ReplyStyle::Simple && self.at > request.offset
     }

@@ -10,7 +10,7 @@ use super::wire::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) flags: u16,
-    /// `None` if the protocol has no command of this number.
+    /// `None` if the protocol has no command with this number.
     pub(crate) kind: Option<Kind>,
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
@@ -31,25 +31,25 @@ pub(crate) enum Kind {
     BlockStatus,
 }
 
-/// What the server does for a valid request.
+/// The operation for a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read,
     Write,
-    /// Flushes the disk. CACHE does no more than that: no data are fetched ahead.
+    /// Flushes the disk. CACHE does the same; no data are prefetched.
     Flush,
-    /// Zeroes the range, and frees what it held: TRIM, and WRITE_ZEROES that allows a hole.
+    /// Zeroes the range, and frees its blocks: TRIM, and WRITE_ZEROES that allows a hole.
     Punch,
     /// Stores zeros, so that the range counts as allocated.
     WriteZeroes,
     BlockStatus {
-        /// Most extents in the reply.
+        /// The maximum number of extents in the reply.
         extents: usize,
     },
 }
 
 impl Kind {
-    /// All commands, each at the index that is its number in the protocol.
+    /// All commands, indexed by their numbers in the protocol.
     pub(super) const ALL: [Kind; 8] = [
         Kind::Read,
         Kind::Write,
@@ -93,7 +93,7 @@ impl Request {
         };
         let request = parse().ok_or(Fault::RequestMagic)?;
         if request.payload() > PAYLOAD_MAX {
-            // The next request begins behind the payload, which is too long to be skipped.
+            // The next request begins after the payload, which is too long to be skipped.
             return Err(Fault::WriteLength);
         }
         Ok(request)
@@ -104,8 +104,8 @@ impl Request {
         if self.kind == Some(Kind::Write) { self.len } else { 0 }
     }
 
-    /// Checks the request. Returns the command to carry out, or the error to answer with. DISC,
-    /// which has no reply, never comes here.
+    /// Checks the request. Returns the command to carry out, or the error to answer with. DISC has
+    /// no reply and is handled before.
     pub(crate) fn command(&self, terms: &Terms) -> Result<Command, ErrorCode> {
         let kind = self.kind.ok_or(ErrorCode::Inval)?;
         if self.flags & !kind.flags_possible(terms) != 0 {

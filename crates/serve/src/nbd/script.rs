@@ -1,4 +1,4 @@
-//! A connection without a network, for tests and fuzzing: a client's bytes, and the answers to
+//! A connection without a network, for tests and fuzzing: the bytes of a client, and the answers to
 //! them.
 
 use super::connection::{Service, serve};
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 struct Script<'b> {
     /// The bytes that the server has not received yet.
     left: Mutex<&'b [u8]>,
-    /// Most bytes that a call receives.
+    /// The maximum number of bytes that a call receives.
     step: usize,
     answers: Mutex<Vec<u8>>,
 }

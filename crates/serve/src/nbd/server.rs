@@ -24,21 +24,21 @@ use zram::room;
 /// Limits on the work that a server does at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Most threads that serve the requests of one connection; all connections share
-    /// [`EXTRA_WORKERS`] beside the first of each.
+    /// The maximum number of threads that serve the requests of one connection; all connections
+    /// share [`EXTRA_WORKERS`] in addition to the first one of each.
     pub workers: usize,
-    /// Most connections with an export; the server refuses more.
+    /// The maximum number of connections with an export; the server refuses more.
     pub connections: usize,
 }
 
-/// How long a thread waits before it looks at the time again.
+/// The interval at which waiting threads check the time.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Bytes of address space that a connection with one worker takes.
+/// The bytes of address space that a connection with one worker takes.
 const FIRST_BYTES: usize = INPUT_BUFFER + WORKER_BYTES;
 
-/// Most bytes of small allocations that a half-open connection has in use at a time: answers, which
-/// are sent before they exceed 4 KiB by more than one reply, and its thread.
+/// The most bytes of small allocations that a half-open connection has in use at a time: answers,
+/// which are sent before they exceed 4 KiB by more than one reply, and its thread.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 
 const NO_ROOM: &str = "nbd: refused a client: memory, address space (ulimit -v) or descriptors \
@@ -55,7 +55,7 @@ impl Options {
         INPUT_BUFFER + self.workers.max(1) * WORKER_BYTES
     }
 
-    /// Returns the most workers that all connections have together.
+    /// Returns the maximum number of workers of all connections together.
     pub fn workers_max(&self) -> usize {
         let extra = self.connections.saturating_mul(self.workers.max(1) - 1);
         self.connections.saturating_add(extra.min(EXTRA_WORKERS))
@@ -72,7 +72,7 @@ impl Default for Options {
 /// A server that runs until it is stopped.
 pub struct Server {
     service: Arc<Service>,
-    /// `None` once the server was stopped.
+    /// `None` after the server was stopped.
     acceptor: Mutex<Option<Acceptor>>,
     /// Clients that have an export.
     established: Arc<ClientSet>,
@@ -123,7 +123,7 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Each half-open connection may choose an export, so there has to be room for the
+                // Each half-open connection may choose an export, so there must be room for the
                 // first worker of each. If there is not, the oldest of them is closed.
                 let has_room = |clients: usize| {
                     clients + established.len() <= descriptors
@@ -155,12 +155,12 @@ impl Server {
         self.established.len()
     }
 
-    /// Returns whether a client has or had an export.
+    /// Returns whether any client has ever had an export.
     pub fn was_used(&self) -> bool {
         self.established.had_clients()
     }
 
-    /// Runs `work` while no client has an export. Clients that choose one in the meantime are
+    /// Runs `work` while no client has an export. Clients that choose one during this time are
     /// refused.
     ///
     /// # Errors

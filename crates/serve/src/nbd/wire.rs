@@ -1,15 +1,14 @@
-//! The numbers of the NBD protocol, under the names that its document gives them, and their
-//! encoding.
+//! The numbers of the NBD protocol, with their names in its document, and their encoding.
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes from whose front big-endian numbers are taken.
+/// A byte string from whose front big-endian numbers are taken.
 #[derive(Debug)]
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Fields<'b> {
-    /// Takes the next `len` bytes, if there are so many.
+    /// Takes the next `len` bytes, if that many are left.
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -102,22 +101,22 @@ pub(crate) const STATE_ZERO: u32 = 2;
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Bytes of an option's header, which precedes its data.
+/// The bytes of an option's header, which precedes its data.
 pub(crate) const OPTION_HEADER: usize = 16;
-/// Most bytes of an option's data that the server accepts.
+/// The maximum size of an option's data that the server accepts.
 pub const OPTION_DATA_MAX: usize = 64 << 10;
-/// Most bytes of a string, by the protocol's document.
+/// The maximum length of a string in the protocol.
 pub const STRING_MAX: usize = 4096;
-/// Most options that the server accepts from a client.
+/// The maximum number of options that the server accepts from a client.
 pub const OPTIONS_MAX: usize = 64;
 
-/// Bytes of a request's header.
+/// The bytes of a request's header.
 pub(crate) const REQUEST_HEADER: usize = 28;
-/// Most bytes that a request may read or write.
+/// The maximum number of bytes that a request may read or write.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
-/// Bytes of a simple reply's header.
+/// The bytes of a simple reply's header.
 pub(crate) const SIMPLE_HEADER: usize = 16;
-/// Bytes of a structured reply chunk's header.
+/// The bytes of a structured reply chunk's header.
 pub(crate) const CHUNK_HEADER: usize = 20;
 
 /// Errors of the protocol. Their numbers are those of Linux's errno.

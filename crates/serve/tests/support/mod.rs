@@ -1,5 +1,5 @@
-//! What the tests share: a server on a socket of its own, and a client that says exactly what it is
-//! told to.
+//! Helpers of the tests: a server on a socket of its own, and a client that sends exactly the given
+//! bytes.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use serve::nbd::{Export, Exports, Mode, Options, Server};
@@ -16,7 +16,7 @@ use zram::{Config, Device};
 
 pub const MIB: u64 = 1 << 20;
 
-/// A server, and all it logged.
+/// A server and its log.
 pub struct Served {
     pub server: Server,
     pub path: PathBuf,
@@ -32,7 +32,7 @@ pub fn export(name: &str, disk: Arc<dyn Disk>, mode: Mode) -> Export {
     Export { name: name.to_owned(), description: format!("disk {name}"), disk, mode }
 }
 
-/// A disk of 64 MiB that any export name of these tests leads to, read-only as `fixed`.
+/// Returns a disk of 64 MiB as export `disk`, and read-only as `fixed`.
 pub fn exports() -> Exports {
     let disk: Arc<dyn Disk> = Arc::new(device(Config::new(64 * MIB).unwrap()));
     Exports::new([
@@ -41,7 +41,7 @@ pub fn exports() -> Exports {
     ])
 }
 
-/// So that no thread is left at the end of a test.
+/// Stops the server, so that no thread is left at the end of a test.
 impl Drop for Served {
     fn drop(&mut self) {
         self.server.stop(patience());
@@ -64,7 +64,7 @@ impl Served {
         Served { server, path, log, _dir: dir }
     }
 
-    /// Connected, and nothing said yet.
+    /// Connects a client that has sent nothing.
     pub fn connect(&self) -> Client {
         let stream = UnixStream::connect(&self.path).unwrap();
         stream.set_read_timeout(Some(patience())).unwrap();
@@ -72,14 +72,14 @@ impl Served {
         Client { stream, structured: false, cookie: 0, replies: Replies::default() }
     }
 
-    /// Greeted, with flags exchanged.
+    /// Connects a client that has received the greeting and exchanged flags.
     pub fn greeted(&self) -> Client {
         let mut client = self.connect();
         client.greet(3);
         client
     }
 
-    /// With `disk` chosen, structured replies and block status.
+    /// Connects a client that has chosen `disk`, structured replies and block status.
     pub fn chosen(&self) -> Client {
         let mut client = self.greeted();
         client.choose("disk", true);
@@ -93,18 +93,19 @@ impl Served {
         });
     }
 
-    /// All lines of the log.
+    /// Returns all lines of the log.
     pub fn lines(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until so many clients have an export.
+    /// Waits until exactly `connections` clients have an export.
     pub fn settled(&self, connections: usize) {
         until("the connections are so many", || self.server.connections() == connections);
     }
 }
 
-/// A server ends in this time, whatever clients do: those that it would wait for have longer.
+/// The time within which a server ends, whatever clients do. Requests that it would wait for have
+/// longer limits.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 pub struct Client {
@@ -123,7 +124,7 @@ impl Client {
         bytes(&mut self.stream, len)
     }
 
-    /// Whether the server ends the connection without a byte more.
+    /// Returns whether the server ends the connection without sending another byte.
     pub fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
@@ -142,12 +143,12 @@ impl Client {
         self.send(&option(kind, data));
     }
 
-    /// One reply to an option.
+    /// Receives one reply to an option.
     pub fn option_reply(&mut self, option: u32) -> (u32, Vec<u8>) {
         option_reply(&mut self.stream, option)
     }
 
-    /// All replies to an option, up to the last one.
+    /// Sends an option, and returns all replies to it.
     pub fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send_option(option, data);
         let mut replies = Vec::new();
@@ -161,7 +162,7 @@ impl Client {
         }
     }
 
-    /// The only reply's kind.
+    /// Sends an option, and returns the kind of its only reply.
     pub fn option_kind(&mut self, option: u32, data: &[u8]) -> u32 {
         let replies = self.option(option, data);
         assert_eq!(replies.len(), 1, "{replies:?}");
@@ -179,7 +180,7 @@ impl Client {
         assert_eq!(replies.last().unwrap().0, ACK, "{replies:?}");
     }
 
-    /// Sends a request without its payload; its cookie.
+    /// Sends a request without its payload. Returns its cookie.
     pub fn send_header(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> u64 {
         self.cookie += 1;
         let header = header(kind, flags, self.cookie, offset, len);
@@ -191,12 +192,13 @@ impl Client {
         self.reply_to(0)
     }
 
-    /// A reply, whose data have `len` bytes where its kind does not say.
+    /// Receives a reply, whose data have `len` bytes if its kind does not determine that.
     pub fn reply_to(&mut self, len: u32) -> Reply {
         self.reply_by(|_| len)
     }
 
-    /// A reply, whose data have as many bytes as its cookie says where its kind does not.
+    /// Receives a reply; `len` returns the length of its data for its cookie if its kind does not
+    /// determine that.
     pub fn reply_by(&mut self, len: impl Fn(u64) -> u32) -> Reply {
         self.replies.next(&mut self.stream, len)
     }
@@ -239,7 +241,7 @@ impl Client {
     }
 }
 
-/// Bytes that shrink somewhat, others for each number.
+/// Returns bytes that compress somewhat, and differ for each `nth`.
 pub fn contents(nth: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(testkit::seed_of(nth));
     let mut bytes = vec![b'.'; len];

@@ -1,25 +1,25 @@
-//! What examples measure with: the memory that the process takes, as the system counts it.
+//! Measures the memory of the process for the examples, as the system counts it.
 
 use std::fs;
 
-/// How much an example does.
+/// The amount of work that an example does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "a test has it quick")]
 pub enum Amount {
-    /// As a test: a second or two.
+    /// As in a test: a second or two.
     Quick,
-    /// As a program.
+    /// As in the program: all of it.
     Full,
 }
 
 impl Amount {
-    /// Returns `full`, or a sixteenth of it.
+    /// Returns `full`, or a sixteenth of it for a test.
     pub fn of(self, full: usize) -> usize {
         if self == Amount::Full { full } else { full / 16 }
     }
 }
 
-/// Returns the bytes of anonymous memory that the process has: heap, stacks, pools.
+/// Returns the bytes of anonymous memory of the process: heap, stacks, pools.
 pub fn anonymous_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/smaps_rollup").expect("Linux tells what it counts");
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
@@ -27,15 +27,15 @@ pub fn anonymous_bytes() -> u64 {
     kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB") << 10
 }
 
-/// Returns what `work` makes, and the bytes of anonymous memory that came with it. What it takes of
-/// memory that was freed before is not seen, so the plain way comes second, and has the advantage.
+/// Returns the result of `work`, and the bytes of anonymous memory that it added. Memory that was
+/// freed before and is reused by `work` is not counted; so the plain variant is measured second,
+/// and has the advantage.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();
     (made, anonymous_bytes().saturating_sub(before))
 }
 
-/// Returns bytes as MiB.
 pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }

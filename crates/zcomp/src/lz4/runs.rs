@@ -9,7 +9,7 @@
 /// The offsets that decode fast, in order of preference.
 const FAST_OFFSETS: [usize; 4] = [1, 2, 4, 8];
 
-/// At this offset or a larger one no load waits.
+/// At this offset or a larger one, no load waits.
 const FAR_OFFSET: usize = 64;
 
 /// A match of at most this length takes little time at any offset.
@@ -20,18 +20,18 @@ const STRIDE: usize = 128;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// The least length of a match.
+/// The minimum length of a match.
 const MATCH_BYTES_MIN: usize = 4;
 
 /// Returns true if `block`, which `plain` was compressed to, may have a match that
-/// [`shorten_offsets`] changes. In pages every one of 274 bytes or more is found.
+/// [`shorten_offsets`] changes. In pages it finds every such match of 274 bytes or more.
 pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
 /// Returns true if at two neighbouring places, [`STRIDE`] bytes apart, a word equals the next one,
-/// as in a run that repeats one byte, two, four or eight. In pages every such run of 271 bytes is
-/// found.
+/// as in a run that repeats one, two, four or eight bytes. In pages it finds every such run of 271
+/// bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(STRIDE).any(|chunk| {
@@ -41,7 +41,7 @@ fn repeats(plain: &[u8]) -> bool {
 }
 
 /// Returns true if three bytes may be a slow offset and the first byte of a length of 274 or more.
-/// They may be literals instead.
+/// They may also be literals.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));
@@ -63,7 +63,7 @@ pub(super) fn shorten_offsets(plain: &[u8], block: &mut [u8]) {
             from.is_some_and(|from| plain[from..from + found.bytes] == *copied)
         };
         if let Some(offset) = FAST_OFFSETS.iter().find(is_same) {
-            // At most 8.
+            // The offset is at most 8.
             block[found.offset_at..found.offset_at + 2].copy_from_slice(&[*offset as u8, 0]);
         }
     }
@@ -89,9 +89,9 @@ impl Match {
 /// The end of the sequences read so far.
 #[derive(Default)]
 pub(super) struct Cursor {
-    /// In the block.
+    /// The position in the block.
     at: usize,
-    /// In the decompressed bytes.
+    /// The position in the decompressed bytes.
     start: usize,
 }
 
@@ -110,7 +110,7 @@ impl Cursor {
         Some(Match { offset_at, offset, start, bytes })
     }
 
-    /// Reads a length that begins with a token's half. Lengths stay below 255 times the block's, so
+    /// Reads a length that begins with half of a token. A length is below 255 times the block's, so
     /// no sum overflows.
     fn length(&mut self, block: &[u8], half: u8) -> Option<usize> {
         let mut length = usize::from(half);

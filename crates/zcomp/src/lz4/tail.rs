@@ -1,28 +1,30 @@
-//! Blocks that end in one long match: a page that ends in a run.
+//! Blocks that end in one long match, as of pages that end in a run.
 //!
 //! ```text
 //!   sequences to the match's literals | offset 2 | 255 ... 255 | rest 1 | token 0x50 | literals 5
 //! ```
 //!
-//! Within 64 bytes of the output's end the library's decoder copies a match by 8 bytes, from its
-//! beginning on. At small offsets each of these copies waits for those before it. So the library
-//! gets the block with a match of [`SHORT_BYTES`], and the rest of the match is copied here. That
-//! shorter block lies at the output's end, where the match will be. If it is longer than the match
-//! but has few sequences, these are walked, and the library decodes the block up to the match.
+//! If a match ends within 64 bytes of the output's end, the library's decoder copies all of it by 8
+//! bytes at a time. At small offsets each of these copies waits for those before it. So the library
+//! decompresses a block with a match of [`SHORT_BYTES`], and this module copies the rest of the
+//! match. That shorter block lies at the output's end, where the match will be. If it is longer
+//! than the match but has few sequences, these are walked, and the library decodes the block up to
+//! the match.
 
 use super::runs::Cursor;
 
-/// The last bytes of a block, which the format requires to be literals. An encoder that finds a
-/// match up to there leaves just these.
+/// The number of literals that the format requires at the end of a block. If a match reaches up to
+/// them, an encoder leaves exactly these.
 const LITERALS: usize = 5;
 
-/// The token of a sequence of literals alone.
+/// The token of a sequence that has literals alone.
 const TOKEN: u8 = (LITERALS << 4) as u8;
 
-/// The length of a match if its token has 15 and one byte follows, which is 0.
+/// The length of a match whose token has 15 and is followed by one byte, 0.
 const SHORT_BYTES: usize = 19;
 
-/// The most sequences that are walked. More take longer than the library takes for their match.
+/// The maximum number of sequences that are walked. More take longer than the library takes for
+/// their match.
 const WALKED_MAX: usize = 32;
 
 /// The last match of a block, and the literals after it.
@@ -39,7 +41,7 @@ pub(super) struct Tail<'b> {
 }
 
 impl<'b> Tail<'b> {
-    /// Returns the tail that the last bytes of `block` appear to be, of a match of 274 bytes or
+    /// Returns the tail that the last bytes of `block` appear to be, with a match of 274 bytes or
     /// more. They may be something else.
     #[inline]
     pub(super) fn of(block: &'b [u8], plain_bytes: usize) -> Option<Self> {
@@ -66,10 +68,11 @@ impl<'b> Tail<'b> {
     /// Writes the block with a match of [`SHORT_BYTES`] to `room`, and returns it. Returns `None`
     /// if there is not enough room.
     ///
-    /// If it decompresses to another length than [`short_bytes`](Self::short_bytes), the last bytes
-    /// of the block are no such tail. If to that one, they are, because only a length gives 255
-    /// bytes of output for each byte left out. A damaged block may be an exception; then other
-    /// bytes come back, as of any damaged block that still has the right length.
+    /// If the result decompresses to another length than [`short_bytes`](Self::short_bytes), the
+    /// original block has no such tail. If it decompresses to that length, the block has the tail,
+    /// because only a length gives 255 bytes of output for each omitted byte. A damaged block may
+    /// be an exception; it then decompresses to other bytes, like any damaged block of the right
+    /// length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;
@@ -80,7 +83,7 @@ impl<'b> Tail<'b> {
         Some(&room[..bytes])
     }
 
-    /// Returns true if few sequences of `block` lead to the tail, which then is one.
+    /// Returns true if a walk over few sequences of `block` reaches the tail, which confirms it.
     pub(super) fn is_reached(&self, block: &[u8]) -> bool {
         let mut cursor = Cursor::default();
         let mut walked = (0..WALKED_MAX).map_while(|_| cursor.next_match(block));
@@ -95,7 +98,7 @@ impl<'b> Tail<'b> {
         let (from, end) = (self.start - self.offset, plain.len() - LITERALS);
         let mut done = self.start;
         while done < end {
-            // All from `from` on repeats at the offset, and each copy doubles its length.
+            // All bytes from `from` on repeat at the offset, so each copy can double their length.
             let bytes = (done - from).min(end - done);
             plain.copy_within(from..from + bytes, done);
             done += bytes;

@@ -1,5 +1,5 @@
-//! Blocks with long runs: the library alone reads them, their length is the library's, and no match
-//! of a run is slow to decode.
+//! Blocks with long runs: the library's decoder alone can read them, their length is that of the
+//! library's encoder, and no match of a run is slow to decode.
 
 use fastrand::Rng;
 use testkit::samples::{kinds, random, real, text};
@@ -10,7 +10,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// Dictionaries: none, and one that holds what blocks have too.
+/// No dictionary, and one that shares content with the blocks.
 fn dictionaries() -> [Option<Dictionary>; 2] {
     let content = [text(3000, 5), vec![0; 200], random(500, 5)].concat();
     [None, Some(Dictionary::new(content).unwrap())]
@@ -25,13 +25,13 @@ fn stream(codec: Lz4, block: usize, dictionary: Option<Dictionary>) -> Lz4Stream
     prepared.lz4_stream(Memory::owned(stream_bytes).unwrap()).unwrap()
 }
 
-/// `bytes` bytes of which each repeats that `period` bytes before it.
+/// Returns `bytes` bytes that repeat a random word of `period` bytes.
 fn run(period: usize, bytes: usize, rng: &mut Rng) -> Vec<u8> {
     let word = random(period, rng.u64(..));
     word.into_iter().cycle().take(bytes).collect()
 }
 
-/// Noise, a run, noise.
+/// Returns noise, a run, and noise.
 fn page(before: usize, period: usize, run_bytes: usize, after: usize, rng: &mut Rng) -> Vec<u8> {
     let [before, after] = [before, after].map(|bytes| random(bytes, rng.u64(..)));
     [before, run(period, run_bytes, rng), after].concat()
@@ -42,7 +42,7 @@ fn matches(block: &[u8]) -> Vec<Match> {
     std::iter::from_fn(|| cursor.next_match(block)).collect()
 }
 
-/// Checks a block's length, and its content by the library's decoder and by ours.
+/// Checks the length of a block, and its content with the library's decoder and with ours.
 fn check(stream: &mut Lz4Stream<'_>, plain: &[u8], what: &str) -> Vec<u8> {
     let mut raw = vec![0; 2 * plain.len() + 64];
     let mut block = raw.clone();
@@ -90,7 +90,8 @@ fn no_match_of_a_run_in_noise_is_slow_to_decode() {
                         tail.map(|tail| stream.decode_tail(&tail, &block, &mut [0; PAGE]));
                     assert_eq!(by_tail, (after == 0).then_some(true), "{name}");
                     let found = matches(&block);
-                    // At least as much of the shorter runs as 2,048 bytes are of the longer ones.
+                    // Requires the match to cover most of the run; for the longer runs that is
+                    // about 2,048 bytes.
                     let least = (PAGE - before - after) * 5 / 6;
                     assert!(found.iter().any(|found| found.bytes > least), "{name}: no run");
                     assert!(!found.iter().any(Match::is_slow), "{name} by {codec:?}");
@@ -163,7 +164,7 @@ fn any_bytes_are_walked_without_a_panic() {
     }
 }
 
-/// Damaged tails that are drawn here decode as by the decoder of the library.
+/// Randomly damaged tails decode to the same result as with the library's decoder.
 #[test]
 fn damaged_tails_decode_as_by_the_library() {
     let mut rng = Rng::with_seed(seed(45));

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A store outside memory, for one device alone. Its contents mean nothing to another device.
+/// A store outside memory that belongs to one device. Its contents mean nothing to another device.
 pub trait Backing: Send + Sync + Debug {
     /// Returns the store's name.
     fn name(&self) -> String;
@@ -42,24 +42,24 @@ pub trait Backing: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct BackingFile {
     file: File,
-    /// The same file, opened for I/O past the page cache where the file system allows that, so that
-    /// freeing memory needs none.
+    /// The same file, opened with O_DIRECT if the file system allows it, so that write-back needs
+    /// no memory for the page cache.
     direct: Option<File>,
     path: PathBuf,
     bytes: u64,
 }
 
 impl BackingFile {
-    /// Opens an existing file or block device, for this device alone; its contents are lost.
+    /// Opens an existing file or block device and locks it for this device. Its contents are lost.
     ///
     /// # Errors
-    /// The path can't be opened, or another process has it (EBUSY); it is neither a file nor a
-    /// block device (ENOTBLK), or is empty (EINVAL).
+    /// The path can't be opened, or another process has locked it (EBUSY); it is neither a file nor
+    /// a block device (ENOTBLK), or is empty (EINVAL).
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let flags = match () {
             () if kind.is_file() => OFlags::empty(),
-            // On a block device, EXCL means that no one else may have it.
+            // For a block device, O_EXCL fails if the device is in use.
             () if kind.is_block_device() => OFlags::EXCL,
             () => return Err(Errno::NOTBLK.into()),
         };
@@ -67,8 +67,8 @@ impl BackingFile {
         Self::new(file, path)
     }
 
-    /// Makes a file of `bytes` bytes, which the file system allocates as they are written; or opens
-    /// a block device.
+    /// Creates a file of `bytes` bytes, whose blocks the file system allocates as they are written;
+    /// or opens a block device.
     ///
     /// # Errors
     /// The same as for [`open`](Self::open); or the file exists already (EEXIST).
@@ -79,7 +79,7 @@ impl BackingFile {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let made = file.set_len(bytes).and_then(|()| Self::new(file, path));
-        // The file was made here and is empty, so no one needs it.
+        // The file was created here and is empty, so it can be removed.
         made.inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
@@ -89,10 +89,9 @@ impl BackingFile {
         if bytes == 0 {
             return Err(Errno::INVAL.into());
         }
-        // A read is for one object, and needs none of its neighbours.
+        // A read is for one object; readahead would read its neighbours for nothing.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        // Opened by the descriptor, which names the same file even if the path names another by
-        // now.
+        // Reopened by the descriptor, which names the same file even if the path has changed since.
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
         let direct = OFlags::DIRECT.bits() as i32;
         let direct = OpenOptions::new().write(true).custom_flags(direct).open(same).ok();
@@ -118,7 +117,7 @@ impl Backing for BackingFile {
         match &self.direct {
             Some(direct) if is_whole(bytes.len()) && is_whole(bytes.as_ptr().addr()) => {
                 match direct.write_all_at(bytes, offset) {
-                    // The disk has sectors larger than the alignment used here.
+                    // The disk's sectors are larger than the alignment used here.
                     Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                     done => return done,
                 }

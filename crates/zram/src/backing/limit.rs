@@ -21,7 +21,8 @@ struct Budget {
     set: u64,
 }
 
-/// Blocks that were charged, and the limit they were charged to, if there was one.
+/// Blocks that were charged, and the number of the limit that they were charged to, if one was in
+/// force.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitCharge {
     pub(crate) blocks: u64,
@@ -43,7 +44,7 @@ impl Default for WritebackLimit {
 }
 
 impl WritebackLimit {
-    /// Returns whether the limit is in force.
+    /// Returns true if the limit is in force.
     pub fn is_enabled(&self) -> bool {
         self.budget.lock().is_enabled
     }
@@ -76,7 +77,7 @@ impl WritebackLimit {
         self.batch.store(writes.max(1), Relaxed);
     }
 
-    /// Charges up to `most` blocks, as far as the limit allows.
+    /// Charges up to `most` blocks, fewer if the limit does not allow all of them.
     pub(crate) fn charge(&self, most: u64) -> LimitCharge {
         let mut budget = self.budget.lock();
         if !budget.is_enabled {

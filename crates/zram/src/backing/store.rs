@@ -15,26 +15,26 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Bytes of the checksum behind an object.
+/// The length of the checksum behind an object.
 pub(crate) const CHECKSUM_BYTES: usize = 4;
 
 /// The counters of the kernel's `bd_stat`, and those of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BdStat {
-    /// Blocks of 4 KiB that objects lie in.
+    /// The number of 4 KiB blocks that hold objects.
     pub bd_count: u64,
-    /// Blocks of 4 KiB that were read.
+    /// The number of 4 KiB blocks that were read.
     pub bd_reads: u64,
-    /// Blocks of 4 KiB that were written.
+    /// The number of 4 KiB blocks that were written.
     pub bd_writes: u64,
-    /// Reads that failed.
+    /// The number of failed reads.
     pub failed_reads: u64,
-    /// Writes that failed.
+    /// The number of failed writes.
     pub failed_writes: u64,
 }
 
 impl fmt::Display for BdStat {
-    /// Returns the kernel's three columns, then what failed.
+    /// Writes the kernel's three columns, then the two counts of failures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = *self;
         columns(f, &[bd_count, bd_reads, bd_writes, failed_reads, failed_writes])
@@ -46,11 +46,12 @@ impl fmt::Display for BdStat {
 pub(crate) struct Store {
     pub(crate) backing: Arc<dyn Backing>,
     used: Mutex<BlockUse>,
-    /// Held during a sync: only one runs at a time, and the thread takes none of the locks above.
+    /// Held during a sync, so that only one runs at a time. A thread that holds it takes none of
+    /// the locks above.
     syncing: Mutex<()>,
-    /// Number of syncs that have failed.
+    /// The number of syncs that have failed.
     failed_syncs: AtomicU64,
-    /// Whether this is the child of a fork, whose parent goes on with the store.
+    /// True in the child of a fork, whose parent continues to use the store.
     is_left_behind: AtomicBool,
 }
 
@@ -65,16 +66,16 @@ struct BlockUse {
     being_read: Vec<PlaceReaders>,
 }
 
-/// A place that readers hold.
+/// A place in the store that is being read.
 #[derive(Debug)]
 struct PlaceReaders {
     place: BackingPlace,
     readers: u32,
-    /// Whether no entry names the place any more.
+    /// True if no entry names the place any more. The last reader then frees it.
     is_freed: bool,
 }
 
-/// A place that is held until this is dropped, and the entry that names it.
+/// Keeps a place from being reused until it is dropped. `entry` names the place.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     store: Arc<Store>,
@@ -89,8 +90,8 @@ pub(crate) struct ReadBack {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Returns the checksum of an object. It covers the entry's number, so it is wrong for any other
-/// entry.
+/// Returns the checksum of an object. It covers the number of the object's entry, so it does not
+/// match another entry.
 pub(crate) fn checksum(entry: u32, priority: u8, bytes: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&entry.to_le_bytes());
@@ -143,8 +144,8 @@ impl BlockUse {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // The table may be large, so a fallible allocation is tried first; zeroed memory from the
-        // system costs nothing until it is touched.
+        // Checks with a fallible allocation first, because the table may be large. Zeroed memory
+        // from the system takes nothing until it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -164,11 +165,12 @@ impl Store {
         self.failed_syncs.load(Relaxed)
     }
 
-    /// Makes all writes durable that were made since `failed` syncs had failed.
+    /// Makes all writes durable that were made since [`failed_syncs`](Self::failed_syncs) returned
+    /// `failed`.
     ///
     /// # Errors
     /// Any of those writes may be lost. The system reports an error of the page cache to one sync,
-    /// whichever write it concerns; so a sync that fails counts against all writes before it.
+    /// whichever write it concerns; so a failed sync counts against all writes before it.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;
@@ -191,7 +193,7 @@ impl Store {
         self.used.at_fork(step);
     }
 
-    /// Marks this as the store of a child, whose parent goes on with it.
+    /// Marks this store, in the child of a fork, as one that the parent continues to use.
     pub(crate) fn unlock_in_child(&self) {
         self.used.unlock_after_fork();
         self.is_left_behind.store(true, Relaxed);
@@ -201,12 +203,11 @@ impl Store {
         self.used.lock().stat
     }
 
-    /// Changes the counters.
     pub(crate) fn count(&self, change: impl FnOnce(&mut BdStat)) {
         change(&mut self.used.lock().stat);
     }
 
-    /// Allocates free blocks to write to: at least enough for `least` bytes, and at most `most`
+    /// Allocates a run of free blocks to write to: at least `least` bytes, and at most `most`
     /// blocks.
     pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
@@ -216,7 +217,8 @@ impl Store {
         Some(run)
     }
 
-    /// Releases blocks of an allocation; objects that were added there keep theirs.
+    /// Releases the allocation's own use of `blocks`. Blocks that hold objects added since stay in
+    /// use.
     pub(crate) fn return_blocks(&self, blocks: Range<usize>) {
         self.used.lock().remove(blocks);
     }
@@ -226,7 +228,7 @@ impl Store {
         self.used.lock().add(blocks_of(place));
     }
 
-    /// Frees an object's place, as soon as no reader holds it.
+    /// Frees an object's place, or leaves that to the last of its readers.
     pub(crate) fn free_object(&self, place: BackingPlace) {
         if self.is_left_behind.load(Relaxed) {
             return;
@@ -238,7 +240,7 @@ impl Store {
         }
     }
 
-    /// Holds the place that an entry names. The caller has the entry locked.
+    /// Guards the place that an entry names. The caller has the entry locked.
     pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
         let mut used = self.used.lock();
         match used.being_read.iter_mut().find(|hold| hold.place == place) {
@@ -283,8 +285,8 @@ impl Drop for PlaceGuard {
 }
 
 impl PlaceGuard {
-    /// Reads the object into `buffer`, without any lock, and returns the buffer with an error too.
-    /// `slot` is for error messages.
+    /// Reads the object into `bytes` without holding a lock. An error returns the buffer too.
+    /// `slot` is used in error messages only.
     pub(crate) fn read_into(
         self,
         mut bytes: Vec<u8>,

@@ -1,25 +1,26 @@
-//! Blocks that were decompressed last, kept with a stream, so that reads of one slot after another
-//! decompress once.
+//! The blocks that a stream decompressed last, so that consecutive reads of single slots decompress
+//! a block only once.
 //!
-//! Each is kept with the version of its block. A thread that changes a block's object raises the
-//! version first, with the block's entry locked (zr-B4), and a reader looks at the version with the
-//! entry pinned. So bytes with the current version are those of the object.
+//! Each cached block has the version of its block. A thread that changes a block's object raises
+//! the version first, with the block's entry locked (zr-B4). A reader compares the version with the
+//! entry pinned, so a cached block with the current version has the object's bytes.
 
 use super::members::Members;
 use super::object::Packer;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
-/// Bytes of decompressed blocks that a stream keeps, but for the least.
+/// The bytes of decompressed blocks that a stream keeps, if that is at least `BLOCKS_MIN` blocks.
 const BYTES: usize = 64 << 10;
 const BLOCKS_MIN: usize = 2;
 const VERSIONS: usize = 1024;
 
-/// Versions of all blocks; some share one, which costs no more than a needless look at the object.
+/// The versions of all blocks. Several blocks share a version; a change of one block then
+/// invalidates cached copies of the others.
 #[derive(Debug)]
 pub(crate) struct BlockVersions(Box<[AtomicU64]>);
 
 impl BlockVersions {
-    /// None, for a device whose blocks are slots.
+    /// Returns the versions, or none if blocks are single slots.
     pub(crate) fn new(has_blocks: bool) -> Self {
         BlockVersions(
             (0..if has_blocks { VERSIONS } else { 0 }).map(|_| AtomicU64::new(1)).collect(),
@@ -30,18 +31,19 @@ impl BlockVersions {
         &self.0[block as usize % VERSIONS]
     }
 
-    /// Returns the version in force while the block's entry is pinned or locked. What is read after
-    /// it, or before it, is there in that order.
+    /// Returns the block's version, which is current while the block's entry is pinned or locked.
+    /// Later reads are not moved before this one, nor this one before earlier acquire loads.
     pub(crate) fn now(&self, block: u32) -> u64 {
         self.of(block).load(Acquire)
     }
 
-    /// With the block's entry locked, before an entry of its slots changes or its own.
+    /// Raises the block's version. The caller has the block's entry locked, and has not yet changed
+    /// that entry or those of its slots.
     pub(crate) fn raise(&self, block: u32) {
         self.of(block).fetch_add(1, AcqRel);
     }
 
-    /// Of all blocks: while it is the same, none was raised.
+    /// Returns the sum of all versions. While it is unchanged, no version was raised.
     pub(crate) fn sum(&self) -> u64 {
         self.0.iter().fold(0, |sum, version| sum.wrapping_add(version.load(Acquire)))
     }
@@ -51,31 +53,31 @@ impl BlockVersions {
     }
 }
 
-/// A block that was decompressed: the slots that are in its object, one behind another.
+/// A decompressed block: the slots of its object, one after another.
 #[derive(Debug)]
 pub(crate) struct CachedBlock {
     block: u32,
-    /// 0 is no version.
+    /// The block's version; 0 if the cached block is not valid.
     version: u64,
     members: Members,
     bytes: Box<[u8]>,
-    /// When it was asked for last.
+    /// The cache's clock at the last use.
     asked: u64,
 }
 
 impl CachedBlock {
-    /// Slot `nth`, if it is in it.
+    /// Returns slot `nth` of the block, if the object has it.
     pub(crate) fn slot(&self, nth: u32) -> Option<&[u8]> {
         let at = self.members.before(nth) * crate::SLOT_BYTES;
         self.members.has(nth).then(|| &self.bytes[at..at + crate::SLOT_BYTES])
     }
 }
 
-/// What of blocks a stream keeps.
+/// A stream's cache of decompressed blocks.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     blocks: Box<[CachedBlock]>,
-    /// Counts what is asked for.
+    /// The number of lookups so far.
     clock: u64,
 }
 
@@ -97,8 +99,8 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// Returns the block in that version; where it is not there, `decode` writes it, and says what
-    /// is in it.
+    /// Returns the block with this version. If it is not cached, `decode` writes its slots to a
+    /// buffer, and returns which slots these are.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,
@@ -124,7 +126,8 @@ impl BlockCache {
     }
 }
 
-/// What it takes to compress several slots as one, and what was decompressed last.
+/// What a stream needs to compress several slots as one object, and its cache of decompressed
+/// blocks.
 pub(crate) struct BlockStream {
     pub(crate) packer: Packer,
     pub(crate) cache: BlockCache,

@@ -1,8 +1,8 @@
-//! Which slots of a block are in its object.
+//! The set of a block's slots that are in its object.
 
 use crate::SLOT_BYTES;
 
-/// Some slots of a block, a bit each.
+/// A set of slots of a block, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members(u16);
 
@@ -15,7 +15,7 @@ impl Members {
         self.0
     }
 
-    /// The first `slots` of a block.
+    /// Returns the first `slots` slots of a block.
     pub(crate) fn all(slots: u32) -> Self {
         Members((u32::MAX >> (u32::BITS - slots)) as u16)
     }
@@ -40,7 +40,7 @@ impl Members {
         self.0.count_ones()
     }
 
-    /// Returns how many of them come before slot `nth`.
+    /// Returns the number of members before slot `nth`.
     pub(crate) fn before(self, nth: u32) -> usize {
         (self.0 & ((1 << nth) - 1)).count_ones() as usize
     }

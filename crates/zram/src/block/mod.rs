@@ -1,4 +1,4 @@
-//! Blocks of several slots: their objects, and what is kept of those that were decompressed.
+//! Blocks of several slots: their objects, and the cache of decompressed blocks.
 
 mod cache;
 mod members;

@@ -1,13 +1,13 @@
 //! A block's object: several slots compressed as one.
 //!
 //! ```text
-//!   | codec's bytes of the slots that are in it, one behind another | which those are: 2 bytes |
-//!   | the slots themselves, if the codec gains nothing              | which those are: 2 bytes |
-//!   | all slots of the block, if all are in it and the codec gains nothing      |   a block long
+//!   | codec's bytes of the members, one behind another              | set of members: 2 bytes |
+//!   | the members' own bytes, if the codec gains nothing            | set of members: 2 bytes |
+//!   | all slots of the block, if all are members and the codec gains nothing   |   a block long
 //! ```
-//! Slots of one pattern are not in it: their entries have them. The slots *of* an object stay the
-//! same until the block is stored anew; which of them are still the device's data, the slots'
-//! entries say: those that are empty.
+//! Same-filled slots are not in the object: their entries hold the pattern. An object keeps its
+//! members until the block is stored again. A member is live, and is the device's data, while the
+//! slot's own entry is empty.
 
 use super::Members;
 use crate::algorithms::Codecs;
@@ -21,17 +21,18 @@ use zsmalloc::{Content, Old};
 pub(crate) const DEVICE_PRIORITY: u8 = 0;
 const MEMBERS_BYTES: usize = size_of::<u16>();
 
-/// An object, taken apart.
+/// A block's object, split into its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockObject<'o> {
     pub(crate) members: Members,
-    /// Of the algorithm that made it.
+    /// The priority of the algorithm that made the object.
     pub(crate) priority: u8,
     data: &'o [u8],
 }
 
 impl<'o> BlockObject<'o> {
-    /// `None`: it is no object of a block of so many slots. `flags` are its own.
+    /// Returns `None` if `object` is not the object of a block of `slots` slots. `flags` are those
+    /// of its entry.
     pub(crate) fn new(object: &'o [u8], flags: Flags, slots: u32) -> Option<Self> {
         let (all, priority) = (Members::all(slots), flags.priority());
         if object.len() == all.bytes() {
@@ -47,13 +48,13 @@ impl<'o> BlockObject<'o> {
         self.data.len() == self.members.bytes()
     }
 
-    /// Slot `nth`, if it is in it, and raw.
+    /// Returns slot `nth` of the block, if the object has it and is raw.
     pub(crate) fn raw_slot(&self, nth: u32) -> Option<&'o [u8]> {
         let at = self.members.before(nth) * SLOT_BYTES;
         (self.is_raw() && self.members.has(nth)).then(|| &self.data[at..at + SLOT_BYTES])
     }
 
-    /// Writes its slots into `buf`, one behind another.
+    /// Writes the object's slots into `buf`, one after another.
     pub(crate) fn decode(&self, codecs: &mut Codecs, buf: &mut [u8]) -> Result<(), zcomp::Error> {
         let buf = &mut buf[..self.members.bytes()];
         if self.is_raw() {
@@ -64,28 +65,27 @@ impl<'o> BlockObject<'o> {
     }
 }
 
-/// What the entry of a block can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// Its slots are by themselves.
+    /// No object: the slots' data, if any, are in their own entries.
     Empty,
     Object {
         bytes: usize,
-        /// Slots of the object, as far as they are known.
+        /// The slots of the object; empty if they are not known.
         members: Members,
         is_raw: bool,
     },
-    /// Outside memory.
+    /// The object is in the backing store.
     Backed(BackingPlace),
 }
 
 impl BlockKind {
-    /// Decodes what the entry of a block of so many slots holds.
+    /// Decodes the entry of a block of `slots` slots.
     pub(crate) fn of(content: Content<&[u8]>, slots: u32) -> Self {
         match content {
             Content::Object { bytes, flags } => {
                 let object = BlockObject::new(bytes, Flags::from_bits(flags), slots);
-                // Of one that is none, no slots are known.
+                // If the object is invalid, its members are not known.
                 let (members, is_raw) =
                     object.map(|of| (of.members, of.is_raw())).unwrap_or_default();
                 BlockKind::Object { bytes: bytes.len(), members, is_raw }
@@ -94,7 +94,7 @@ impl BlockKind {
         }
     }
 
-    /// What is known of it without its object.
+    /// Returns the kind from the object's length, without its bytes.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
             Old::Object { bytes: len, .. } => {
@@ -105,7 +105,7 @@ impl BlockKind {
         }
     }
 
-    /// Returns what it adds to the counters. Of its slots the live ones are counted apart.
+    /// Returns the entry's contribution to the counters. The live members are counted separately.
     pub(crate) fn weight(self) -> Weight {
         match self {
             BlockKind::Empty => Weight::default(),
@@ -121,14 +121,14 @@ impl BlockKind {
     }
 }
 
-/// Makes objects of slots.
+/// Compresses slots into objects.
 pub(crate) struct Packer {
     pub(crate) codecs: Codecs,
-    /// Compressed bytes on their way to the pool, and the trailer.
+    /// The compressed bytes and the trailer, before they are stored in the pool.
     scratch: Box<[u8]>,
-    /// Slots that don't lie one behind another already; a block's bytes.
+    /// A copy of slots that are not contiguous in memory; one block long.
     gathered: Box<[u8]>,
-    /// A whole block that compresses to this or more is stored raw.
+    /// A whole block that compresses to this many bytes or more is stored raw.
     huge_size: usize,
 }
 
@@ -146,7 +146,6 @@ impl Packer {
         self.scratch.len() + self.gathered.len()
     }
 
-    /// Returns the object of a whole block.
     pub(crate) fn pack_whole<'a>(&'a mut self, block: &'a [u8]) -> Result<&'a [u8], Error> {
         let all = Members::all((block.len() / SLOT_BYTES) as u32);
         match self.compress(block, all, DEVICE_PRIORITY, self.huge_size)? {
@@ -155,8 +154,8 @@ impl Packer {
         }
     }
 
-    /// Returns the object of some slots, made by the algorithm of that priority; `slot` is the nth
-    /// of the block.
+    /// Returns the object of the slots `members`, made by the algorithm of `priority`. `slot`
+    /// returns the bytes of the block's nth slot.
     pub(crate) fn pack<'s>(
         &mut self,
         members: Members,
@@ -182,7 +181,8 @@ impl Packer {
         }
     }
 
-    /// Compresses slots into `scratch`; the length of their object, if it is less than `most`.
+    /// Compresses `slots` into `scratch`, and returns the length of their object if it is less than
+    /// `most`.
     fn compress(
         &mut self,
         slots: &[u8],

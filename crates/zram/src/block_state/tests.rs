@@ -4,7 +4,7 @@ use crate::{Compaction, Config, Damage, Device, SLOT_BYTES};
 use std::sync::Arc;
 
 const SLOTS: u64 = 1 << 20;
-/// Of four blocks that lie far apart: a leaf and a stem of entries from each other.
+/// The first slots of four blocks that lie far apart, in different leaves and stems of the table.
 const FIRST: [u64; 4] = [0, 4096, 80_000, 900_000];
 
 fn device() -> Arc<Device> {
@@ -18,7 +18,7 @@ fn bytes() -> Vec<u8> {
     b"words that compress, and a few more; ".repeat(500)[..4 * SLOT_BYTES].to_vec()
 }
 
-/// All are stored by slots.
+/// Writes all four blocks slot by slot.
 fn by_slots(device: &Device) {
     for first in FIRST {
         for (nth, slot) in bytes().chunks(SLOT_BYTES).enumerate() {
@@ -27,7 +27,7 @@ fn by_slots(device: &Device) {
     }
 }
 
-/// All are stored by blocks, and there are no entries of slots any more.
+/// Writes all four blocks as blocks, and removes the entries of their slots.
 fn by_blocks(device: &Device) {
     FIRST.iter().for_each(|first| device.write(first * SLOT_BYTES as u64, &bytes()).unwrap());
     device.compact();
@@ -42,8 +42,8 @@ fn expected() -> Vec<u64> {
     FIRST.iter().flat_map(|first| *first..first + 4).collect()
 }
 
-/// What is stored all the time is no hole, though slots become blocks between the looks at the
-/// one and the other.
+/// Slots that hold data are never reported as unstored, even if they become a block between the
+/// look at the block's entry and the look at theirs.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_no_hole() {
     for place in ["states", "walk"] {
@@ -57,7 +57,7 @@ fn slots_that_become_a_block_meanwhile_are_no_hole() {
     }
 }
 
-/// A save has them, too.
+/// A save includes such slots, too.
 #[test]
 fn slots_that_become_a_block_meanwhile_are_saved() {
     let device = device();
@@ -74,7 +74,7 @@ fn slots_that_become_a_block_meanwhile_are_saved() {
     }
 }
 
-/// Blocks and slots in turn, while others look.
+/// Slots are stored as blocks and as single slots in turn, while another thread reads their states.
 #[test]
 fn nothing_stored_is_a_hole_beside_a_writer_of_blocks() {
     let device = device();

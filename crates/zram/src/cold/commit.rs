@@ -1,8 +1,8 @@
-//! The second half of write-back: it writes the copied objects, and frees them in memory once they
+//! The second half of write-back: it writes the copied objects, and frees them in memory when they
 //! are durable.
 //!
-//! Each group of writes has a thread for this half, beside the one that copies: so one group is
-//! written while the one before is committed, and both halves have a processor.
+//! Each group of writes has its own thread for this half, beside the thread that copies objects. So
+//! one group is written while the previous one is committed, and both halves have a processor.
 
 use super::select::Selection;
 use crate::backing::{LimitCharge, Store, WritebackLimit};
@@ -48,15 +48,15 @@ impl Add for WrittenBack {
     }
 }
 
-/// Bytes to be written. They begin at a page boundary, so that a disk can take them from here, past
-/// the page cache.
+/// The bytes of one write. They begin at a page boundary, so that the disk can read them from here,
+/// bypassing the page cache.
 pub(super) struct WriteBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl WriteBuffer {
-    /// Allocates room for a run, which never grows beyond that.
+    /// Allocates a buffer that is large enough for any run.
     fn new() -> Result<Self, Error> {
         let mut bytes: Vec<u8> = with_room((WRITE_RUN_BLOCKS_MAX + 1) * SLOT_BYTES)?;
         let start = bytes.as_ptr().align_offset(SLOT_BYTES).min(SLOT_BYTES);
@@ -93,7 +93,7 @@ pub(super) struct PendingObject {
     pub(super) place: BackingPlace,
 }
 
-/// Blocks that are written by one call.
+/// The blocks of one write call.
 pub(super) struct WriteRun {
     pub(super) blocks: Range<usize>,
     /// The blocks' charge to the write-back limit.
@@ -173,7 +173,7 @@ impl<'t> Committer<'t> {
         self.spare_buffers.lock().extend(runs.into_iter().map(|run| run.bytes));
     }
 
-    /// Writes a run, and returns whether that succeeded.
+    /// Writes a run, and returns true if that succeeded.
     fn write(&self, run: &WriteRun, done: &mut WrittenBack) -> bool {
         let blocks = run.blocks.len() as u64;
         let written = self

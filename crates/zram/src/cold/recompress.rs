@@ -26,7 +26,7 @@ pub struct Recompress {
     /// Objects shorter than this are skipped, and a new object is kept only if it is shorter than
     /// this.
     pub threshold: Option<usize>,
-    /// Most slots that are tried.
+    /// The maximum number of slots that are tried.
     pub max_pages: Option<u64>,
 }
 
@@ -40,11 +40,11 @@ impl Default for Recompress {
 /// The result of a recompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recompressed {
-    /// Slots and blocks that were tried.
+    /// The number of slots and blocks that were tried.
     pub tried: u64,
-    /// Slots and blocks that became smaller.
+    /// The number of slots and blocks that became smaller.
     pub smaller: u64,
-    /// Bytes that were saved.
+    /// The number of bytes saved.
     pub saved_bytes: u64,
     /// Items that were accessed during their recompression, and so stay as they are.
     pub touched: u64,
@@ -66,7 +66,7 @@ struct RecompressJob<'t> {
     table: &'t Table,
     how: &'t Recompress,
     classes: ClassTable,
-    /// Whether no algorithm of a higher priority is left to try.
+    /// True if no algorithm of a higher priority exists.
     is_last: bool,
     /// The object as it was copied, and its flags.
     seen: (Vec<u8>, Flags),
@@ -114,7 +114,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Returns whether the algorithm of that priority may make an object smaller.
+/// Returns true if the algorithm of `priority` may make an object smaller.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.has(Flags::INCOMPRESSIBLE)
         && flags.priority() < priority
@@ -150,7 +150,7 @@ impl<'t> RecompressJob<'t> {
         }
     }
 
-    /// Copies the object of an entry, and returns whether it is one to be tried.
+    /// Copies the object of an entry, and returns true if the object is to be tried.
     fn take_snapshot(&mut self, entry: u32, item: Item) -> Result<bool, Error> {
         let (how, layout) = (self.how, self.table.layout);
         let pin = self.table.pool.read(entry);
@@ -173,7 +173,7 @@ impl<'t> RecompressJob<'t> {
         request.workspace.decode(Slot::of(content(&self.seen)), 0, &mut self.slots, slot)?;
         let (shard, Workspace { codecs, scratch, .. }) = (request.shard, &mut *request.workspace);
         let len = codecs.of(priority).compress(&self.slots, &mut **scratch)?;
-        // Lengths of patterns and raw slots are no compressed object's.
+        // The lengths of patterns and raw slots are never those of compressed objects.
         let len = len.filter(|&len| matches!(SlotKind::of_len(len), SlotKind::Compressed(_)));
         let new = len.map(|len| &scratch[..len]);
         Ok(self.swap(shard, (Item::Slot(slot), entry), new, || true))
@@ -201,8 +201,8 @@ impl<'t> RecompressJob<'t> {
         Ok(self.swap(shard, (Item::Block(block), entry), Some(new), has_all))
     }
 
-    /// Stores `new` in an entry instead of the copied object, if the entry still holds that and
-    /// `is_it` returns true. If `new` is not small enough, the object stays; it is flagged
+    /// Replaces the object of an entry by `new`, if the entry still holds the copied object and
+    /// `is_it` returns true. If `new` is not small enough, the old object stays; it is flagged
     /// incompressible if this was the last algorithm.
     fn swap(
         &self,

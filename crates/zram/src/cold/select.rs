@@ -1,9 +1,9 @@
-//! The selection of a job's slots and blocks, the largest first.
+//! Selects a job's slots and blocks, the largest first.
 //!
-//! A first walk over all entries counts objects by length. Each further walk gathers some of them,
-//! of the greatest lengths that are left; so a selection needs little memory, however many objects
-//! it has. The result of a walk may be outdated at once, so a job checks each item again before it
-//! works on it.
+//! A first walk over all entries counts objects by length. Each further walk collects some of them,
+//! beginning with the greatest lengths that are left; so a selection needs little memory for any
+//! number of objects. The result of a walk may be outdated at once, so a job checks each item again
+//! before it works on it.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -16,7 +16,7 @@ use std::ops::{Range, RangeInclusive};
 use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
-/// Most entries that one step of a walk looks at: those of a leaf.
+/// The maximum number of entries that one step of a walk looks at: those of a leaf.
 const LEAF_ENTRIES: usize = 512;
 
 /// The condition that an item must meet.
@@ -36,8 +36,8 @@ pub enum Which {
 }
 
 impl Which {
-    /// Returns whether a locked entry still holds the object that was copied from it (zr-X1). An
-    /// idle item that was read since is no longer the same.
+    /// Returns true if a locked entry still holds the object that was copied from it (zr-X1). An
+    /// idle item that was read in between counts as changed.
     pub(super) fn is_unchanged(self, now: Content<&[u8]>, seen: Content<&[u8]>) -> bool {
         let (now_flags, seen_flags) = (Flags::of(now), Flags::of(seen));
         let (Content::Object { bytes: now, .. }, Content::Object { bytes: seen, .. }) = (now, seen)
@@ -66,8 +66,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Returns whether an object of `len` bytes and `flags` may meet the condition; `item` is
-    /// the slot or block that the object is of.
+    /// Returns true if an object of `len` bytes and `flags` may meet the condition. `item` is the
+    /// slot or block that the object belongs to.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,
@@ -91,8 +91,8 @@ impl Selection {
             }
     }
 
-    /// Returns the same for an object whose bytes are at hand: a block's length alone does not tell
-    /// whether it is huge.
+    /// Returns true if the object meets the condition. This needs its bytes, because the length of
+    /// a block's object does not decide whether it is huge.
     pub(crate) fn matches_object(
         &self,
         layout: Layout,
@@ -125,13 +125,13 @@ impl Selection {
 pub(super) struct Candidates<'t, F> {
     table: &'t Table,
     matches: F,
-    /// Number of items in each bucket, when the selection began.
+    /// The number of items in each bucket when the selection began.
     counts: Vec<u32>,
     /// The buckets of the current group, and the entry at which its walk continues.
     group: Range<usize>,
     next: Option<u64>,
-    /// The gathered items, with room for a group and what one step adds; the last is returned
-    /// first.
+    /// The collected items, with room for a group and for those that one more step adds. The last
+    /// one is returned first.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -175,7 +175,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             count <= SELECT_ITEMS_MAX
         };
         let start = (0..end).rev().take_while(fits).last();
-        // A bucket with more items than fit is walked in stretches.
+        // A bucket with more items than `SELECT_ITEMS_MAX` is walked in several steps.
         let start = start.unwrap_or(end.saturating_sub(1));
         self.group = start..end;
         self.next = Some(0);
@@ -195,8 +195,7 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
                 }
             });
         }
-        // The last one is returned first: the largest, and of equal ones the one with the lowest
-        // number.
+        // The last item is returned first: the largest, and the lowest number among equal ones.
         gathered.sort_unstable_by_key(|&(bucket, entry)| (bucket, std::cmp::Reverse(entry)));
         self.gathered = gathered;
     }
@@ -227,7 +226,7 @@ mod tests {
     fn blocks_that_are_compressed_are_not_huge_by_their_length() {
         let layout = Layout::new(4 * SLOT_BYTES, 100).unwrap();
         let huge = Selection::of(Which::Huge);
-        // Of two slots, raw, and of four, compressed.
+        // Two slots stored raw, and four slots compressed, have objects of the same length.
         for (members, is_huge) in [(0b0101_u16, true), (0b1111, false)] {
             let object = [&[1; 2 * SLOT_BYTES][..], &members.to_le_bytes()].concat();
             let (block, flags) = (Item::Block(0), Flags::NONE);

@@ -26,18 +26,18 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
 
-/// Bytes of the stack of a group's thread.
+/// The stack size of a group's thread.
 const STACK: usize = 512 << 10;
 
-/// The half of the job that copies.
+/// The half of the job that copies objects.
 struct WritebackJob<'s, 't: 's> {
     committer: &'t Committer<'t>,
-    /// Number of objects that were looked at.
+    /// The number of objects that were looked at.
     looked_at: u64,
     damaged: DamagedLeft,
-    /// The run that objects are copied to at the moment.
+    /// The run that objects are being copied to.
     open: Option<WriteRun>,
-    /// Runs that are full, of the group that is being made.
+    /// The full runs of the group that is being made.
     group: Vec<WriteRun>,
     scope: &'s Scope<'s, 't>,
     /// The threads of earlier groups.
@@ -63,7 +63,7 @@ pub(crate) fn write_back(table: &Table, selection: &Selection) -> Result<Written
 }
 
 impl WritebackJob<'_, '_> {
-    /// Runs the job, and returns why it ended early, if it did, and the damaged objects.
+    /// Runs the job. Returns the error that ended it early, if any, and the damaged objects.
     fn all(mut self) -> (Result<(), Error>, DamagedLeft) {
         let Committer { table, job, selection, .. } = *self.committer;
         let layout = table.layout;
@@ -119,7 +119,8 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Opens a run with free blocks for at least `least` bytes, as far as the limit allows.
+    /// Opens a run of free blocks with room for at least `least` bytes, limited by the write-back
+    /// limit.
     fn open_run(&mut self, least: usize) -> Result<(), Error> {
         let Committer { store, limit, .. } = *self.committer;
         if self.group.len() >= limit.batch() as usize {
@@ -145,7 +146,7 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Adds the open run to the group, and releases the blocks that it does not need.
+    /// Adds the open run to the group, and releases its unused blocks.
     fn close_run(&mut self) {
         let Some(mut run) = self.open.take() else { return };
         run.bytes.fill_up(SLOT_BYTES);
@@ -173,7 +174,7 @@ impl WritebackJob<'_, '_> {
         let commit = move || committer.commit(std::mem::take(&mut *its.lock()));
         match thread::Builder::new().stack_size(STACK).spawn_scoped(self.scope, commit) {
             Ok(thread) => self.before.push_back(thread),
-            // No further thread can be started now.
+            // If no thread can be started, this thread commits the group.
             Err(_) => committer.commit(std::mem::take(&mut *group.lock())),
         }
     }

@@ -3,7 +3,7 @@ use crate::{Algorithm, Backing, DamagedLeft, Recompress, SaveOptions, Selection,
 use std::io;
 use std::sync::Mutex;
 
-/// Damages the object of entry `entry`, as a fault of the memory would.
+/// Damages the object of entry `entry`, as a memory error would.
 fn damage(table: &Table, entry: u32) {
     let locked = table.pool.lock(entry).unwrap();
     let zsmalloc::Content::Object { bytes, .. } = locked.content() else { unreachable!() };
@@ -11,7 +11,6 @@ fn damage(table: &Table, entry: u32) {
     locked.patch(&[first]).unwrap();
 }
 
-/// A backing store in memory.
 #[derive(Debug)]
 struct InMemory(Mutex<Vec<u8>>);
 
@@ -39,7 +38,7 @@ impl Backing for InMemory {
     }
 }
 
-/// A write says how many slots it stored raw.
+/// A write reports the number of slots that it stored raw.
 #[test]
 fn a_write_tells_what_it_stored_raw() {
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
@@ -54,7 +53,7 @@ fn a_write_tells_what_it_stored_raw() {
     }
 }
 
-/// A job does all else, and tells what it left.
+/// A job skips damaged objects and reports them.
 #[test]
 fn jobs_go_on_past_what_is_damaged() {
     for block in [SLOT_BYTES, 4 * SLOT_BYTES] {
@@ -115,7 +114,7 @@ fn what_was_damaged_in_memory_is_not_given_out() {
         let lost = slot * SLOT_BYTES as u64;
         assert!(saved.lost.iter().all(|of| of.contains(&lost)) && saved.lost_slots > 0);
         assert!(device.io_stat().failed_reads > 0);
-        // What is written whole needs nothing of it.
+        // An overwrite of whole slots needs none of the damaged data.
         device.write(slot * SLOT_BYTES as u64, &bytes[..4 * SLOT_BYTES]).unwrap();
         device.read(0, &mut back).unwrap();
         device.check();

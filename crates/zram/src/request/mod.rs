@@ -1,15 +1,15 @@
-//! Requests: how writes, reads and discards change slots and blocks.
+//! Requests: writes, reads and discards of slots and blocks.
 //!
-//! Here it is chosen between a slot by itself and a slot in its block. What becomes of either, the
-//! files below say:
+//! This file decides whether a request works on single slots or on blocks. The files below do the
+//! work:
 //!
 //! ```text
 //!   write     block covered whole: whole | slot in its block: part | other slot: slots
 //!   read      device of blocks: read | of slots: slots
 //!   discard   device of blocks: part | of slots: slots; the ends of its range are written
 //! ```
-//! None of them knows another, but that what `part` leaves dead in a block is left out by
-//! `rewrite`.
+//! The files do not call one another, except that `part` calls `rewrite` to remove the dead members
+//! that it leaves in a block.
 
 mod part;
 mod read;
@@ -30,32 +30,31 @@ use crate::{Error, SLOT_BYTES};
 use rustix_futex_sync::MutexGuard;
 use zsmalloc::{Content, EntryReadGuard, ORDER_MAX};
 
-/// Most slots of a block.
 const SLOTS_MAX: usize = 1 << ORDER_MAX;
-/// Where requests are counted that fail.
+/// The counters of failed requests.
 const WRITE_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_writes;
 const READ_FAILURES: fn(&Shard) -> &Counter = |shard| &shard.failed_reads;
 
-/// A request at work. While it has its stream, no fork comes in between.
+/// A request under way. A fork waits until it releases its stream.
 pub(crate) struct Request<'t> {
     pub(crate) table: &'t Table,
     pub(crate) workspace: MutexGuard<'t, Workspace>,
     pub(crate) shard: &'t Shard,
-    /// When it began, if slots keep that.
+    /// The time at which the request began; 0 if access times are not tracked.
     pub(crate) now_seconds: u32,
-    /// Bytes of it that are done.
+    /// The number of bytes that are done.
     pub(crate) done: usize,
-    /// What was read from the backing store for it.
+    /// The objects that were read from the backing store for this request.
     pub(crate) read_back: &'t [ReadBack],
 }
 
 impl<'t> Request<'t> {
-    /// Begins when there is a stream for it.
+    /// Begins a request; waits for a stream.
     pub(crate) fn begin(table: &'t Table) -> Self {
         Self::with(table, table.streams.get())
     }
 
-    /// The same for a job, which has a stream of its own.
+    /// Begins a request of a job, with the stream that is reserved for jobs.
     pub(crate) fn for_job(table: &'t Table) -> Self {
         Self::with(table, table.streams.for_job())
     }
@@ -67,7 +66,7 @@ impl<'t> Request<'t> {
         Request { table, workspace, shard, now_seconds, done: 0, read_back: &[] }
     }
 
-    /// Reads from a slot with an entry of its own, which is pinned.
+    /// Reads from a slot whose data are in its own entry, which is pinned.
     #[inline]
     fn read_slot(
         &mut self,
@@ -76,7 +75,7 @@ impl<'t> Request<'t> {
         buf: &mut [u8],
     ) -> Result<(), Blocked> {
         let content = match pin.content() {
-            // What is here and has no sum, as most have not, is spared the way of an error.
+            // The common case, an object in memory without a checksum, avoids the error path.
             object @ Content::Object { .. } if !self.table.columns.checksum => object,
             other => self.table.resolve(part.nth, other, pin.row(), self.read_back)?,
         };
@@ -86,7 +85,7 @@ impl<'t> Request<'t> {
         Ok(())
     }
 
-    /// Takes note that what is pinned was read.
+    /// Records that the pinned data were read.
     fn touch(&self, pin: &EntryReadGuard<'_>) {
         if self.table.columns.access_time
             && let Some(row) = pin.row()
@@ -99,7 +98,6 @@ impl<'t> Request<'t> {
     }
 }
 
-/// Writes `bytes` at `offset`.
 pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<Written, Error> {
     table.check_range(offset, bytes.len() as u64)?;
     let mut written = Written::default();
@@ -114,7 +112,6 @@ pub(crate) fn write(table: &Table, offset: u64, bytes: &[u8]) -> Result<Written,
     .map(|()| written)
 }
 
-/// Reads `buf.len()` bytes at `offset`.
 pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
     table.check_range(offset, buf.len() as u64)?;
     until_done(table, offset, READ_FAILURES, |request| {
@@ -126,9 +123,9 @@ pub(crate) fn read(table: &Table, offset: u64, buf: &mut [u8]) -> Result<(), Err
     })
 }
 
-/// Makes `len` bytes at `offset` zeros. Slots that the range covers whole are freed first; the
-/// slots at its ends are written. If a block that is covered in part can't give up a slot, because
-/// that needs an entry, the ends are not written.
+/// Makes `len` bytes at `offset` read as zeros. Slots that the range covers whole are freed first;
+/// then the slots at its ends are written. If a slot can't be removed from its block, because that
+/// needs an entry, the ends are not written.
 pub(crate) fn discard(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     table.check_range(offset, len)?;
     let freed = free_covered(table, offset, len);
@@ -147,8 +144,7 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     let slots = slots_covered(offset, len);
     let (mut next, mut done) = (slots.start, Ok(()));
     while next < slots.end {
-        // The stream is not used here otherwise, and is given back now and then, for requests that
-        // wait for one.
+        // Each step releases its stream, for requests that wait for one.
         let mut request = Request::begin(table);
         next = match table.layout.has_blocks() {
             false => slots::free_slots(&request, next..slots.end),
@@ -158,8 +154,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     done
 }
 
-/// Returns whether a request for `len` bytes at `offset` may have to wait for the backing store, as
-/// it looks at this moment.
+/// Returns true if a request for `len` bytes at `offset` may have to wait for the backing store.
+/// The result may be outdated at once.
 pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     if table.store.is_none() || len == 0 || table.check_range(offset, len).is_err() {
         return false;
@@ -173,8 +169,9 @@ pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     entries.any(|entry| is_backed(entry) == Some(true))
 }
 
-/// Does `work` at `offset`, which goes on from `done` bytes, as often as it takes; counts it among
-/// the `failures` if it fails. The error names no slot before the one at which it stopped.
+/// Calls `work` until it completes or fails; each call continues where the previous one stopped.
+/// Reads objects from the backing store between the calls, and counts a failure of `work` in
+/// `failures`. The error names no slot before the one at which the request stopped.
 fn until_done(
     table: &Table,
     offset: u64,
@@ -192,7 +189,8 @@ fn until_done(
             failures(request.shard).add(1);
         }
         drop(request);
-        // A block can need several: its object, and slots that are beside it.
+        // A block can need several objects: its own, and those of single slots in its range. They
+        // are kept until the block is done.
         if reached > done {
             read_back.clear();
             done = reached;
@@ -210,7 +208,7 @@ fn until_done(
     }
 }
 
-/// Writes to blocks: as one object those that it covers whole, if there is room for that.
+/// Writes to blocks. A block that is covered whole becomes one object, if there is room for it.
 fn write_blocks(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(), Blocked> {
     for range in request.table.layout.split_blocks(offset, bytes.len()) {
         let at = offset + range.request.start as u64;
@@ -236,7 +234,7 @@ fn write_slots(request: &mut Request<'_>, offset: u64, bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Writes to a slot, zeros without `data`.
+/// Writes `data` to a slot, or zeros if that is `None`.
 fn write_slot(request: &mut Request<'_>, range: &Part, data: Option<&[u8]>) -> Result<(), Blocked> {
     if is_block_active(request.table, range.nth) && is_slot_empty(request.table, range.nth) {
         return part::write_member(request, range, data);

@@ -1,4 +1,4 @@
-//! What happens to parts of a block: slots of it are overwritten or freed.
+//! Changes of parts of a block: slots in it are overwritten or freed.
 
 use super::Request;
 use super::rewrite::{Rewrite, drop_dead_members, free_block, rewrite_block};
@@ -14,7 +14,8 @@ use crate::table::{
 use crate::{Error, SLOT_BYTES};
 use std::ops::Range;
 
-/// Writes to a slot that is in its block, if it still is; zeros without `data`.
+/// Writes `data`, or zeros if that is `None`, to a slot that is a live member of its block. Returns
+/// `Blocked::Changed` if it no longer is one.
 pub(super) fn write_member(
     request: &mut Request<'_>,
     range: &Part,
@@ -25,7 +26,8 @@ pub(super) fn write_member(
     let block_entry = layout.block_entry(block);
     let entry = table.pool.lock_existing(block_entry);
     let entry = entry.filter(|entry| !slot::is_empty(entry.content())).ok_or(Blocked::Changed)?;
-    // Where none can be made, the slot is in its block, and stays so.
+    // If the slot's entry can't be made, it does not exist, so the slot is still a member of its
+    // block.
     let slot_entry = table.lock(range.nth, request.now_seconds);
     if slot_entry.as_ref().is_ok_and(|entry| !slot::is_empty(entry.content())) {
         return Err(Blocked::Changed);
@@ -50,8 +52,8 @@ pub(super) fn write_member(
             drop_dead_members(request, block, entry, Rewrite::IfWorth);
             Ok(())
         }
-        // No room beside the block, or no entry to say so: it is stored anew with the slot, at
-        // its own place if it fits (I6).
+        // There is no room for the slot beside the block, or for its entry. The block is rewritten
+        // with the new slot, in its own place if it fits (I6).
         Err(refused) => {
             if BackingPlace::of(entry.content()).is_some() {
                 return Err(refused.into());
@@ -63,7 +65,8 @@ pub(super) fn write_member(
     }
 }
 
-/// Frees the first of some slots; from where to go on. An error is noted, and the others go on.
+/// Frees slots of a limited number of blocks, from the first of `slots` on, and returns the slot to
+/// continue from. Stores an error in `done`, and continues after it.
 pub(super) fn free_blocks(
     request: &mut Request<'_>,
     slots: Range<u64>,
@@ -91,8 +94,8 @@ pub(super) fn free_blocks(
     next
 }
 
-/// Frees some slots of a block; false if it was made meanwhile. An error leaves the slots alone
-/// that it is of.
+/// Frees some slots of a block. Returns false if the block was stored during this, and the caller
+/// must repeat it. An error leaves the affected slots unchanged.
 fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Result<bool, Error> {
     let (table, layout) = (request.table, request.table.layout);
     let first = layout.first_slot(block);
@@ -114,8 +117,8 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
     }
     let mut left = Members::default();
     for nth in some.iter() {
-        // One that is in the block needs an entry, to say that it no longer is. Others have
-        // theirs.
+        // A live member becomes a hole, for which it needs an entry. Other slots have an entry
+        // already.
         match table.lock(first + nth, request.now_seconds) {
             Ok(slot) => {
                 table.set_slot(request.shard, slot, Payload::HOLE);
@@ -126,7 +129,7 @@ fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Res
         }
     }
     drop_dead_members(request, block, entry, Rewrite::IfWorth);
-    // No entry can be made for these: the block is rewritten with zeros in their place (I6).
+    // No entry can be made for these slots: the block is rewritten with zeros in their place (I6).
     let mut done = Ok(true);
     for nth in left.iter() {
         let slot = Part { nth: first + nth, within: 0..SLOT_BYTES, request: 0..SLOT_BYTES };

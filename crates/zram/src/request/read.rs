@@ -1,4 +1,4 @@
-//! Reads of blocks of several slots, whole or any part of them.
+//! Reads of blocks of several slots, whole or in part.
 
 use super::Request;
 use crate::block::{BlockObject, Members};
@@ -6,8 +6,9 @@ use crate::layout::{Part, split_slots};
 use crate::table::{Blocked, Origin, block_object, decoded, live_members, origin, own_entry};
 use zsmalloc::{Content, EntryReadGuard};
 
-/// Reads blocks. It can't go on where a block was made that had no entry to be pinned, and is begun
-/// again there: with no other pin, as they are waited for in ascending order.
+/// Reads blocks. If a block is stored during the read, and had no entry to pin before, the read
+/// stops and is begun again there without other pins, because pins must be taken in ascending
+/// order.
 pub(super) fn read_blocks(
     request: &mut Request<'_>,
     offset: u64,
@@ -26,7 +27,8 @@ pub(super) fn read_blocks(
     Ok(())
 }
 
-/// Reads what lies in one block, if it was not made meanwhile, so that what is pinned is not it.
+/// Reads a part of one block. Returns `Blocked::Changed` if the block's entry did not exist when it
+/// was to be pinned, and the block was stored since.
 fn read_block_range(
     request: &mut Request<'_>,
     pin: &EntryReadGuard<'_>,
@@ -54,8 +56,8 @@ fn read_block_range(
     let first = layout.first_slot(range.nth);
     let mut parts = split_slots(range.within.start as u64, range.within.len()).peekable();
     while let Some(part) = parts.next() {
-        // A slot that is not in the block comes from memory while the one before it is
-        // decompressed.
+        // If the next slot has its own entry, its object is fetched into the cache while this slot
+        // is decompressed.
         let next = parts.peek().map(|next| first + next.nth);
         next.inspect(|&next| request.table.pool.prefetch(next));
         let slot = first + part.nth;
@@ -75,7 +77,7 @@ fn read_block_range(
     Ok(())
 }
 
-/// Reads from a slot that is in its block, which is pinned.
+/// Reads from a slot that is a live member of its block, whose entry is pinned.
 fn read_member(
     request: &mut Request<'_>,
     block: u32,

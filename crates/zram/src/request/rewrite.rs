@@ -1,4 +1,4 @@
-//! Blocks that are stored anew, without the slots that were overwritten or freed.
+//! Rewrites of blocks without the slots that were overwritten or freed.
 
 use super::{Request, SLOTS_MAX};
 use crate::Error;
@@ -9,17 +9,17 @@ use crate::slot::{BackingPlace, Flags, Payload, Slot};
 use crate::table::{BlockUpdate, Table, block_object, decoded, live_members_locked, lock_slots};
 use zsmalloc::{EntryWriteGuard, Old};
 
-/// When a block is stored anew without its dead slots.
+/// The condition for a rewrite of a block without its dead members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rewrite {
-    /// When it is worth it.
+    /// If the memory that it frees is worth the work.
     IfWorth,
-    /// If it has any.
+    /// If the block has dead members.
     IfDead,
 }
 
-/// Stores a block that is locked anew: of what it has, `members` alone, one of them changed if
-/// there is a `patch`. Only then is it an access.
+/// Replaces the object of a locked block by one that has `members` alone. `patch` replaces the data
+/// of one of them. Only a rewrite with a patch counts as an access.
 pub(super) fn rewrite_block(
     request: &mut Request<'_>,
     block: u32,
@@ -38,8 +38,8 @@ pub(super) fn rewrite_block(
         Some((patched, bytes)) if patched == nth => bytes,
         _ => decoded.slot(nth).unwrap_or_default(),
     };
-    // Not by another algorithm than it was found worth; but what is written, by the device's
-    // own.
+    // The new object keeps the algorithm of the old one, which recompression may have chosen. New
+    // data are compressed by the device's own algorithm.
     let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
     let object = packer.pack(members, priority, slot)?;
     let first = request.table.layout.first_slot(block);
@@ -59,8 +59,8 @@ pub(super) fn rewrite_block(
     Ok(())
 }
 
-/// Frees the object of a block that is locked, if none of its slots is in it any more, or
-/// stores it anew without the dead ones. Where there is no room for that they stay.
+/// Frees the object of a locked block if none of its members is live; else rewrites it without the
+/// dead ones if `when` is met. If there is no room for the new object, the dead members stay.
 pub(super) fn drop_dead_members(
     request: &mut Request<'_>,
     block: u32,
@@ -75,7 +75,7 @@ pub(super) fn drop_dead_members(
         free_block(request, (block, entry), live, Members::default());
         return;
     }
-    // What is away keeps its dead slots until all are.
+    // A block in the backing store keeps its dead members until all of its members are dead.
     let Ok(Some(stored)) = stored else { return };
     let (count, dead) = (stored.members.count(), stored.members.count() - live.count());
     let is_worth = || {
@@ -87,8 +87,8 @@ pub(super) fn drop_dead_members(
     }
 }
 
-/// Frees the object of a block that is locked, and `slots` of it: with those that are in it,
-/// `live`. There are no holes then.
+/// Frees the object of a locked block and empties the entries of `slots` and of all holes. `live`
+/// are the live members, which are freed with the object.
 pub(super) fn free_block(
     request: &Request<'_>,
     (block, entry): (u32, EntryWriteGuard<'_>),
@@ -102,7 +102,8 @@ pub(super) fn free_block(
         let is_hole = Slot::of(entry.content()) == Slot::Hole;
         (is_hole || slots.has(slot - first)).then_some((entry, Payload::EMPTY))
     });
-    // All are locked before one is changed; and a request takes nothing from the heap.
+    // All entries are locked before one is changed. They are in an array, because requests do not
+    // allocate.
     let mut locked = [const { None }; SLOTS_MAX];
     locked.iter_mut().zip(entries).for_each(|(place, of)| *place = Some(of));
     let entries = locked.into_iter().flatten();
@@ -111,7 +112,7 @@ pub(super) fn free_block(
         .apply(table, request.shard);
 }
 
-/// Stores all blocks anew that have dead slots.
+/// Rewrites all blocks that have dead members.
 pub(crate) fn rewrite_all(table: &Table) {
     let layout = table.layout;
     let (_, dead) = table.counters.in_objects();

@@ -1,8 +1,8 @@
-//! What requests do to slots that are by themselves.
+//! Requests for single slots, which are not in a block.
 //!
-//! A whole slot is compressed before its entry is locked; a slot that is written in part is locked
-//! from reading its old data to storing the new, so that writers of different bytes of it both keep
-//! theirs.
+//! A whole slot is compressed before its entry is locked. The entry of a slot that is written in
+//! part is locked from the read of the old data to the store of the new, so that concurrent writes
+//! of different bytes are all kept.
 
 use super::Request;
 use crate::SLOT_BYTES;
@@ -14,7 +14,8 @@ use crate::table::{Blocked, is_block_active};
 use std::ops::Range;
 use zsmalloc::EntryWriteGuard;
 
-/// Writes to a slot, zeros without `data`, if it has not become part of a block meanwhile.
+/// Writes `data` to a slot, or zeros if that is `None`. Returns `Blocked::Changed` if the slot has
+/// become part of a block.
 pub(super) fn write(
     request: &mut Request<'_>,
     range: &Part,
@@ -26,7 +27,7 @@ pub(super) fn write(
             let entry = request.table.lock(range.nth, request.now_seconds)?;
             rewrite_slot(request, entry, range, data)
         }
-        // One that holds nothing is left alone.
+        // A slot that holds no data reads as zeros already.
         None => match request.table.pool.lock_existing(range.nth) {
             Some(entry) if Slot::of(entry.content()).kind().is_stored() => {
                 entry.row().set_access_time(request.now_seconds);
@@ -37,9 +38,9 @@ pub(super) fn write(
     }
 }
 
-/// Reads slots, on a device whose blocks are slots.
+/// Reads slots, on a device whose blocks are single slots.
 pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Result<(), Blocked> {
-    // While one slot is decompressed the next one's bytes come from memory.
+    // While one slot is decompressed, the next one's object is fetched into the cache.
     let pins = request.table.pool.read_ahead(slots_touched(offset, buf.len()));
     for (range, pin) in split_slots(offset, buf.len()).zip(pins) {
         request.read_slot(&pin, &range, &mut buf[range.request.clone()])?;
@@ -48,7 +49,7 @@ pub(super) fn read(request: &mut Request<'_>, offset: u64, buf: &mut [u8]) -> Re
     Ok(())
 }
 
-/// Frees the first of some slots; from where to go on.
+/// Frees a limited number of `slots`, and returns the slot to continue from.
 pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     let pool = &request.table.pool;
     let mut next = slots.start;
@@ -68,7 +69,7 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
     next
 }
 
-/// Stores a slot anew.
+/// Writes a whole slot.
 fn write_whole_slot(
     request: &mut Request<'_>,
     slot: u32,
@@ -76,7 +77,8 @@ fn write_whole_slot(
 ) -> Result<(), Blocked> {
     let Workspace { codecs, scratch, expects_same_place, .. } = &mut *request.workspace;
     if *expects_same_place {
-        // The place that the slot will go to comes from memory while it is compressed.
+        // The new object will probably go to the old one's place, which is fetched into the cache
+        // during the compression.
         request.table.pool.prefetch(slot);
     }
     let huge_size = request.table.huge_size;
@@ -92,8 +94,8 @@ fn write_whole_slot(
     Ok(())
 }
 
-/// Reads a slot, changes part of it (to zeros, without `data`) and stores it, locked
-/// throughout.
+/// Reads a slot, overwrites part of it with `data`, or with zeros if that is `None`, and stores it.
+/// The entry is locked throughout.
 fn rewrite_slot(
     request: &mut Request<'_>,
     entry: EntryWriteGuard<'_>,

@@ -1,4 +1,4 @@
-//! Blocks that are written whole.
+//! Writes of whole blocks.
 
 use super::{Request, SLOTS_MAX};
 use crate::block::{DEVICE_PRIORITY, Members};
@@ -6,9 +6,9 @@ use crate::slot::{self, Flags, Payload};
 use crate::table::{BlockUpdate, live_members_locked, lock_slots};
 use crate::{Error, SLOT_BYTES};
 
-/// What the slots of a block that is written whole are to hold.
+/// The new contents of a block that is written whole.
 struct NewBlock {
-    /// Those that its object is to have: their entries are to be empty.
+    /// The slots that the new object will have. Their entries must be empty.
     members: Members,
     payloads: [Payload; SLOTS_MAX],
 }
@@ -26,8 +26,8 @@ impl NewBlock {
     }
 }
 
-/// Writes a whole block as one object; false, and nothing is changed, if there is no room for
-/// that, or for the entries it needs.
+/// Writes a whole block as one object. Returns false, and changes nothing, if there is no room for
+/// the object or for the entries that it needs.
 pub(super) fn write_block(
     request: &mut Request<'_>,
     block: u32,
@@ -52,7 +52,8 @@ pub(super) fn write_block(
         room => room.and_then(Result::ok),
     };
     let live = [live_members_locked(table, block, &entry).count(), sorted.members.count()];
-    // Patterns need entries; of the others those that there are have to be empty.
+    // Same-filled slots need entries for their patterns. The existing entries of the other slots
+    // must become empty.
     let mut entries = [const { None }; SLOTS_MAX];
     for (slot, payload) in
         layout.slots_of(block).zip(sorted.payloads).filter(|of| of.1 != Payload::EMPTY)
@@ -63,7 +64,7 @@ pub(super) fn write_block(
     for (slot, entry) in lock_slots(table, block, sorted.members) {
         entries[(slot - layout.first_slot(block)) as usize] = Some((entry, Payload::EMPTY));
     }
-    // From here on nothing fails.
+    // Nothing fails from here on.
     let new = room.zip(object).map(|(room, object)| (room, object, Flags::NONE));
     let entries = entries.into_iter().flatten();
     let old = BlockUpdate { block: (block, entry), slots: entries, new, live }

@@ -1,5 +1,5 @@
-//! Reads of the backing store for a save: by a thread that is left behind where a read does not
-//! come back, with buffers that were made before.
+//! Reads of the backing store for a save. A separate thread reads into buffers that were allocated
+//! before; if a read does not return, the save continues without the thread.
 
 use crate::Error;
 use crate::backing::{CHECKSUM_BYTES, PlaceGuard, ReadBack};
@@ -14,19 +14,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The reader's stack in bytes: it calls the store, and no more.
+/// The stack size of the reading thread, which only calls the store.
 const STACK: usize = 128 << 10;
 
-/// What of one block was read back, and what can't be.
+/// The objects of one block that were read from the store, and those that can't be read.
 pub(super) struct BlockReads {
     pub(super) read_back: Vec<ReadBack>,
     unread: Vec<(u32, BackingPlace)>,
-    /// Buffers for as many objects as a block can have, the largest last.
+    /// Buffers for all objects that a block can have in the store, the largest last.
     spare_buffers: Vec<Vec<u8>>,
 }
 
 impl BlockReads {
-    /// Room for what one block can have in the store: its own object, and those of slots beside it.
+    /// Allocates buffers for all objects that one block can have in the store: its own, and those
+    /// of slots beside it.
     pub(super) fn new(layout: Layout) -> Result<Self, Error> {
         let slots = layout.slots() as usize;
         let mut spare = Vec::with_capacity(slots + 1);
@@ -40,12 +41,12 @@ impl BlockReads {
         Ok(BlockReads { read_back, unread, spare_buffers: spare })
     }
 
-    /// Returns whether it is known that this can't be read.
+    /// Returns true if an earlier attempt to read this object failed.
     pub(super) fn is_unread(&self, guard: &PlaceGuard) -> bool {
         self.unread.contains(&(guard.entry, guard.place))
     }
 
-    /// Takes note of that, and has the buffer again.
+    /// Records that an object can't be read, and takes back its buffer.
     pub(super) fn note_unread(&mut self, of: (u32, BackingPlace), buffer: Vec<u8>) {
         self.unread.push(of);
         self.put_back(Some(buffer).filter(|buffer| buffer.capacity() > 0));
@@ -56,17 +57,17 @@ impl BlockReads {
         self.spare_buffers.sort_unstable_by_key(Vec::capacity);
     }
 
-    /// Returns a buffer for an object of so many bytes.
+    /// Returns a buffer for an object of `len` bytes.
     pub(super) fn spare_for(&mut self, len: usize) -> Vec<u8> {
         let fits = |spare: &Vec<u8>| spare.capacity() >= len + CHECKSUM_BYTES;
-        // One that a read was left behind with is made anew.
+        // If the buffer is still in use by a read that did not return, a new one is allocated.
         self.spare_buffers
             .iter()
             .position(fits)
             .map_or_else(Vec::new, |nth| self.spare_buffers.remove(nth))
     }
 
-    /// The next block is another.
+    /// Prepares for another block.
     pub(super) fn clear(&mut self) {
         self.unread.clear();
         let mut read_back = std::mem::take(&mut self.read_back);
@@ -75,9 +76,9 @@ impl BlockReads {
     }
 }
 
-/// The thread that reads.
+/// The thread that reads the store.
 pub(super) struct BackingReader {
-    /// `None` if reads may take as long as they like, or if no thread could be started.
+    /// `None` if there is no time limit for reads, or if no thread could be started.
     reader: Option<(Arc<Reader>, Duration)>,
 }
 
@@ -89,19 +90,20 @@ struct Reader {
 
 #[derive(Default)]
 struct State {
-    /// What is to be read, for which slot, and a buffer.
+    /// The object to read, its slot for error messages, and a buffer.
     asked: Option<(PlaceGuard, u32, Vec<u8>)>,
     is_reading: bool,
-    /// What was read last.
+    /// The result of the last read.
     done: Option<Read>,
     is_over: bool,
 }
 
-/// What was read back; or why not, and the buffer, unless a read was left behind with it.
+/// The object that was read; or the error and the buffer, which is empty if the thread still uses
+/// it.
 type Read = Result<ReadBack, (Error, Vec<u8>)>;
 
 impl BackingReader {
-    /// One that waits for each read so long.
+    /// Starts a reader that waits for each read for at most `patience`.
     pub(super) fn new(patience: Option<Duration>) -> Self {
         let reader = patience.and_then(|patience| {
             let reader = Arc::new(Reader::default());
@@ -113,10 +115,10 @@ impl BackingReader {
         BackingReader { reader }
     }
 
-    /// Reads an object into `buffer`. `slot` is for errors.
+    /// Reads an object into `buffer`. `slot` is used in error messages only.
     ///
     /// # Errors
-    /// It can't be read, or not in time; [`Error::Cancelled`].
+    /// The object can't be read, or not in time; [`Error::Cancelled`].
     pub(super) fn read(
         &self,
         guard: PlaceGuard,
@@ -130,7 +132,7 @@ impl BackingReader {
         if state.is_reading || state.asked.is_some() {
             return Err((late(), buffer));
         }
-        // What came too late is not wanted any more.
+        // The result of an earlier read that was late is discarded.
         (state.asked, state.done) = (Some((guard, slot, buffer)), None);
         reader.changed.notify_all();
         let until = Instant::now() + *patience;
@@ -149,7 +151,7 @@ impl BackingReader {
     }
 }
 
-/// The reader ends, as soon as it can.
+/// Makes the thread exit as soon as it can.
 impl Drop for BackingReader {
     fn drop(&mut self) {
         if let Some((reader, _)) = &self.reader {

@@ -1,19 +1,19 @@
-//! What a save gathers a chunk in: made for each save, or kept from the start for one that must not
-//! fail for want of memory.
+//! The buffers for a chunk of a save. They are allocated for each save, or kept by the device so
+//! that a lack of memory can't make a save fail.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use crate::Error;
 use crate::try_vec::with_room;
 use rustix_futex_sync::Mutex;
 
-/// A chunk's records, and their bytes. They have room for all that may be in one.
+/// Buffers for a chunk's records and objects, with room for the largest chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkBuffers {
     pub(super) records: Vec<u8>,
     pub(super) objects: Vec<u8>,
 }
 
-/// Where a device keeps some.
+/// The device's own buffers, if it keeps any.
 #[derive(Debug, Default)]
 pub(crate) struct SpareBuffers(Mutex<Option<ChunkBuffers>>);
 
@@ -26,7 +26,7 @@ impl ChunkBuffers {
 }
 
 impl SpareBuffers {
-    /// Keeps some from now on, if there are none.
+    /// Allocates buffers to keep, if none are kept yet.
     pub(crate) fn make(&self) -> Result<(), Error> {
         let mut kept = self.0.lock();
         if kept.is_none() {
@@ -35,7 +35,8 @@ impl SpareBuffers {
         Ok(())
     }
 
-    /// Returns the buffers that are kept, or others, and whether they have to come back.
+    /// Returns the kept buffers if they are available, else new ones, and whether they must be put
+    /// back.
     pub(super) fn take(&self) -> Result<(ChunkBuffers, bool), Error> {
         match self.0.lock().take() {
             Some(buffers) => Ok((buffers, true)),
@@ -43,7 +44,7 @@ impl SpareBuffers {
         }
     }
 
-    /// Keeps them again.
+    /// Keeps the buffers again.
     pub(super) fn put_back(&self, buffers: ChunkBuffers) {
         *self.0.lock() = Some(buffers);
     }

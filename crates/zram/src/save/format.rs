@@ -11,8 +11,8 @@
 //!   trailer  a chunk whose first slot and end are both the end of the device. It has no records,
 //!            or, if slots are lost, one of kind `Lost` whose value is their number
 //! ```
-//! A chunk has everything that is stored in the slots from its first to before its end, which are
-//! boundaries of blocks.
+//! A chunk holds all data of the slots from `first slot` to before `end`; both are boundaries of
+//! blocks.
 
 use crate::algorithms::SECONDARY_MAX;
 use crate::block::Members;
@@ -27,13 +27,13 @@ pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\x8bchunk\r\n";
 pub(crate) const VERSION: u32 = 1;
 /// Headers and chunks begin at multiples of this.
 pub(crate) const ALIGN: usize = 4096;
-/// Most bytes of a chunk's records and objects.
+/// The maximum length of a chunk's records and objects.
 pub(crate) const CHUNK_MAX: usize = 1 << 20;
-/// Algorithms that a file names: the device's own and those for recompression.
+/// The number of algorithms in a header: the device's own and those for recompression.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
-/// Bytes of an algorithm's name, padded with zeros.
+/// The length of an algorithm's name, padded with zeros.
 pub(crate) const NAME: usize = 16;
-/// Bytes of a file's header before the dictionaries.
+/// The length of a file's header before the dictionaries.
 pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
 pub(crate) const CHUNK_HEAD_BYTES: usize = 48;
 pub(crate) const RECORD_BYTES: usize = 16;
@@ -41,50 +41,45 @@ pub(crate) const RECORD_BYTES: usize = 16;
 /// The header of a file, without the dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHead {
-    /// Bytes of the header with the dictionaries, without the padding.
+    /// The length of the header with the dictionaries, without the padding.
     pub(crate) bytes: u32,
     /// A random number that each chunk of the file repeats.
     pub(crate) id: u64,
     pub(crate) disksize: u64,
     /// The order of the saved device's blocks.
     pub(crate) order: u32,
-    /// The name of each algorithm, all zeros if there is none, and the bytes of its dictionary.
+    /// The name of each algorithm, or zeros for an unused priority, and the length of its
+    /// dictionary.
     pub(crate) algorithms: [([u8; NAME], u32); ALGORITHMS],
 }
 
-/// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHead {
-    /// The file's.
     pub(crate) id: u64,
-    /// Chunks are numbered from 0.
+    /// The chunk's number, from 0.
     pub(crate) number: u32,
-    /// How many records there are.
     pub(crate) records: u32,
-    /// Bytes of the records and their objects.
+    /// The length of the records and their objects in bytes.
     pub(crate) bytes: u32,
     /// The crc32 of these bytes.
     pub(crate) sum: u32,
-    /// The first slot.
     pub(crate) first: u32,
-    /// The slot behind the last.
+    /// The slot after the last one of the chunk.
     pub(crate) end: u32,
 }
 
-/// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     /// A same-filled slot.
     Pattern = 1,
     /// A slot with an object of its own.
     Slot = 2,
-    /// A block's object. Only its live members count.
+    /// A block's object. Only its live members are valid.
     Block = 3,
     /// A slot whose data could not be read.
     Lost = 4,
 }
 
-/// The contents of a slot or block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The slot, or the first slot of the block.
@@ -98,7 +93,7 @@ pub(crate) struct Record {
     pub(crate) value: u64,
 }
 
-/// Bytes from whose front little-endian numbers are taken. Behind their end all numbers are 0.
+/// A slice from whose front little-endian numbers are read. A read beyond its end returns 0.
 struct LittleEndian<'b>(&'b [u8]);
 
 impl LittleEndian<'_> {
@@ -139,7 +134,7 @@ impl FileHead {
         out
     }
 
-    /// Decodes a header. An error has the offset of what is wrong, and the reason.
+    /// Decodes a header. An error has the offset of the wrong field, and the reason.
     pub(crate) fn decode(bytes: &[u8; FILE_HEAD_BYTES]) -> Result<Self, (u64, String)> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != MAGIC {
@@ -212,7 +207,7 @@ impl ChunkHead {
     }
 }
 
-/// Returns whether a file ends with a trailer, and this says that no slot is lost.
+/// Returns true if a file ends with a trailer that reports no lost slots.
 pub(crate) fn is_whole(file: &File) -> io::Result<bool> {
     let mut last = [0; CHUNK_HEAD_BYTES];
     let Some(at) = file.metadata()?.len().checked_sub(ALIGN as u64) else { return Ok(false) };
@@ -235,7 +230,7 @@ impl Record {
         Some((Record { slot: nth, kind, priority, live: 0, value }, bytes))
     }
 
-    /// Returns the record of a block's object; the block's first slot is `first`.
+    /// Returns the record of a block's object. The block's first slot is `first`.
     pub(crate) fn of_block(first: u32, live: Members, bytes: &[u8], flags: Flags) -> Self {
         let (priority, live, value) = (flags.priority(), live.bits(), bytes.len() as u64);
         Record { slot: first, kind: RecordKind::Block, priority, live, value }

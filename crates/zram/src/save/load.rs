@@ -17,22 +17,22 @@ use std::ops::Range;
 pub(super) struct Loader<'t> {
     table: &'t Table,
     /// The request by which objects are stored unchanged. It is dropped before data are written as
-    /// by a request, which needs a stream of its own.
+    /// by another request, which needs its own stream.
     request: Option<Request<'t>>,
     /// For each priority, whether its objects are stored unchanged.
     is_verbatim: [bool; 4],
-    /// Slots of a block in the file.
+    /// The number of slots of a block in the file.
     slots: u32,
     slot_codecs: Codecs,
     block_codecs: Option<Codecs>,
-    /// Consecutive slots that are still to be written: the first one, and the data of all.
+    /// Consecutive slots that are not written yet: the number of the first, and the data of all.
     run: (u64, Vec<u8>),
     /// A buffer for a decompressed block.
     block: Vec<u8>,
 }
 
 impl<'t> Loader<'t> {
-    /// Makes a loader for a file whose blocks have `order`, and whose objects `algorithms` made.
+    /// Creates a loader for a file with blocks of `order` and objects that `algorithms` made.
     pub(super) fn new(
         table: &'t Table,
         order: u32,
@@ -54,14 +54,14 @@ impl<'t> Loader<'t> {
         })
     }
 
-    /// Loads all records of a chunk. Returns the number of slots.
+    /// Loads all records of a chunk, and returns the number of slots.
     pub(super) fn load_chunk(&mut self, chunk: &Chunk<'_>) -> Result<u64, Error> {
         self.run.1.clear();
         let loaded: Result<u64, Error> = chunk.records().try_fold(0, |slots, (record, object)| {
             self.load_record(record, object)?;
             Ok(slots + u64::from(record.slots()))
         });
-        // Frees the request's stream for others while this thread waits for its next chunk.
+        // Releases the request's stream while this thread waits for its next chunk.
         self.request = None;
         let slots = loaded?;
         self.flush()?;
@@ -71,7 +71,7 @@ impl<'t> Loader<'t> {
     /// Frees the slots of a chunk that could not be loaded completely.
     pub(super) fn discard_chunk(&self, chunk: &Chunk<'_>) {
         let Range { start, end } = byte_range(&chunk.slots);
-        // Slots that can't be freed, for lack of memory, are listed as lost nevertheless.
+        // If slots can't be freed for lack of memory, the restore lists them as lost nevertheless.
         let _ = request::discard(self.table, start, end - start);
     }
 
@@ -82,8 +82,8 @@ impl<'t> Loader<'t> {
             (RecordKind::Block, _) if is_verbatim => self.load_block(record, object),
             (RecordKind::Block, _) => self.write_block(record, object),
             // A pattern could be stored unchanged whatever the algorithm is. But if the device's
-            // own algorithm differs, it is written with its neighbours, so that they become one
-            // block.
+            // own algorithm differs, the pattern is written together with its neighbours, so that
+            // they become one block.
             (_, data) if is_verbatim => self.load_slot(slot, data),
             (_, Slot::Raw(bytes)) => self.write(slot, bytes),
             (_, data) => {
@@ -96,7 +96,7 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Stores a slot unchanged. A slot that a block's record made a hole is free, too.
+    /// Stores a slot unchanged. The slot must be empty, or a hole that a block's record made.
     fn load_slot(&mut self, nth: u32, slot: Slot<'_>) -> Result<(), Error> {
         let request = self.request.get_or_insert_with(|| Request::begin(self.table));
         let entry = self.table.lock(nth, request.now_seconds)?;
@@ -121,7 +121,7 @@ impl<'t> Loader<'t> {
             return Err(Error::NotEmpty);
         }
         let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
-        // A slot that is no live member becomes a hole. It may have a record of its own later.
+        // A slot that is not a live member becomes a hole. A later record may store it.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {
             entries.push((table.lock(slot, request.now_seconds)?, Payload::HOLE));
@@ -154,8 +154,8 @@ impl<'t> Loader<'t> {
         written
     }
 
-    /// Adds a slot to the run, if it continues the run and lies in the same block of the device.
-    /// Else writes the run first, and begins a new one.
+    /// Adds a slot to the run, if it continues the run and lies in the same block of the device;
+    /// else writes the run, and begins a new one.
     fn write(&mut self, slot: u32, bytes: &[u8]) -> Result<(), Error> {
         let (first, run) = (self.run.0, self.run.1.len() / SLOT_BYTES);
         let is_next = first + run as u64 == u64::from(slot);
@@ -180,7 +180,8 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Returns, for each priority, whether file and device have the same algorithm and dictionary.
+/// Returns, for each priority, whether the file and the device have the same algorithm and
+/// dictionary.
 fn same_algorithms(file: &AlgorithmList, device: &AlgorithmList) -> [bool; 4] {
     std::array::from_fn(|nth| match (&file[nth], &device[nth]) {
         (Some(Algorithm { codec, params }), Some(of_device)) => {

@@ -1,5 +1,5 @@
-//! Reads saved files. A chunk is accepted if its checksums, its place among the others and all its
-//! records are right. Memory is bounded by a chunk for each reading thread, whatever a file says.
+//! Reads saved files. A chunk is accepted if its checksums, its position and all its records are
+//! valid. Each reading thread needs memory for one chunk only, whatever the file claims.
 
 use super::format::{
     ALGORITHMS, ALIGN, CHUNK_HEAD_BYTES, ChunkHead, FILE_HEAD_BYTES, FileHead, NAME, RECORD_BYTES,
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// The source of a saved file's bytes, its name for errors, and the offset reached.
+/// The source of a saved file's bytes, its name in errors, and the current offset.
 struct Source<'r> {
     from: &'r mut (dyn Read + Send),
     path: &'r Path,
@@ -34,7 +34,7 @@ impl Source<'_> {
         Error::Saved { path, offset, reason: reason.to_string() }
     }
 
-    /// Returns that error unless `is_so`.
+    /// Returns that error unless `is_so` is true.
     fn expect(&self, is_so: bool, offset: u64, reason: impl Display) -> Result<(), Error> {
         if is_so { Ok(()) } else { Err(self.damaged(offset, reason)) }
     }
@@ -62,9 +62,9 @@ impl Source<'_> {
 /// The device that a saved file describes.
 #[derive(Clone, Debug)]
 pub struct SavedHeader {
-    /// Size of the device in bytes.
+    /// The size of the device in bytes.
     pub disksize: u64,
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     pub block: usize,
     /// The device's own algorithm, and those for cold data.
     pub algorithms: [Option<Algorithm>; ALGORITHMS],
@@ -81,8 +81,8 @@ impl SavedHeader {
         Ok(SavedHeader { disksize: head.disksize, block: SLOT_BYTES << head.order, algorithms })
     }
 
-    /// Returns the configuration of a device like the saved one; the levels of its algorithms are
-    /// the default ones.
+    /// Returns the configuration of a device like the saved one, with the default levels of its
+    /// algorithms.
     pub fn config(&self) -> Config {
         let mut config = Config { disksize: self.disksize, block: self.block, ..Config::default() };
         let [own, others @ ..] = self.algorithms.clone();
@@ -100,7 +100,7 @@ pub(crate) struct SavedReader<'r> {
     pub(crate) head: FileHead,
     pub(crate) algorithms: AlgorithmList,
     layout: Layout,
-    /// The number of chunks read, and the slot at which the next one begins.
+    /// The number of chunks read, and the first slot of the next chunk.
     number: u32,
     slot: u32,
 }
@@ -109,14 +109,13 @@ pub(crate) struct SavedReader<'r> {
 pub(crate) struct Chunk<'c> {
     /// The chunk's offset in the file.
     pub(crate) offset: u64,
-    /// The slots whose data are all in this chunk.
+    /// The slots that the chunk covers.
     pub(crate) slots: Range<u32>,
     records: &'c [[u8; RECORD_BYTES]],
     objects: &'c [u8],
 }
 
 impl<'r> SavedReader<'r> {
-    /// Reads the header.
     pub(crate) fn new(from: &'r mut (dyn Read + Send), path: &'r Path) -> Result<Self, Error> {
         let (mut source, mut bytes) = (Source { from, path, at: 0 }, [0; FILE_HEAD_BYTES]);
         source.read(&mut bytes)?;
@@ -135,7 +134,6 @@ impl<'r> SavedReader<'r> {
         Ok(SavedReader { source, head, algorithms, layout, number: 0, slot: 0 })
     }
 
-    /// Returns the error for a file that is damaged at `offset`.
     pub(crate) fn damaged(&self, offset: u64, reason: impl Display) -> Error {
         self.source.damaged(offset, reason)
     }
@@ -146,7 +144,7 @@ impl<'r> SavedReader<'r> {
         ((self.head.disksize / SLOT_BYTES as u64) as u32, self.slot)
     }
 
-    /// Reads the next chunk into `bytes`; returns `None` at a valid end of the file.
+    /// Reads the next chunk into `bytes`. Returns `None` at a valid end of the file.
     pub(crate) fn next<'b>(&mut self, bytes: &'b mut Vec<u8>) -> Result<Option<Chunk<'b>>, Error> {
         let offset = self.source.at;
         let head = self.read_chunk(bytes)?;
@@ -174,7 +172,8 @@ impl<'r> SavedReader<'r> {
         Ok(Some(chunk))
     }
 
-    /// Reads the next valid chunk, past any damage; returns `None` if there is none.
+    /// Reads the next valid chunk, and skips damaged parts. Returns `None` if there is no further
+    /// one.
     pub(crate) fn next_intact<'b>(
         &mut self,
         bytes: &'b mut Vec<u8>,
@@ -187,7 +186,7 @@ impl<'r> SavedReader<'r> {
                 Err(Error::Saved { .. }) => return Ok(None),
                 Err(io) => return Err(io),
             };
-            // A chunk that is there twice, or was moved, is not in its own place.
+            // The chunk is a duplicate, or was moved.
             if head.number < self.number || head.first < self.slot {
                 continue;
             }
@@ -201,7 +200,7 @@ impl<'r> SavedReader<'r> {
         }
     }
 
-    /// Reads a chunk's head and contents, without checks of the records.
+    /// Reads a chunk's header and contents, without a check of the records.
     fn read_chunk(&mut self, bytes: &mut Vec<u8>) -> Result<ChunkHead, Error> {
         let offset = self.source.at;
         bytes.resize(ALIGN, 0);
@@ -209,7 +208,8 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // Once, a chunk that became full with a last block in part ended where that block would.
+        // In files of earlier versions, the end of a chunk may lie behind the device's end, where a
+        // whole last block would end.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {
@@ -227,7 +227,7 @@ impl<'r> SavedReader<'r> {
         Ok(head)
     }
 
-    /// Returns whether the chunk is the trailer.
+    /// Returns true if the chunk is the trailer.
     fn is_trailer(&self, head: &ChunkHead) -> bool {
         let (slots, _) = self.slots();
         let is_size = matches!((head.records, head.bytes as usize), (0, 0) | (1, RECORD_BYTES));
@@ -297,8 +297,8 @@ impl<'r> SavedReader<'r> {
     }
 }
 
-/// The state of the check of a chunk's records: the lowest slot that may come next, and the live
-/// slots of the last block.
+/// The state of the check of a chunk's records: the lowest slot that may follow, and the live
+/// members of the last block.
 struct RecordOrder {
     floor: u32,
     live: (u32, u16),
@@ -317,14 +317,13 @@ impl RecordOrder {
 }
 
 impl<'c> Chunk<'c> {
-    /// Makes the chunk of `head`, which has been checked.
+    /// Creates the chunk of `head`, which has been checked.
     fn new(offset: u64, head: &ChunkHead, bytes: &'c [u8]) -> Self {
         let all = &bytes[CHUNK_HEAD_BYTES..CHUNK_HEAD_BYTES + head.bytes as usize];
         let (records, objects) = all.split_at(head.records as usize * RECORD_BYTES);
         Chunk { offset, slots: head.first..head.end, records: records.as_chunks().0, objects }
     }
 
-    /// Returns the records, each with its object.
     pub(crate) fn records(&self) -> impl Iterator<Item = (Record, &'c [u8])> {
         let (records, objects) = (self.records.iter(), self.objects);
         records.filter_map(Record::decode).scan(objects, |rest, record| {
@@ -341,14 +340,14 @@ impl<'c> Chunk<'c> {
     }
 }
 
-/// Reads the bytes behind the head: dictionaries, their checksum, zeros.
+/// Reads the rest of the file's header: dictionaries, their checksum, zeros.
 fn read_dictionaries(source: &mut Source<'_>, head: &FileHead) -> Result<Vec<u8>, Error> {
     let lens = head.algorithms.map(|(_, bytes)| bytes as usize);
     let bytes = lens.iter().sum::<usize>();
     let is_sum = head.bytes as usize == FILE_HEAD_BYTES + bytes + size_of::<u32>();
     let are_short = lens.iter().all(|&bytes| bytes <= Dictionary::BYTES_MAX);
     source.expect(is_sum && are_short, 12, "the length of the dictionaries is invalid")?;
-    // Allocate for the bytes that exist, not for those that the header claims.
+    // Allocates memory for the bytes that exist, not for those that the header claims.
     let all = bytes + size_of::<u32>() + padding(head.bytes as usize);
     let mut read = Vec::new();
     let taken = (&mut *source.from).take(all as u64).read_to_end(&mut read);

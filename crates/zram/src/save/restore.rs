@@ -19,13 +19,13 @@ use std::thread;
 
 /// The offset of the dictionaries in a file.
 const DICTIONARIES: u64 = super::format::FILE_HEAD_BYTES as u64;
-/// Bytes of a restoring thread's stack.
+/// The stack size of a restoring thread.
 const STACK: usize = 512 << 10;
 
-/// Bytes of the longest chunk.
+/// The maximum length of a chunk with its padding.
 const CHUNK_ROOM: usize = CHUNK_HEAD_BYTES + CHUNK_MAX + ALIGN;
 
-/// What a restore does about a damaged file.
+/// How a restore handles a damaged file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
     /// The file is refused, and the device stays empty.
@@ -38,13 +38,13 @@ pub enum Damage {
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Slots that hold data.
+    /// The number of slots that hold data.
     pub slots: u64,
-    /// Ranges that were lost, in bytes of the device. They read as zeros.
+    /// The ranges that were lost, in bytes of the device. They read as zeros.
     pub lost: Vec<Range<u64>>,
 }
 
-/// Restores from `from`, which is called `path` in errors.
+/// Restores from `from`, whose name in errors is `path`.
 pub(crate) fn restore(
     table: &Table,
     from: &mut (dyn Read + Send),
@@ -71,7 +71,8 @@ pub(crate) fn restore(
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         for _ in 1..processors.min(RESTORE_THREADS_MAX) {
-            // If no more threads, or no memory for them, can be had, there are fewer.
+            // If a thread can't be started, or has no memory, the restore continues with fewer
+            // threads.
             let other =
                 || loader().into_iter().for_each(|loader| load_chunks(&restore, &job, loader));
             let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, other);
@@ -80,7 +81,7 @@ pub(crate) fn restore(
     });
     restore.into_inner().end().inspect_err(|_| {
         // The device was empty before, so it is emptied; but if the job was abandoned, another job
-        // may have the device by now.
+        // may already use the device.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
@@ -92,7 +93,7 @@ struct Restore<'r> {
     reader: SavedReader<'r>,
     damage: Damage,
     job: &'r Job<'r>,
-    /// Whether there are no more chunks.
+    /// True if there are no more chunks.
     is_at_end: bool,
     slots: u64,
     /// The lost ranges in bytes, in any order.
@@ -101,7 +102,6 @@ struct Restore<'r> {
     failure: Option<(u64, Error)>,
 }
 
-/// Restores chunks until there are no more.
 fn load_chunks(
     restore: &Mutex<Restore<'_>>,
     job: &Job<'_>,
@@ -129,7 +129,7 @@ impl<'r> Restore<'r> {
         if self.is_at_end || self.failure.is_some() {
             return None;
         }
-        // All chunks that are under way come before.
+        // All chunks that other threads are loading precede this failure in the file.
         self.read_next(bytes).map_err(|wrong| self.fail(u64::MAX, wrong)).ok().flatten()
     }
 
@@ -140,11 +140,11 @@ impl<'r> Restore<'r> {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
-        // The job may have been abandoned during the read; another job may have the device then.
+        // If the job was abandoned during the read, another job may already use the device.
         self.job.check_cancelled()?;
         let next = next?;
         self.is_at_end = next.is_none();
-        // Without salvage these slots are known to be empty.
+        // If damage is refused, this range is known to be empty.
         self.add_lost(reached..next.as_ref().map_or(slots, |chunk| chunk.slots.start));
         Ok(next)
     }
@@ -168,7 +168,7 @@ impl<'r> Restore<'r> {
     }
 
     fn add_lost(&mut self, slots: Range<u32>) {
-        // A file may claim a lost range for every other slot.
+        // A hostile file may claim a lost range for every other slot.
         if self.lost.try_reserve(1).is_err() {
             let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
             return self.fail(u64::MAX, Error::NoBuffer { bytes });

@@ -22,14 +22,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use zsmalloc::{Content, ORDER_MAX, Row};
 
-/// Permissions of a new file: only its owner may read what was on the device.
+/// The permissions of a new file: only its owner may read the device's data.
 const PERMISSIONS: u32 = 0o600;
 
-/// Most bytes that a block and its slots add to a chunk.
+/// The maximum number of bytes that a block and its slots add to a chunk.
 const BLOCK_ROOM: usize = (2 * (SLOT_BYTES + RECORD_BYTES)) << ORDER_MAX;
 
-/// Saves to a file, which is put in place once it is complete and durable. `is_free` is called
-/// right before that; if it returns false, the save fails with EEXIST.
+/// Saves to a file, which is renamed to `path` when it is complete and durable. `is_free` is called
+/// right before the rename; if it returns false, the save fails with EEXIST.
 pub(crate) fn save_file(
     table: &Table,
     buffers: &SpareBuffers,
@@ -37,7 +37,7 @@ pub(crate) fn save_file(
     options: &SaveOptions,
     is_free: &dyn Fn() -> bool,
 ) -> Result<Saved, Error> {
-    // The job lasts until the file is in place, so a job that begins after it finds the file there.
+    // The job lasts until the file is in place, so that a later job finds the file there.
     let job = begin(table)?;
     let failed = |error| failed(path, &error);
     let mut file = AtomicFile::new(path, PERMISSIONS).map_err(failed)?;
@@ -54,7 +54,6 @@ pub(crate) fn save_file(
     Ok(saved)
 }
 
-/// Saves to a stream.
 pub(crate) fn save_to(
     table: &Table,
     buffers: &SpareBuffers,
@@ -73,8 +72,8 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::path("save to", path, error)
 }
 
-/// Returns whether a block's object is valid and has all live members. One that was damaged in
-/// memory must not get into the file, as a restore would then refuse the whole file.
+/// Returns true if a block's object is valid and has all live members. An invalid one, damaged in
+/// memory, must not get into the file, because a restore would then refuse the whole file.
 fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> bool {
     let stored = BlockObject::new(bytes, flags, layout.slots());
     let members = stored.filter(|_| bytes.len() <= layout.block_bytes()).map(|of| of.members);
@@ -84,7 +83,7 @@ fn holds_members(bytes: &[u8], flags: Flags, layout: Layout, live: Members) -> b
 /// A save under way.
 struct Saver<'t> {
     table: &'t Table,
-    /// Memory for a chunk that the device may keep for saves.
+    /// Buffers for a chunk that the device may keep for saves.
     buffers: &'t SpareBuffers,
     job: &'t Job<'t>,
     out: &'t mut dyn Write,
@@ -94,7 +93,6 @@ struct Saver<'t> {
     reader: BackingReader,
     id: u64,
     saved: Saved,
-    /// The number of the current chunk.
     number: u32,
     /// The first slot of the current chunk.
     first: u32,
@@ -102,12 +100,12 @@ struct Saver<'t> {
     records: Vec<u8>,
     /// Their objects, in the same order.
     objects: Vec<u8>,
-    /// Whether `records` and `objects` go back to `buffers`.
+    /// True if `records` and `objects` must be put back into `buffers`.
     are_kept: bool,
 }
 
 impl<'t> Saver<'t> {
-    /// Prepares a save, with all memory that its chunks need.
+    /// Prepares a save, and allocates all memory that its chunks need.
     fn new(
         table: &'t Table,
         buffers: &'t SpareBuffers,
@@ -143,7 +141,7 @@ impl<'t> Saver<'t> {
         let (table, layout) = (self.table, self.table.layout);
         let mut blocks = blocks_from(table, 0).peekable();
         while let Some(block) = blocks.next() {
-            // The processor fetches the next block's object while this one is copied.
+            // Fetches the next block's object into the cache while this one is copied.
             blocks.peek().inspect(|&&next| table.pool.prefetch(layout.first_entry(next)));
             self.add_block(block, &mut reads)?;
         }
@@ -192,8 +190,8 @@ impl<'t> Saver<'t> {
         self.write(&[0; ALIGN][..padding(bytes)])
     }
 
-    /// Adds a block and its slots to the current chunk, or to a new one if that is full. Begins the
-    /// block again after each object that was read back from the store.
+    /// Adds a block and its slots to the current chunk, or to a new one if that is full. Restarts
+    /// the block after each object that was read from the store.
     fn add_block(&mut self, block: u32, reads: &mut BlockReads) -> Result<(), Error> {
         let layout = self.table.layout;
         if self.records.len() + self.objects.len() + BLOCK_ROOM > CHUNK_MAX {
@@ -214,8 +212,8 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Reads an object back from the store. If that fails, and the save is to go on then, records
-    /// the object as unreadable.
+    /// Reads an object from the store. If that fails, and the options allow it, records the object
+    /// as unreadable.
     fn read_object(&self, guard: PlaceGuard, reads: &mut BlockReads) -> Result<(), Error> {
         let slot = self.table.layout.slot_of(guard.entry);
         let (of, buffer) = ((guard.entry, guard.place), reads.spare_for(guard.place.len));
@@ -228,7 +226,7 @@ impl<'t> Saver<'t> {
     }
 
     /// Returns the content of an entry that the caller has locked. Returns `None` if the data can't
-    /// be read, and the save is to go on without them.
+    /// be read, and the save continues without them.
     fn resolve<'c>(
         &self,
         entry: u32,
@@ -244,8 +242,8 @@ impl<'t> Saver<'t> {
         }
     }
 
-    /// Adds a block and its slots, or returns what has to be done first. In that case some records
-    /// may have been added already.
+    /// Adds a block and its slots. If it can't complete, returns the reason; some records may have
+    /// been added then.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);
@@ -288,13 +286,12 @@ impl<'t> Saver<'t> {
         Ok(())
     }
 
-    /// Adds a record and its object to the current chunk.
     fn add(&mut self, (record, object): (Record, &[u8])) {
         record.encode(&mut self.records);
         self.objects.extend_from_slice(object);
     }
 
-    /// Counts the records of the current chunk, and writes it; it ends before slot `end`.
+    /// Counts the records of the current chunk, and writes the chunk, which ends before slot `end`.
     fn finish_chunk(&mut self, end: u32) -> Result<(), Error> {
         self.job.report_progress(self.first.into())?;
         for record in self.records.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::decode) {

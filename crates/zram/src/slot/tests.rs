@@ -1,14 +1,14 @@
 use super::*;
 use fastrand::Rng;
 
-/// A generator from `UZRAM_SEED`, or the test's own seed; it is printed.
+/// Returns a generator seeded with `UZRAM_SEED`, or with the test's own seed, and prints the seed.
 fn rng(own: u64) -> Rng {
     let seed = std::env::var("UZRAM_SEED").map_or(own, |seed| seed.parse().unwrap());
     println!("UZRAM_SEED={seed}");
     Rng::with_seed(seed)
 }
 
-/// Patterns of every kind: those that a payload has by their sign, by two equal halves, and the
+/// Patterns of every kind: those that fit a payload by their sign, those with two equal halves, and
 /// others.
 fn patterns(rng: &mut Rng) -> Vec<u64> {
     let named =
@@ -21,7 +21,7 @@ fn patterns(rng: &mut Rng) -> Vec<u64> {
     named.into_iter().chain(edges).chain(random.collect::<Vec<_>>()).collect()
 }
 
-/// Places at every edge of every field, and some within.
+/// Places with the limits of every field, and some values between them.
 fn places(rng: &mut Rng) -> Vec<BackingPlace> {
     let mut places = Vec::new();
     let last = (1 << GRAIN_BITS) - 1;
@@ -35,7 +35,7 @@ fn places(rng: &mut Rng) -> Vec<BackingPlace> {
     places
 }
 
-/// What an entry holds that was given a slot.
+/// Returns the content of an entry after an encoded slot was stored in it.
 fn stored<'a>((coded, flags): &'a (Coded<'a>, Flags)) -> (Content<&'a [u8]>, Old) {
     let flags = flags.bits();
     let object = |bytes: &'a [u8]| {
@@ -48,7 +48,7 @@ fn stored<'a>((coded, flags): &'a (Coded<'a>, Flags)) -> (Content<&'a [u8]>, Old
     }
 }
 
-/// Asserts that a slot is what comes back of the entry that it is given.
+/// Asserts that an encoded slot decodes to the same slot.
 fn assert_decodes_to(slot: Slot<'_>) {
     let coded = slot.coded();
     let (content, old) = stored(&coded);
@@ -81,7 +81,7 @@ fn every_slot_comes_back_of_its_code_and_no_two_share_one() {
     }
 }
 
-/// Objects of every length, each with all flags there are.
+/// Objects of every length, each with all combinations of flags.
 #[test]
 fn every_object_is_one_slot() {
     let mut rng = rng(8);
@@ -125,7 +125,8 @@ fn flags_keep_each_other() {
     }
 }
 
-/// What payloads mean stays: a child has those of its parent, and may be of a later version.
+/// The encoding of payloads must not change: a child process reads its parent's, and may be a later
+/// version.
 #[test]
 fn payloads_mean_what_they_meant() {
     let place =

@@ -1,25 +1,26 @@
-//! Requests on a device whose blocks are several slots.
+//! Blocks of several slots: which slots are in a block, and changes of blocks.
 //!
 //! ```text
 //!   block's entry  | object: slots 0, 1, 3 |           a block written whole is one object
 //!   slots' entries | -      | -      | 7777... | - |   only same-filled slots have entries
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
-//! A slot's entry says where its data are; an empty one, as one that was never made, says *as the
-//! block has it*. While a block has an object, all its slots with empty entries are in that; those
-//! that hold nothing are holes. While it has none, they hold nothing (zr-B2).
+//! A slot's entry encodes where its data are. An empty entry, or one that was never made, means:
+//! *as the block has it*. While a block has an object, all its slots with empty entries are in that
+//! object, and slots that hold nothing are holes. While it has none, slots with empty entries hold
+//! nothing (zr-B2).
 //!
-//! A slot's entry becomes empty, or is empty no more, with its block's entry locked exclusively; or
-//! with its own lock alone, if with that the block's entry was seen to be vacant (zr-B1). A thread
-//! that locks a block to give it an object then locks the entries of its slots that there are: so
-//! of the two, one sees the other. The block's entry is locked before those of its slots, and a
-//! thread that has a slot's locked waits for no block's (zr-B3). So a thread that has a block's
-//! entry pinned finds in its object what has an empty entry. A reader that could not pin it, as
-//! there was none, asks [`is_unstored`] for empty entries, and begins again if a block was
-//! made meanwhile.
+//! A slot's entry becomes empty, or stops being empty, only with its block's entry locked
+//! exclusively; or with its own lock alone, if under that lock the block's entry was seen to be
+//! vacant (zr-B1). A thread that locks a block's entry to give it an object then locks the existing
+//! entries of its slots; so one of the two threads sees the other. The block's entry is locked
+//! before those of its slots, and a thread that holds a slot's lock does not wait for a block's
+//! (zr-B3). So if a reader has the block's entry pinned, the object has every slot with an empty
+//! entry. If the block's entry did not exist and could not be pinned, the reader calls
+//! [`is_unstored`] for empty entries, and begins again if the block was stored since.
 //!
-//! Slots that were overwritten or discarded stay in the object, dead, until it is stored anew
-//! without them.
+//! Slots that were overwritten or discarded stay in the object as dead members until the block is
+//! rewritten without them.
 
 use super::{Table, is_slot_empty};
 use crate::Error;
@@ -30,28 +31,28 @@ use crate::slot::{self, Flags, Payload, Slot};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
-/// Returns the slots that are in a block which has an object: for as long as its entry is pinned or
-/// locked, else at this moment.
+/// Returns the live members of a block that has an object. While the block's entry is pinned or
+/// locked, the result stays valid; else it may be outdated at once.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
     let live = slots.filter(|&(_, slot)| is_slot_empty(table, slot));
     live.fold(Members::default(), |live, (nth, _)| live.with(nth))
 }
 
-/// Returns whether a slot whose entry was found empty holds nothing, though its block's entry could
-/// not be pinned. If not, it has a block by now.
+/// Returns true if a slot holds nothing. Its entry was found empty, and its block's entry could not
+/// be pinned. If the result is false, the block may have been stored since.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
     let version = versions.now(block);
-    // A thread that emptied the slot's entry for a block has made and locked the block's entry,
-    // then raised the version (zr-B4). If the version was read after that, the block's entry is
-    // seen; else the versions differ.
+    // A thread that emptied the slot's entry for a block had created and locked the block's entry,
+    // then raised the version (zr-B4). If the version was read after that, the look finds the
+    // block's entry; else the versions differ.
     let has_entry = table.pool.look_at(layout.block_entry(block), |_, _| ()).is_some();
     !has_entry && is_slot_empty(table, slot) && versions.now(block) == version
 }
 
-/// Returns the slots that are in a block whose entry is locked.
+/// Returns the live members of a block whose entry is locked.
 pub(crate) fn live_members_locked(
     table: &Table,
     block: u32,
@@ -63,22 +64,21 @@ pub(crate) fn live_members_locked(
     }
 }
 
-/// Locks the entries that there are of some slots of a block, whose own is locked.
+/// Locks the existing entries of some slots of a block. The caller has the block's entry locked.
 pub(crate) fn lock_slots(
     table: &Table,
     block: u32,
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
-    // This comes after the block's entry was locked: it waits for a thread that has a slot's entry
-    // locked and found the block's vacant, and a thread that locks one later finds the block's
-    // locked (zr-B1).
+    // The block's entry was locked before this fence. The locks below therefore wait for a thread
+    // that has a slot's entry locked and found the block's vacant; and a thread that locks a slot's
+    // entry later finds the block's locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);
     slots.filter_map(|slot| Some((slot, table.pool.lock_existing(slot)?)))
 }
 
-/// The object of a block, if it has one.
 pub(crate) fn block_object<'o>(
     table: &Table,
     block: u32,
@@ -89,8 +89,8 @@ pub(crate) fn block_object<'o>(
     stored.map(Some).ok_or_else(|| table.damaged(block))
 }
 
-/// Returns a block's slots decompressed, and what to make an object of them with. Its entry is
-/// pinned or locked.
+/// Returns a block's decompressed slots, and the packer to make a new object of them. The caller
+/// has the block's entry pinned or locked.
 pub(crate) fn decoded<'b>(
     table: &Table,
     blocks: &'b mut BlockStream,
@@ -106,19 +106,19 @@ pub(crate) fn decoded<'b>(
     Ok((decoded, packer))
 }
 
-/// What is to be changed of a block whose entry is locked.
+/// A change of a block whose entry is locked.
 pub(crate) struct BlockUpdate<'t, 'b, W> {
     pub(crate) block: (u32, EntryWriteGuard<'t>),
-    /// Entries of its slots, and what they are to hold.
+    /// The entries of its slots to change, and their new payloads.
     pub(crate) slots: W,
-    /// The object, and its flags; none, where nothing is to be in it.
+    /// The new object with its flags; `None` removes the object.
     pub(crate) new: Option<(Reservation<'t>, &'b [u8], Flags)>,
-    /// How many slots are in it, before and afterwards.
+    /// The number of live members before and after the change.
     pub(crate) live: [u32; 2],
 }
 
 impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t, '_, W> {
-    /// Changes it, and counts that; what the block's entry held.
+    /// Applies and counts the change. Returns the previous content of the block's entry.
     pub(crate) fn apply(self, table: &'t Table, shard: &Shard) -> Old {
         let (slots, (block, entry)) = (table.layout.slots(), self.block);
         table.versions.raise(block);
@@ -140,7 +140,7 @@ impl<'t, W: IntoIterator<Item = (EntryWriteGuard<'t>, Payload)>> BlockUpdate<'t,
     }
 }
 
-/// What an entry adds to the counters by what it holds.
+/// Returns the contribution of an entry to the counters.
 pub(crate) fn weight_of(table: &Table, item: Item, content: Content<&[u8]>) -> Weight {
     match item {
         Item::Slot(_) => Slot::of(content).kind().weight(),

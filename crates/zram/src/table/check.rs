@@ -1,4 +1,4 @@
-//! Asserts what is true of a device's entries when nothing is under way.
+//! Asserts the invariants of a device's entries while no request or job is under way.
 
 use super::Table;
 use super::change::{block_object, live_members};
@@ -9,12 +9,12 @@ use crate::slot::{self, BackingPlace, SlotKind};
 use crate::stats::MmStat;
 use zsmalloc::{Content, Old};
 
-/// Asserts that counters equal the sums over entries (I4), and slots in blocks are there
-/// (zr-B2).
+/// Asserts that the counters equal the sums over the entries (I4), and that blocks' objects have
+/// their live members (zr-B2).
 pub(crate) fn check_entries(table: &Table) {
     let layout = table.layout;
     if layout.has_blocks() && table.check_not_left_behind().is_err() {
-        // A child has not got what there is to look at.
+        // A child process does not have the pool's pages.
         return;
     }
     let sums = Counters::new(1);
@@ -44,8 +44,8 @@ pub(crate) fn check_entries(table: &Table) {
     table.store.iter().for_each(|store| store.check(&places));
 }
 
-/// Asserts that a block holds something, and that its object, if it is here, has the slots that
-/// are in it.
+/// Asserts that a block has a live member, and that its object, if it is in memory, has all live
+/// members.
 fn check_block(table: &Table, block: u32, content: Content<&[u8]>) {
     let live = live_members(table, block);
     assert!(live != Members::default(), "block {block} has an object, but no slot");

@@ -1,4 +1,4 @@
-//! The entries of a device's slots and blocks, and all that is used to work on them.
+//! The entries of a device's slots and blocks, and the structures that work on them.
 //!
 //! Lock order: stream, slot (the pool's entry), then the pool's own.
 
@@ -31,39 +31,38 @@ use std::sync::atomic::{
 };
 use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, Row};
 
-/// What a device is: its entries, and what is used to work on them.
+/// The state of a device.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) pool: Arc<EntryPool>,
-    /// What the pool notes of each entry.
+    /// The columns beside each entry.
     pub(crate) columns: Columns,
     pub(crate) streams: Streams,
     pub(crate) counters: Counters,
-    /// Limits all memory.
     pub(crate) total: Arc<TotalLimit>,
     pub(crate) disksize: u64,
     pub(crate) layout: Layout,
     pub(crate) versions: BlockVersions,
-    /// A slot that compresses to this or more is stored raw.
+    /// A slot that compresses to this many bytes or more is stored raw.
     pub(crate) huge_size: usize,
-    /// By priority.
     pub(crate) algorithms: AlgorithmList,
     pub(crate) jobs: Jobs,
-    /// What is written back to, if there is one, and how much.
+    /// The backing store, if there is one, and the limit of write-back.
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) writeback: Arc<WritebackLimit>,
-    /// Whether this is a child, and the pool's pages stayed with the parent.
+    /// True if this is a child process, and the pool's pages stayed with the parent.
     pub(crate) is_left_behind: AtomicBool,
 }
 
-/// Why a request stops before its end.
+/// The reason why a request stops before its end.
 #[derive(Debug)]
 pub(crate) enum Blocked {
     Failed(Error),
-    /// A block was made of what it looked at, or is one no more. It goes on where it was.
+    /// A block that the request looked at was stored or freed since. The request continues where it
+    /// stopped.
     Changed,
-    /// What it needs lies in the backing store. It gives up its locks and its stream, which it may
-    /// have to wait long without, and goes on where it was with the object in hand.
+    /// The request needs an object in the backing store. It releases its locks and its stream,
+    /// because the read may take long, and continues with the object where it stopped.
     OnBacking(PlaceGuard),
 }
 
@@ -74,7 +73,7 @@ impl From<Error> for Blocked {
 }
 
 impl Table {
-    /// Whether requests are possible at all, and this one.
+    /// Checks that the device is usable, and that the range lies within it.
     pub(crate) fn check_range(&self, offset: u64, len: u64) -> Result<(), Error> {
         self.check_not_left_behind()?;
         let disksize = self.disksize;
@@ -93,8 +92,8 @@ impl Table {
         Error::OutOfMemory { slot: slot as u64, source, total_limit }
     }
 
-    /// Makes an entry hold an object, for which there is room, and notes its sum (zr-X9); what it
-    /// held.
+    /// Stores an object in an entry, in the room reserved for it, and its checksum (zr-X9). Returns
+    /// the previous content.
     pub(crate) fn commit<'t>(
         &self,
         entry: EntryWriteGuard<'t>,
@@ -108,7 +107,7 @@ impl Table {
         entry.store_in(room, bytes, flags.bits())
     }
 
-    /// Whether what an entry holds, which is locked, is what was stored.
+    /// Checks the checksum of a locked entry's object.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -125,8 +124,7 @@ impl Table {
         Ok(())
     }
 
-    /// What an entry held is no one's any more: its place in the backing store is free, if it had
-    /// one.
+    /// Frees the place in the backing store that an entry held before, if it held one.
     #[inline]
     pub(crate) fn release_backing(&self, old: Old) {
         if let (Some(place), Some(store)) = (BackingPlace::of(old), &self.store) {
@@ -134,7 +132,7 @@ impl Table {
         }
     }
 
-    /// Gives a slot's entry a payload instead of what it holds, and counts that.
+    /// Replaces the content of a slot's entry by a payload, and counts the change.
     pub(crate) fn set_slot(&self, shard: &Shard, slot: EntryWriteGuard<'_>, payload: Payload) {
         let old = slot.set_payload(payload.bits());
         shard.changed(
@@ -144,7 +142,7 @@ impl Table {
         self.release_backing(old);
     }
 
-    /// Locks an entry that is written to, a slot's or a block's, and notes the time.
+    /// Locks the entry of a slot or block for a write, and records the access time.
     #[inline]
     pub(crate) fn lock(&self, entry: u32, seconds: u32) -> Result<EntryWriteGuard<'_>, Error> {
         let full = |error| self.out_of_memory(self.layout.slot_of(entry), error);
@@ -153,7 +151,8 @@ impl Table {
         Ok(guard)
     }
 
-    /// Gives slot `nth` what it is to be, counts it, and frees what its entry held; that.
+    /// Stores slot `nth` in its entry, counts the change, and frees the previous content, which it
+    /// returns.
     pub(crate) fn store(
         &self,
         shard: &Shard,
@@ -173,8 +172,9 @@ impl Table {
         Ok(old)
     }
 
-    /// What an entry holds that is locked, if its sum is right: where that is away, what of it is
-    /// among `read_back`.
+    /// Returns the content of a locked entry, after a check of its checksum. If the object is in
+    /// the backing store, returns it from `read_back`, or the place to read it from as
+    /// `Blocked::OnBacking`.
     #[inline]
     pub(crate) fn resolve<'c>(
         &self,
@@ -216,13 +216,13 @@ impl Table {
         Error::Corrupt { slot: self.layout.first_slot(block).into(), source }
     }
 
-    /// Returns the error for a block's object that lacks what it must have.
+    /// Returns the error for a block's object that is invalid.
     pub(crate) fn damaged(&self, block: u32) -> Error {
         Error::Damaged { slot: self.layout.first_slot(block).into() }
     }
 }
 
-/// Returns whether a slot's entry is empty at this moment, or not there.
+/// Returns true if a slot's entry is empty or does not exist. The result may be outdated at once.
 pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
     table
         .pool
@@ -230,20 +230,21 @@ pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
         .is_none_or(|held| SlotKind::of(held) == SlotKind::Empty)
 }
 
-/// Returns whether a slot's block has something to say of it, or someone is about to give it that:
-/// where the slot's entry is locked and this says no, it stays so until that is unlocked (zr-B1).
+/// Returns true if a slot's block has an object, or another thread has the block's entry locked for
+/// a change. If the caller has the slot's entry locked, and this returns false, that holds until it
+/// unlocks the entry (zr-B1).
 pub(crate) fn is_block_active(table: &Table, slot: u32) -> bool {
     let layout = table.layout;
     if !layout.has_blocks() {
         return false;
     }
-    // After the slot's entry was locked: see `lock_slots`.
+    // The slot's entry was locked before this fence: see `lock_slots`.
     fence(SeqCst);
     !table.pool.is_vacant(layout.block_entry(layout.block_of(slot)))
 }
 
-/// Returns the seconds since the machine was started, those asleep included, as the kernel's device
-/// tells them: by them slots are young or old.
+/// Returns the seconds since boot, including time in suspend. The kernel's zram measures ages by
+/// the same clock.
 pub(crate) fn boot_seconds() -> u32 {
     clock_gettime(ClockId::Boottime).tv_sec as u32
 }

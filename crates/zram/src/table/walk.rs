@@ -1,5 +1,4 @@
-//! The blocks that hold something, in their order, whichever entries say so; and where the data of
-//! their slots are.
+//! Walks the blocks that may hold data, in order, and finds where the data of their slots are.
 
 use super::change::is_unstored;
 use super::{Table, is_slot_empty};
@@ -7,19 +6,19 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// Blocks that may hold something; those that are left out held nothing when they were passed. A
-/// block is a slot where blocks are no more than that.
+/// An iterator over the blocks that may hold data; blocks that it skips held nothing when it passed
+/// them. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
-    /// The first that was not passed.
+    /// The first block that was not passed yet.
     from: u64,
-    /// Where a block was found that has an entry of its own, and one that has a slot with an entry.
-    /// What lies before may have changed since.
+    /// The next block with an entry of its own, and the next block with a slot that has an entry,
+    /// as found by the last search. Both may be outdated.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
 
-/// Blocks from `block` on.
+/// Returns an iterator over the blocks from `block` on.
 pub(crate) fn blocks_from(table: &Table, block: u64) -> BlockWalk<'_> {
     BlockWalk { table, from: block, own: None, of_slot: None }
 }
@@ -32,17 +31,17 @@ impl BlockWalk<'_> {
         Some((self.table.pool.first_made(first)? - layout.all_slots()) as u32)
     }
 
-    /// Returns the first one that has a slot with an entry.
+    /// Returns the first block from `block` on that has a slot with an entry.
     fn next_of_slot(&self, block: u64) -> Option<u32> {
         let layout = self.table.layout;
         let slot = self.table.pool.first_made(block << layout.order())?;
         (slot < layout.all_slots()).then(|| layout.block_of(slot as u32))
     }
 
-    /// Returns the next block, found now. Slots that become a block, or are it no more, while they
-    /// are passed have entries on one side and then on the other, and those on the first may be
-    /// gone by then (`tidy`): in the order of `is_unstored` that is known by the versions, and then
-    /// the next block is looked at by itself.
+    /// Searches for the next block. During the search, slots may become a block, or a block may
+    /// become slots. Their data then move between the entries of blocks and those of slots, and a
+    /// search of one after the other may miss both. As in `is_unstored`, a change of the versions
+    /// reveals this, and then the very next block is returned.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
@@ -81,19 +80,20 @@ impl Iterator for BlockWalk<'_> {
 /// Where the data of a slot are.
 #[derive(Debug)]
 pub(crate) enum Origin<O, B> {
-    /// In an entry of its own.
+    /// In the slot's own entry.
     Own(O),
     /// In its block's object.
     Block(B),
-    /// There are none.
+    /// The slot has no data.
     Nothing,
-    /// That is unknown: its block had no entry that could be pinned, and was made since. The caller
+    /// Unknown: the block had no entry that could be pinned, and was stored since. The caller
     /// begins again with the block.
     Changed,
 }
 
-/// Tells where the data of `slot` are by what its block's entry holds, if that holds anything, and
-/// then its own. `is_unpinned` says that the block's entry was to be pinned, and was not there.
+/// Returns where the data of `slot` are, given the contents of its block's entry and its own entry,
+/// which are `None` if empty. `is_unpinned` is true if the block's entry did not exist when it was
+/// to be pinned.
 pub(crate) fn origin<O, B>(
     table: &Table,
     slot: u32,
@@ -109,14 +109,14 @@ pub(crate) fn origin<O, B>(
     }
 }
 
-/// Pins the entry of a slot, if that holds something. Most of a block's slots have nothing of their
-/// own: no pin for those.
+/// Pins the entry of a slot, if it is not empty. Most slots of a block have empty entries, which
+/// are not pinned.
 pub(crate) fn own_entry(table: &Table, slot: u32) -> Option<EntryReadGuard<'_>> {
     let pin = (!is_slot_empty(table, slot)).then(|| table.pool.read(slot));
     pin.filter(|pin| !slot::is_empty(pin.content()))
 }
 
-/// Returns whether no entry holds anything.
+/// Returns true if no entry holds anything.
 pub(crate) fn is_unused(table: &Table) -> bool {
     let (mut next, mut is_unused) = (Some(0), true);
     while let Some(from) = next.filter(|_| is_unused) {

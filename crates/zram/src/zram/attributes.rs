@@ -1,4 +1,4 @@
-//! Every attribute, in one table, from which all front ends take them.
+//! The table of all attributes, which all front ends use.
 
 mod cold;
 mod keywords;
@@ -15,12 +15,12 @@ use stats::of_device;
 use std::fmt::{self, Display, Write};
 use value::{Base, Value};
 
-/// An attribute of a device, as a file of the kernel's sysfs is.
+/// An attribute of a device, like a file in the kernel's sysfs.
 #[derive(Clone, Copy, Debug)]
 pub struct Attribute {
-    /// What it is called, the kernel's name if it is one of the kernel's.
+    /// The attribute's name; the kernel's name if the kernel has it.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description of one line.
     pub summary: &'static str,
     kind: Kind,
 }
@@ -31,15 +31,15 @@ type Store = fn(&Zram, Value<'_>) -> Result<(), Error>;
 /// How an attribute is read and written.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A setting that is yes or no.
+    /// A boolean setting.
     Flag(fn(&mut Config) -> &mut bool),
     /// Another setting.
     Setting(Show, Store),
-    /// It is only read.
+    /// An attribute that is only read.
     Stat(Show),
-    /// The same of a device that is made only.
+    /// An attribute that is only read, and needs a device.
     OfDevice(fn(&Device, &mut dyn Write) -> fmt::Result),
-    /// It is only written.
+    /// An attribute that is only written.
     Command(Store),
 }
 
@@ -58,12 +58,11 @@ const fn row(name: &'static str, kind: Kind, summary: &'static str) -> Attribute
     Attribute { name, summary, kind }
 }
 
-/// Returns a line for each.
 fn each(lines: impl IntoIterator<Item: Display>, out: &mut dyn Write) -> fmt::Result {
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// All attributes: the kernel's, in the order of its documentation, then those it has not got.
+/// All attributes: the kernel's in the order of its documentation, then our own.
 #[rustfmt::skip]
 const ATTRIBUTES: &[Attribute] = &[
     row("disksize",
@@ -165,11 +164,11 @@ pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
 
-/// A text that may be long, and is refused memory without harm.
+/// A text that may be long, whose allocation may fail without a panic.
 #[derive(Default)]
 struct FallibleText {
     text: String,
-    /// Bytes that it could not have.
+    /// The number of bytes that could not be allocated.
     refused: usize,
 }
 
@@ -190,7 +189,7 @@ fn by_name(name: &str) -> Result<&'static Attribute, Error> {
 }
 
 impl Zram {
-    /// What an attribute reads as: lines that end with a newline, as the kernel's.
+    /// Returns the text of an attribute: lines that end with a newline, as in the kernel.
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::Access`], [`Error::Uninitialised`]; [`Error::NoBuffer`].
@@ -202,7 +201,7 @@ impl Zram {
         }
     }
 
-    /// The same, written as it is made: `block_state` can be long.
+    /// Writes the text of an attribute to `out` piece by piece, because `block_state` can be long.
     ///
     /// # Errors
     /// As [`show`](Self::show), and [`Error::Output`].
@@ -218,12 +217,12 @@ impl Zram {
         shown.map_err(|fmt::Error| Error::Output)
     }
 
-    /// Writes an attribute. As the kernel does, it leaves out one newline at the end of `text`, and
-    /// in words of `key=value` the keys it does not know.
+    /// Writes an attribute. One newline at the end of `text` is ignored, as are unknown keys in
+    /// words of the form `key=value`. The kernel does the same.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::Access`]; else the one of the attribute, with the kernel's
-    /// errno, and nothing is changed.
+    /// [`Error::NoAttribute`], [`Error::Access`]; else the error of the attribute, with the
+    /// kernel's errno, and nothing is changed.
     pub fn store(&self, name: &str, text: &str) -> Result<(), Error> {
         let attribute = by_name(name)?;
         let name = attribute.name;

@@ -1,11 +1,11 @@
-//! What a device is over its life, and how that goes through a fork.
+//! The lifecycle of a device, and its state after a fork.
 
 use crate::{Config, Device};
 use page::fork::{AtFork, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Held over a fork.
+/// The lifecycle, whose lock is held during a fork.
 #[derive(Debug, Default)]
 pub(super) struct ForkHook {
     pub(super) lifecycle: Mutex<Lifecycle>,
@@ -13,7 +13,7 @@ pub(super) struct ForkHook {
 
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
-    /// Those of the device, once there is one.
+    /// The settings; those of the device, once it is made.
     pub(super) settings: Config,
     pub(super) phase: Phase,
 }
@@ -22,12 +22,12 @@ pub(super) struct Lifecycle {
 pub(super) enum Phase {
     #[default]
     Nothing,
-    /// A thread makes the device.
+    /// A thread is making the device.
     Making,
     Made(Arc<Instance>),
 }
 
-/// A device, and how many have it open.
+/// A device, and the number of times it is open.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) device: Device,
@@ -47,7 +47,7 @@ impl AtFork for ForkHook {
         self.lifecycle.unlock_after_fork();
         let mut life = self.lifecycle.lock();
         if let Phase::Making = life.phase {
-            // The thread that did is not here.
+            // The thread that was making the device does not exist in the child.
             life.phase = Phase::Nothing;
         }
     }

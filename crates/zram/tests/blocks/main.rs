@@ -1,4 +1,4 @@
-//! Blocks of several slots: parts of them read, written and discarded.
+//! Blocks of several slots: reads, writes and discards of parts of them.
 #![allow(clippy::unwrap_used)]
 
 mod races;
@@ -28,7 +28,7 @@ fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Compresses to about a half, whatever the length.
+/// Returns bytes that compress to about a half, whatever the length is.
 fn half(rng: &mut Rng, len: usize) -> Vec<u8> {
     let mut bytes = noise(rng, len);
     bytes.chunks_mut(64).for_each(|chunk| chunk[32..].fill(7));
@@ -50,7 +50,7 @@ fn a_shadow_agrees_at_every_order() {
     .enumerate()
     {
         let block = SLOT_BYTES << order;
-        // The last block is not a whole one.
+        // The last block is a partial one.
         let setup = Setup::new(12 * block + SLOT_BYTES);
         let setup = Setup { block, algorithm, geometry, is_compacted: true, ..setup };
         let steps = scaled(2_500, 50_000);
@@ -74,11 +74,12 @@ fn what_is_done_with_blocks_is_counted() {
     assert!(back == bytes);
     let stat = of_blocks(&device);
     assert_eq!((stat.block, stat.written, stat.read), (block as u64, 3, 3));
-    // A slot of it, eight times: decompressed once, but not read whole.
+    // Eight reads of one slot: the block is decompressed once, and these are not reads of a whole
+    // block.
     (0..8).for_each(|nth| device.read(block as u64 + nth * 512, &mut back[..512]).unwrap());
     assert_eq!(of_blocks(&device).partial_reads, 8);
-    // The third slot of the first: it has one of its own, and one of four is not yet too many. Two
-    // are.
+    // An overwrite of the third slot of the first block: one dead member of four is not enough for
+    // a rewrite, two are.
     let at = |slot: usize| (block + slot * SLOT_BYTES) as u64;
     device.write(at(2), &bytes[..SLOT_BYTES]).unwrap();
     let stat = of_blocks(&device);
@@ -98,7 +99,7 @@ fn same_filled_slots_cost_nothing() {
     let mut bytes = half(&mut rng, 8 * SLOT_BYTES);
     one.write(0, &bytes).unwrap();
     one.discard(0, one.disksize()).unwrap();
-    // Eight slots of data, and eight of patterns.
+    // Eight slots of data, and eight same-filled ones.
     bytes.resize(block, 0x55);
     bytes[12 * SLOT_BYTES..].fill(0);
     one.write(0, &bytes).unwrap();
@@ -113,7 +114,7 @@ fn same_filled_slots_cost_nothing() {
         .unwrap();
     let alone = eight.compress(&bytes[..8 * SLOT_BYTES], &mut vec![0; 2 * block]).unwrap().unwrap();
     assert_eq!(stat.compr_data_size, alone as u64 + 2);
-    // All of one pattern: no object.
+    // A block of one pattern needs no object.
     other.write(0, &vec![9; block]).unwrap();
     let stat = other.mm_stat();
     assert_eq!((stat.same_pages, stat.compr_data_size), (16, 0));
@@ -149,7 +150,7 @@ fn dead_slots_of_a_raw_block_are_huge_pages() {
     assert_eq!(counted(), (512, 512, 0));
 }
 
-/// At the limit a slot of a block is overwritten at the block's own place.
+/// At the limit, an overwrite of a slot rewrites its block in the block's own place.
 #[test]
 fn an_overwrite_that_needs_no_more_room_never_fails() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(4)));
@@ -160,7 +161,7 @@ fn an_overwrite_that_needs_no_more_room_never_fails() {
     device.set_mem_limit(Some(1));
     let mut found = vec![0; SLOT_BYTES];
     for slot in (0..256).map(|nth| nth * 37 % 256) {
-        // More zeros than before, so that it needs less.
+        // The new data have more zeros than the old, and so need less room.
         let mut new = bytes[slot * SLOT_BYTES..][..SLOT_BYTES].to_vec();
         new[100..3000].fill(0);
         device.write((slot * SLOT_BYTES) as u64, &new).unwrap();
@@ -194,14 +195,14 @@ fn marks_and_times_are_the_blocks() {
     let idle = || device.block_state().map(|state| state.is_idle).collect::<Vec<_>>();
     assert_eq!(idle(), [true; 8]);
     assert!(device.block_state().all(|state| state.accessed_seconds > Some(0)));
-    // A read of one slot is one of the block; slot 1 is not in it.
+    // A read of one slot counts as an access of the block; slot 1 is not in the block.
     device.read(2 * SLOT_BYTES as u64, &mut [0]).unwrap();
     assert_eq!(idle(), [false, true, false, false, true, true, true, true]);
     device.mark_idle_older(1 << 40).unwrap();
     assert_eq!(idle(), [false; 8]);
 }
 
-/// A block that is stored anew without its dead slots was not accessed.
+/// A rewrite of a block without its dead members is no access.
 #[test]
 fn blocks_that_are_stored_anew_stay_idle() {
     let (block, mut rng) = (16 * SLOT_BYTES, Rng::with_seed(seed(17)));
@@ -217,8 +218,8 @@ fn blocks_that_are_stored_anew_stay_idle() {
     assert_eq!(device.block_state().filter(|state| !state.is_idle).count(), 15);
 }
 
-/// What is written into its block, as there is no room beside it, is as young as what is written
-/// elsewhere.
+/// A slot that is written into its block, because there is no room beside it, is as young as one
+/// that is written elsewhere.
 #[test]
 fn a_slot_that_is_written_into_its_block_is_young() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(16)));
@@ -239,7 +240,7 @@ fn a_slot_that_is_written_into_its_block_is_young() {
     device.check();
 }
 
-/// A chain that is possible with pages of 4 KiB is not with blocks.
+/// A chain that is possible for blocks of 4 KiB is not possible for larger blocks.
 #[test]
 fn impossible_chains_are_refused() {
     let geometry = Geometry::Kernel(KernelGeometry { chain: 256, ..KernelGeometry::default() });
@@ -259,7 +260,7 @@ fn impossible_blocks_are_refused() {
     assert!(largest(SLOT_BYTES).contains("16 TiB") && largest(16 * SLOT_BYTES).contains("15 TiB"));
 }
 
-/// A slot in a block has no entry: of 16 slots written as one, all that is known lies in 8 bytes.
+/// A slot in a block needs no entry: 16 slots that are written as one block need 8 bytes in total.
 #[test]
 fn slots_in_blocks_cost_no_words() {
     const SLOTS: usize = 1 << 15;
@@ -274,19 +275,19 @@ fn slots_in_blocks_cost_no_words() {
     }
     let of_blocks = overhead() - before;
     println!("{of_blocks} bytes beside the pool for {SLOTS} slots");
-    // With the maps and descriptors of the pool; entries alone would be 8 bytes each.
+    // This includes the maps and descriptors of the pool; entries of slots alone would take 8 bytes
+    // each.
     assert!(of_blocks < SLOTS as u64 * 4, "{of_blocks} bytes for {SLOTS} slots");
-    // One that is written alone needs its entry, and with all others the entries of a leaf at most.
+    // A slot that is written alone needs an entry, which is made with the others of its leaf.
     device.write(5 * SLOT_BYTES as u64, &noise(&mut rng, SLOT_BYTES)).unwrap();
     assert!(overhead() - before < of_blocks + 3 * page_size() as u64);
-    // Nor is one needed to free all of a block.
+    // To free a whole block needs no entries of slots.
     device.discard(0, device.disksize()).unwrap();
     device.check();
     assert_eq!(device.mm_stat().orig_data_size, 0);
 }
 
-/// Entries come and go while slots change between their blocks and entries of their own, in every
-/// way there is.
+/// Slots change between their block and entries of their own in all possible ways.
 #[test]
 fn holes_are_kept_as_long_as_the_block() {
     let block = 4 * SLOT_BYTES;
@@ -312,7 +313,7 @@ fn holes_are_kept_as_long_as_the_block() {
     held([true; 4]);
     device.discard(slot(1), SLOT_BYTES as u64).unwrap();
     held([true, false, true, true]);
-    // One with an entry of its own becomes a hole, too: what the block has of it is old.
+    // A slot with its own entry becomes a hole, too, because the block's data for it are old.
     device.write(slot(2), &whole[2 * SLOT_BYTES..3 * SLOT_BYTES]).unwrap();
     held([true, false, true, true]);
     device.discard(slot(2), SLOT_BYTES as u64).unwrap();
@@ -320,7 +321,7 @@ fn holes_are_kept_as_long_as_the_block() {
     device.write(slot(1) + 9, &whole[SLOT_BYTES + 9..2 * SLOT_BYTES]).unwrap();
     device.write(slot(1), &whole[SLOT_BYTES..SLOT_BYTES + 9]).unwrap();
     held([true, true, false, true]);
-    // The last of those in the object takes the object and the holes along.
+    // When the last live member is freed, the object and the holes are freed, too.
     device.discard(slot(0), SLOT_BYTES as u64).unwrap();
     device.discard(slot(3), SLOT_BYTES as u64).unwrap();
     held([false, true, false, false]);

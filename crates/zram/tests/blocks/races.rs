@@ -1,4 +1,4 @@
-//! Blocks that several threads write, discard and read at once.
+//! Concurrent writes, discards and reads of blocks.
 
 use super::{device, half, of_blocks};
 use fastrand::Rng;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use testkit::{is_long, seed, seed_of};
 use zram::SLOT_BYTES;
 
-/// A slot's content: which it is, its version, and what follows from both. Half of them compress
-/// well.
+/// Returns the content of a slot: its number, its version, and bytes that follow from both. Half of
+/// the versions compress well.
 fn stamped(slot: usize, version: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed_of((slot as u64) << 40 | version));
     let run = if version.is_multiple_of(2) { 400 } else { 20 };
@@ -22,8 +22,8 @@ fn stamped(slot: usize, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writers of slots and of whole blocks, of the same ones: no read finds a mixture, another slot's
-/// data, or an older version than was there before it began.
+/// Concurrent writes of single slots and of whole blocks: no read finds a mixture of versions,
+/// another slot's data, or an older version than the slot had when the read began.
 #[test]
 fn stress_conversions_under_eight_threads() {
     let seed = seed(20);
@@ -31,7 +31,8 @@ fn stress_conversions_under_eight_threads() {
         let block = SLOT_BYTES << order;
         let slots = 6 << order;
         let device = device(block, slots * SLOT_BYTES);
-        // Versions a slot has had for sure; who writes it has it locked.
+        // The latest and the last completed version of each slot; a writer locks the slots that it
+        // writes.
         let versions: Vec<_> = (0..slots).map(|_| (Mutex::new(0), AtomicU64::new(0))).collect();
         let write = |first: usize, count: usize, is_gone: bool| {
             let mut locked: Vec<_> =
@@ -45,7 +46,8 @@ fn stress_conversions_under_eight_threads() {
                 true => device.discard(at, bytes.len() as u64).unwrap(),
             }
             for (of, version) in versions[first..].iter().zip(&locked) {
-                // What was discarded reads as zeros until the next version: any may be found then.
+                // A discarded slot reads as zeros until the next version is written, so no version
+                // is required.
                 of.1.store(if is_gone { 0 } else { **version }, Relaxed);
             }
         };
@@ -98,13 +100,13 @@ fn stress_conversions_under_eight_threads() {
     }
 }
 
-/// Has `count` threads do what `act` says of the round and who they are, at once; then `settled`
-/// looks at it.
+/// In each round, `count` threads call `act` at the same time, with the round and the number of the
+/// thread; then `settled` checks the result.
 fn meet(rounds: usize, count: usize, act: impl Fn(usize, usize) + Sync, settled: impl Fn(usize)) {
     let (start, end) = (Barrier::new(count + 1), Barrier::new(count + 1));
     let failed = AtomicBool::new(false);
     let note = |work: &dyn Fn()| {
-        // Who fails still comes to the barriers: the others wait for him there.
+        // A thread that fails still reaches the barriers, because the others wait there.
         failed.fetch_or(catch_unwind(AssertUnwindSafe(work)).is_err(), Relaxed);
     };
     std::thread::scope(|scope| {
@@ -137,12 +139,13 @@ fn rounds() -> usize {
     if is_long() { 20_000 } else { 600 }
 }
 
-/// Where the block of a round lies: far from the others, so that its entries are made one by one.
+/// Returns the offset of a round's block, far from those of other rounds, so that its entries do
+/// not exist yet.
 fn place(round: usize) -> u64 {
     round as u64 * (16 << 20)
 }
 
-/// Writers of different bytes of one slot, the first of whom takes it out of its block.
+/// Threads write different bytes of one slot. The first write moves the slot out of its block.
 #[test]
 fn stress_partial_writes_to_a_slot_of_a_block() {
     const SHARE: usize = SLOT_BYTES / 4;
@@ -176,7 +179,8 @@ fn stress_partial_writes_to_a_slot_of_a_block() {
     device.check();
 }
 
-/// A block is written while it is discarded, or while another is: each slot has the data or none.
+/// A block is written during a discard of it and a write of its first slot: afterwards each slot
+/// has the data or zeros.
 #[test]
 fn stress_a_block_is_written_and_discarded() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(9)));
@@ -196,7 +200,7 @@ fn stress_a_block_is_written_and_discarded() {
             for (found, whole) in found.chunks(SLOT_BYTES).zip(whole.chunks(SLOT_BYTES)) {
                 assert!(found == whole || found.iter().all(|&byte| byte == 0), "round {round}");
             }
-            // The entries are looked at as long as there are few.
+            // The check takes longer with each block, so it runs only while there are few.
             if round < 200 {
                 device.check();
             }
@@ -205,7 +209,8 @@ fn stress_a_block_is_written_and_discarded() {
     device.check();
 }
 
-/// A block is written while both its slots are: none of it is kept without a slot that is in it.
+/// A block and both of its slots are written at the same time. A block without live members must
+/// not remain.
 #[test]
 fn stress_a_block_and_all_its_slots_are_written() {
     let (block, mut rng) = (2 * SLOT_BYTES, Rng::with_seed(seed(11)));
@@ -217,7 +222,7 @@ fn stress_a_block_and_all_its_slots_are_written() {
         |round, thread| match thread {
             0 => device.write(place(round), &whole).unwrap(),
             _ => {
-                // As often as it takes to meet the block's.
+                // Several writes, so that one probably meets the write of the block.
                 let nth = (thread - 1) * SLOT_BYTES;
                 for _ in 0..5 {
                     device.write(place(round) + nth as u64, &whole[nth..][..SLOT_BYTES]).unwrap();
@@ -233,16 +238,16 @@ fn stress_a_block_and_all_its_slots_are_written() {
     );
 }
 
-/// One thread writes a block, the other one of its slots, in whole or in part, or discards it: at
-/// every moment of the first's work, as what must not come in between takes but a microsecond of
-/// it.
+/// One thread writes a block, while another writes or discards one of its slots, in whole or in
+/// part. The delay between the two varies, because the critical moments last only microseconds.
 #[test]
 fn stress_a_slot_changes_amid_the_making_of_its_block() {
-    // All is checked after each, which takes the longer the more there were.
+    // Each round checks the whole device, which takes longer with each block.
     let rounds = rounds().min(3000);
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(12)));
     let mut whole = half(&mut rng, block);
-    // The one that is discarded has an entry of its own afterwards.
+    // The slot that is discarded is same-filled, so it has its own entry after the write of the
+    // block.
     whole[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
     let slot = half(&mut rng, SLOT_BYTES);
     let device = device(block, 3 * place(rounds) as usize);
@@ -279,7 +284,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
                         || (kind, nth) == (2, 2) && found.iter().all(|&byte| byte == 0);
                     assert!(found == of_block || is_slots, "round {round}, {kind}, slot {nth}");
                 }
-                // All of it, without what earlier rounds left.
+                // Removes the block after the check, so that the next checks are fast.
                 device.check();
                 device.discard(place(round, kind), block as u64).unwrap();
             },
@@ -287,7 +292,7 @@ fn stress_a_slot_changes_amid_the_making_of_its_block() {
     }
 }
 
-/// Slots become a block, which had no entry before, while they are read.
+/// Slots become a block whose entry did not exist, while another thread reads them.
 #[test]
 fn stress_slots_become_a_block_while_they_are_read() {
     let (block, mut rng) = (4 * SLOT_BYTES, Rng::with_seed(seed(10)));

@@ -1,4 +1,4 @@
-//! Blocks for which there is no memory: each request leaves old data or new, slot by slot.
+//! Requests on blocks when memory is refused: each slot then has its old data or its new data.
 
 use super::{config, half, noise};
 use fastrand::Rng;
@@ -38,7 +38,7 @@ fn every_refusal_loses_nothing() {
     }
 }
 
-/// Grants all until it is told to refuse all.
+/// A supply that grants every request until the flag is set, and then none.
 #[derive(Debug, Default)]
 struct Spent(AtomicBool);
 
@@ -48,10 +48,10 @@ impl Supply for Spent {
     }
 }
 
-/// Has `act` do something to the first block of a device of 4 slots a block, after `before` was
-/// done with it and memory has run out; with so many entries made elsewhere, for each number of
-/// them: so for some the last entry that fits is any of those that `act` needs. Each refusal goes
-/// to `refused`, with the device; there are some.
+/// For each number from 0 to 99, calls `before` on a device with 4 slots a block, makes that number
+/// of entries elsewhere, refuses all further memory, and calls `act`. So each entry that `act`
+/// needs is the first that does not fit in some round. Calls `refused` with the device and each
+/// error of `act`; at least one must occur.
 fn at_the_last_word(
     before: impl Fn(&Device),
     act: impl Fn(&Device) -> Result<(), Error>,
@@ -67,7 +67,7 @@ fn at_the_last_word(
     assert!(refusals.into_inner() > 0);
 }
 
-/// The same, whatever comes of it.
+/// Does the same, whatever the result of `act` is.
 fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
     let block = 4 * SLOT_BYTES;
     for others in 0..100 {
@@ -77,7 +77,7 @@ fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
         let device = Device::new(config).unwrap();
         before(&device);
         for nth in 0..others {
-            // A pattern, which needs no more than its entry.
+            // A same-filled slot, which needs only its entry.
             device.write((2 * block + nth * SLOT_BYTES) as u64, &[7; SLOT_BYTES]).unwrap();
         }
         spent.0.store(true, Relaxed);
@@ -92,7 +92,7 @@ fn slots_of(device: &Device, count: usize) -> Vec<Vec<u8>> {
     found.chunks(SLOT_BYTES).map(<[u8]>::to_vec).collect()
 }
 
-/// Slot 0 is in the block, and no entry can be made for it; slot 1 has one.
+/// Slot 0 is in the block, and no entry can be made for it; slot 1 has an entry.
 #[test]
 fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     let whole = half(&mut Rng::with_seed(seed(13)), 4 * SLOT_BYTES);
@@ -114,11 +114,12 @@ fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// The block is stored anew with it, in its own place: that needs no entry (I6).
+/// The block is rewritten with the new slot in its own place, which needs no entry (I6).
 #[test]
 fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     let (whole, anew) = (half(&mut Rng::with_seed(seed(15)), 4 * SLOT_BYTES), AtomicUsize::new(0));
-    // Little of one may come out longer: codecs differ by a few bytes from one content to the next.
+    // A smaller change could compress to a few bytes more, because the lengths of compressed data
+    // vary.
     for part in [0..SLOT_BYTES, 100..3000] {
         without_words(
             |device| device.write(0, &whole).unwrap(),
@@ -136,8 +137,8 @@ fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     assert!(anew.into_inner() > 0, "there was an entry for each");
 }
 
-/// Of a block that can't be written as one, as there is no room, or no entry for its pattern, those
-/// slots are written that come before the one that the error names, and no others.
+/// A block can't be written as one object, for lack of room or of an entry for its same-filled
+/// slot. Then exactly the slots before the one that the error names are written.
 #[test]
 fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     let mut rng = Rng::with_seed(seed(14));
@@ -145,7 +146,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
     for alone in [0, 2] {
         let before = |device: &Device| {
             device.write(0, &old).unwrap();
-            // These have entries already.
+            // These slots have entries already.
             for nth in 0..alone {
                 let at = nth * SLOT_BYTES;
                 device.write(at as u64, &old[at..][..SLOT_BYTES]).unwrap();
@@ -155,7 +156,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             new[2 * SLOT_BYTES..3 * SLOT_BYTES].fill(0x55);
             new
         };
-        // Each fits where the old one is, so none needs room.
+        // Each new object fits the place of the old one, so no room is needed.
         let mut new = half(&mut rng, 4 * SLOT_BYTES);
         new.chunks_mut(64).for_each(|chunk| chunk[16..].fill(7));
         let new = patterned(new);
@@ -163,7 +164,7 @@ fn a_refused_write_of_a_block_names_the_first_slot_that_is_not_written() {
             assert_eq!(device.write(0, &new), Ok(()));
             assert!(slots_of(device, 4).concat() == new);
         });
-        // None does.
+        // No new object fits the place of the old one.
         let new = patterned(noise(&mut rng, 4 * SLOT_BYTES));
         at_the_last_word(
             before,

@@ -1,8 +1,8 @@
 //! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
 //!
 //! # Safety
-//! Pointers are those of loom's cells, which checks each access; entries name places that loom
-//! checks too, and are in no node.
+//! Pointers come from loom's cells, and loom checks each access. The entries name such cells and
+//! are in no node.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -20,7 +20,7 @@ fn guarded() -> Arc<Guarded> {
     Arc::new(Guarded { entry: Entry::new(Value::inline(1)), cell: UnsafeCell::new(1) })
 }
 
-/// As the table of entries does: nothing is frozen here.
+/// Locks as the table of entries does, except that no entry is frozen here.
 fn lock_shared(entry: &Entry) -> Value {
     loop {
         match entry.try_lock_shared() {
@@ -53,7 +53,7 @@ fn read(guarded: &Guarded) -> u64 {
     value.decode().unwrap_err()
 }
 
-/// Interleavings with at most three preemptions.
+/// Explores interleavings with at most three preemptions.
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -93,7 +93,7 @@ fn loom_readers_share_the_word() {
         let other = shared.clone();
         let reader = thread::spawn(move || read(&other));
         let inside = lock_shared(&shared.entry);
-        // The other reader comes and goes while this one stays.
+        // The other reader enters and leaves while this one stays.
         assert_eq!(reader.join().unwrap(), 1);
         // SAFETY: it was locked above.
         unsafe { shared.entry.unlock_shared() };
@@ -101,7 +101,8 @@ fn loom_readers_share_the_word() {
     });
 }
 
-/// Two places of one object; a freed place is written to at once, as its next taker would.
+/// Two places of one object. A freed place is written to at once, as the next object there would
+/// be.
 struct Moving {
     entry: Entry,
     places: [UnsafeCell<u64>; 2],
@@ -118,14 +119,14 @@ fn moving() -> Arc<Moving> {
 
 fn read_pinned(moving: &Moving) -> u64 {
     let at = lock_shared(&moving.entry).decode().unwrap().offset / GRAIN as u64;
-    // SAFETY: the pointer is loom's, which checks the access.
+    // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     let value = moving.places[at as usize].with(|cell| unsafe { *cell });
     // SAFETY: it was locked above.
     unsafe { moving.entry.unlock_shared() };
     value
 }
 
-/// What a mover does: copies what an unlocked entry names, retargets the entry, frees the old
+/// Acts as a mover: copies the object of an unlocked entry, retargets the entry, and frees the old
 /// place.
 fn move_object(moving: &Moving) -> bool {
     let Some(from) = moving.entry.unlocked().and_then(|value| value.decode().ok()) else {
@@ -139,7 +140,7 @@ fn move_object(moving: &Moving) -> bool {
     // SAFETY: as above.
     moving.places[1].with_mut(|cell| unsafe { *cell = copy });
     let to = Location { offset: GRAIN as u64, ..from };
-    // SAFETY: the copy lies there, and the entry alone names it.
+    // SAFETY: the copy lies there, and no other entry names it.
     let retargeted = unsafe { moving.entry.retarget(Value::object(from), Value::object(to)) };
     let freed = if retargeted { 0 } else { 1 };
     // SAFETY: as above.
@@ -181,8 +182,8 @@ fn loom_writer_against_move() {
         let old = lock_exclusive(&shared.entry);
         // SAFETY: it was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::inline(5)) };
-        // The place the entry named last is the writer's to free, wherever the mover put it; the
-        // class's lock, held by the mover from its copy on, is not part of this model.
+        // The writer frees the place that the entry named last, wherever the mover put it. The
+        // class's lock, which a mover holds from its copy on, is not part of this model.
         let moved = mover.join().unwrap();
         assert_eq!(old, if moved { place(1) } else { place(0) });
         assert_eq!(shared.entry.peek().decode(), Err(5));
@@ -195,7 +196,7 @@ fn mark(entry: &Entry) -> u8 {
     entry.peek().decode().unwrap().flags
 }
 
-/// What a reader does with a mark that he finds set.
+/// Acts as a reader, which clears a flag that it finds set.
 fn read_and_unmark(moving: &Moving) -> u64 {
     let place = lock_shared(&moving.entry).decode().unwrap();
     // SAFETY: as in `read_pinned`.
@@ -228,7 +229,7 @@ fn loom_two_readers_unmark_against_move() {
     });
 }
 
-/// The writer's mark stays, whatever readers clear of the one before.
+/// The writer's flag stays, whatever readers clear of the flags before.
 #[test]
 fn loom_unmark_against_writer() {
     model(|| {
@@ -236,7 +237,7 @@ fn loom_unmark_against_writer() {
         let other = shared.clone();
         let reader = thread::spawn(move || read_and_unmark(&other));
         let old = lock_exclusive(&shared.entry).decode().unwrap();
-        // The reader is either gone, and the mark with him, or finds the new one.
+        // The reader has either left and cleared the flag, or finds the new one.
         let new = old.with_flags(0b1000);
         // SAFETY: it was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::object(new)) };
@@ -245,8 +246,8 @@ fn loom_unmark_against_writer() {
     });
 }
 
-/// What is marked for its age is not marked once it was read: the reader clears the mark, or the
-/// marker sees that the entry was used.
+/// A flag that is set for the object's age is not left set after a read: either the reader clears
+/// the flag, or the marking thread sees that the entry was used.
 #[test]
 fn loom_remark_against_reader() {
     model(|| {

@@ -1,4 +1,4 @@
-//! What an entry says: where an object lies, or bits of the user's.
+//! The value of an entry: an object's place, or a payload of the user.
 
 use crate::geometry::{GRAIN, OBJECT_MAX};
 
@@ -7,29 +7,28 @@ const LEN_SHIFT: u32 = 8;
 const OFFSET_SHIFT: u32 = 24;
 pub(super) const OBJECT: u64 = 1 << 63;
 
-/// Bits of an entry without an object that are its user's.
+/// The bits of an entry without an object that hold the user's payload.
 const PAYLOAD_BITS: u32 = 59;
 
 const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
 const _: () = assert!(OBJECT_MAX == 1 << (OFFSET_SHIFT - LEN_SHIFT));
 
-/// What an entry says, its lock left out.
+/// The value of an entry, without its lock bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value(pub(super) u64);
 
-/// An object as its entry names it.
+/// An object's location, as its entry encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// Offset in the pool's space, a multiple of 8.
+    /// The offset in the pool's space, a multiple of 8.
     pub(crate) offset: u64,
-    /// Bytes of the object, 1 to 65536.
+    /// The length of the object in bytes, 1 to 65536.
     pub(crate) len: usize,
-    /// Four bits that are the user's.
+    /// Four bits of the user.
     pub(crate) flags: u8,
 }
 
 impl Location {
-    /// The same with other flags.
     pub(crate) fn with_flags(self, flags: u8) -> Self {
         Location { flags, ..self }
     }
@@ -38,10 +37,10 @@ impl Location {
 impl Value {
     pub(crate) const EMPTY: Value = Value(0);
 
-    /// An entry without an object.
+    /// Returns the value of an entry without an object.
     ///
     /// # Panics
-    /// When `payload` has more than 59 bits: those would make it an object's.
+    /// If `payload` has more than 59 bits, because these would turn it into an object.
     pub(crate) fn inline(payload: u64) -> Value {
         assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
         Value(payload << FLAGS_SHIFT)
@@ -57,7 +56,7 @@ impl Value {
         Value(OBJECT | offset | len | (place.flags as u64) << FLAGS_SHIFT)
     }
 
-    /// The object the entry names, or its payload.
+    /// Returns the object that the entry names, or its payload as an error.
     #[inline]
     pub(crate) fn decode(self) -> Result<Location, u64> {
         if self.0 & OBJECT == 0 {

@@ -1,5 +1,5 @@
-//! A job that one thread does at a time, as ready pages are given back: whoever finds it taken
-//! leaves it to the other.
+//! A job that one thread does at a time, such as the release of retained pages. A thread that finds
+//! it taken leaves the work to the other thread.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -9,11 +9,11 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 #[derive(Default)]
 struct Job {
     taken: AtomicBool,
-    /// What there is to do.
+    /// The amount of work left.
     left: AtomicUsize,
 }
 
-/// Adds something to be done, and sees to it, as `clear_slot` and `purge_excess` do.
+/// Adds work and does it, as `clear_slot` and `purge_excess` do.
 fn add(job: &Job) {
     job.left.fetch_add(1, Relaxed);
     while job.left.load(Relaxed) > 0

@@ -1,6 +1,5 @@
-//! Marks beside objects: cleared by readers, set on entries that no one has locked, and kept by
-//! whoever moves the object or its entry. And discard against read, which is where a mark would
-//! outlive its object.
+//! Flags of objects: cleared by readers, set on unlocked entries, and kept by threads that move the
+//! object or its entry. Also discard against read, where a flag could outlive its object.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};
@@ -13,7 +12,7 @@ impl Scene {
         self.core.set_flags_if_unlocked(index, |_, flags, _| flags | IDLE)
     }
 
-    /// Reads the entry and clears its mark; what the object began with.
+    /// Reads the entry and clears its flag. Returns the object's first byte.
     fn read_and_unmark(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes, flags } = pin.content() else { return 0 };
@@ -23,7 +22,7 @@ impl Scene {
         bytes[0]
     }
 
-    /// Entries that hold an object, with their marks.
+    /// Returns the entries that hold an object, with their flags.
     fn marks(&self) -> Vec<(u32, u8)> {
         let mut marks = Vec::new();
         let mut next = Some(0);
@@ -72,7 +71,7 @@ fn loom_core_unmark_against_compaction() {
     });
 }
 
-/// Who writes leaves no mark, and a reader of the old object clears none of the new one.
+/// A writer leaves no idle flag, and a reader of the old object clears none of the new one's flags.
 #[test]
 fn loom_core_unmark_against_writers() {
     let reader: Actor = |scene| assert!(matches!(scene.read_and_unmark(0), 1 | 7 | 8));
@@ -87,7 +86,7 @@ fn loom_core_unmark_against_writers() {
     });
 }
 
-/// No one has the entries locked, so all are marked, wherever the objects are.
+/// No thread has the entries locked, so all get the flag, wherever the objects are.
 #[test]
 fn loom_core_mark_against_compaction() {
     let compact: Actor = |scene| {

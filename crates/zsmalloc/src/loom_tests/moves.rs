@@ -1,4 +1,4 @@
-//! Objects that move to another class, since theirs is closed; and headers of zspages that move.
+//! Objects that move to another class because theirs is closed, and headers of zspages that move.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, SMALL, Scene, bytes, model, model_of_two, slow};
@@ -9,7 +9,7 @@ fn small_class_to_close(scene: &Scene) {
     scene.store(1, SMALL + 2);
 }
 
-/// Objects of a class that is closed move to the other one, beside what `actor` does. The other one
+/// Moves objects of a closed class to the other class, concurrently with `actor`. The other class
 /// has an object and so a zspage, or none.
 fn resettle(preemptions: usize, actor: Actor, after: Actor) {
     let both: Actor = |scene| {
@@ -60,7 +60,7 @@ fn loom_core_resettle_against_patch() {
     );
 }
 
-/// Into the class that objects move to, and out of it.
+/// Stores into the class that objects move to, and frees from it.
 #[test]
 fn loom_core_resettle_against_store() {
     resettle(
@@ -74,7 +74,7 @@ fn loom_core_resettle_against_store() {
     );
 }
 
-/// A third small object makes the class worth its page again.
+/// A third small object makes the class pay for its page again.
 #[test]
 fn loom_core_resettle_against_store_into_the_closed_class() {
     resettle(
@@ -87,7 +87,7 @@ fn loom_core_resettle_against_store_into_the_closed_class() {
     );
 }
 
-/// There is no page to move to: what can't move stays.
+/// No page can be committed for moved objects, so objects that can't move stay.
 #[test]
 fn loom_core_resettle_at_the_limit() {
     let before: Actor = |scene| {
@@ -104,7 +104,8 @@ fn loom_core_resettle_at_the_limit() {
     });
 }
 
-/// The zspage made first is gone, and the other's header moves to where its header was.
+/// Destroys the first zspage, so that the other's header can move to the place of the first one's
+/// header.
 fn lower_header_free(scene: &Scene) {
     scene.two_half_full();
     scene.free(0);
@@ -131,7 +132,7 @@ fn loom_core_header_moved_against_free_and_store() {
     );
 }
 
-/// The header moves while pages of its zspage are being given back.
+/// The header moves while pages of its zspage are being released.
 #[test]
 fn loom_core_header_moved_against_release() {
     model(

@@ -1,6 +1,6 @@
-//! Two entries, of which each thread locks one and then looks at the other: one sees the other. So
-//! does a device whose slots become blocks: who writes a slot looks at the block's entry, who makes
-//! the block locks the slot's.
+//! Two entries: each thread locks one and then looks at the other, and at least one thread sees the
+//! other's lock. A device relies on this when it makes a block of slots: the writer of a slot looks
+//! at the block's entry, and the thread that makes the block locks the slot's.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -13,7 +13,7 @@ const BLOCK: u32 = 1;
 
 struct Scene {
     core: EntryPool,
-    /// Threads that took the slot for theirs; it orders nothing.
+    /// The number of threads that have taken the slot; it orders nothing.
     inside: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl Scene {
         Scene { core, inside: AtomicUsize::new(0) }
     }
 
-    /// What one of the two does at a time.
+    /// The action that only one of the two threads may do at a time.
     fn alone(&self) {
         assert_eq!(self.inside.fetch_add(1, Relaxed), 0, "both have the slot");
         self.inside.fetch_sub(1, Relaxed);
@@ -35,7 +35,7 @@ fn make(scene: &Scene, index: u32) {
     drop(scene.core.lock(index).unwrap());
 }
 
-/// Locks entry `index` and looks whether the other is vacant.
+/// Locks entry `index` and checks whether the other is vacant.
 fn lock_and_look(scene: &Scene, index: u32, other: u32) {
     let entry = scene.core.lock(index).unwrap();
     fence(SeqCst);
@@ -49,13 +49,14 @@ fn write_slot(scene: &Scene) {
     lock_and_look(scene, SLOT, BLOCK);
 }
 
-/// On another line of counts than the other thread: what both count on would order them.
+/// Uses another stripe of counts than the other thread, because a shared counter would order the
+/// two.
 fn look_at_slot(scene: &Scene) {
     set_thread_number(1);
     lock_and_look(scene, BLOCK, SLOT);
 }
 
-/// Likewise.
+/// Uses another stripe, as `look_at_slot` does.
 fn lock_slot(scene: &Scene) {
     set_thread_number(1);
     let block = scene.core.lock(BLOCK).unwrap();
@@ -76,7 +77,7 @@ fn loom_core_vacant_against_lock() {
     model(both, look_at_slot);
 }
 
-/// The entry of a slot that was never written to is not there to be locked.
+/// The entry of a slot that was never written does not exist, so it can't be locked.
 #[test]
 fn loom_core_vacant_against_lock_of_what_is_not_there() {
     model(|scene| make(scene, BLOCK), lock_slot);

@@ -8,7 +8,8 @@ use page::fork::Step;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Pages for caches. An offset within the arena names an object in fewer bits than an address does.
+/// The pages of caches. An offset within the arena names an object in fewer bits than an address
+/// does.
 #[derive(Debug)]
 pub struct Arena {
     pub(super) space: Space<Slab>,
@@ -16,15 +17,16 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Returns an arena without pages, which come with the first objects. Children have the pages
-    /// too, whatever `config` says: objects are given out as memory, and no one could be refused it
-    /// there.
+    /// Returns an arena without pages; they are committed for the first objects. Children have the
+    /// pages too, regardless of `config`, because objects are plain memory, and their users could
+    /// not be refused access in a child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(Arena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
     }
 
-    /// Returns a number that no other cache of this arena has: the tag of its slabs.
+    /// Returns a number that is unique among this arena's caches. It is the tag of the cache's
+    /// slabs.
     pub(crate) fn next_cache(&self) -> u32 {
         self.caches.fetch_add(1, Relaxed)
     }
@@ -44,24 +46,23 @@ impl Arena {
         self.space.offset_of(address.addr().get())
     }
 
-    /// Returns the address of an offset that [`offset_of`](Self::offset_of) gave, or of any other
-    /// in a live slab.
+    /// Returns the address of an offset that [`offset_of`](Self::offset_of) returned, or of any
+    /// other offset in a live slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
-        // Of a slab that goes meanwhile there may be no address any more.
+        // If the slab is freed during the call, there may be no address any more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
-    /// Locks the arena over a fork, after all its caches, and unlocks it; see [`page::fork`].
+    /// Locks or unlocks the arena for a fork, after all its caches; see [`page::fork`].
     pub fn at_fork(&self, step: Step) {
         self.space.at_fork(step);
     }
 
-    /// Counts the committed pages anew, in a child, before its caches are repaired.
+    /// Recounts the committed pages, in a child, before its caches are repaired.
     pub fn recount(&self) {
         self.space.recount(self.committed());
     }
 
-    /// Returns the number of committed pages.
     fn committed(&self) -> usize {
         self.space.live().map(|id| self.space.extent(id).data.committed().len() as usize).sum()
     }

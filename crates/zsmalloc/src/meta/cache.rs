@@ -1,18 +1,18 @@
-//! The cache.
+//! A cache of objects of one size.
 //!
 //! ```text
 //!   a page:  untouched --an object is given out--> committed --its last is freed--> retained
 //!                ^                                     ^---an object is given out-----' |
-//!                '--given back, the slab is busy-- more retained than max(2, 1/64) <----'
+//!                '--released, the slab is busy --- more retained than max(2, 1/64) <----'
 //! ```
-//! Locks: `state` guards the order of the slabs and every descriptor of them; the space's lock is
-//! taken under it. Pages are given back outside it; the slab is busy meanwhile, and no object is
-//! given out on a retained page of it. A slab without objects, of which no page is committed, is
+//! Locks: `state` guards the order of the slabs and all their descriptors; the space's lock is
+//! taken under it. Pages are released without the lock. During the release the slab is busy, and no
+//! object is given out on its retained pages. A slab without objects and committed pages is
 //! destroyed under the lock.
 //!
 //! # Safety
-//! - mt-S1: the pages of an object are committed before it is given out, and not retained, so they
-//!   are not given back, until it is freed.
+//! - mt-S1: the pages of an object are committed before it is given out. Until it is freed they are
+//!   not retained, so they are not released.
 //! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
 //!   slab.
 #![allow(unsafe_code)]
@@ -34,11 +34,11 @@ struct State {
     /// The lowest slab with room, if it is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
-    /// How many of the retained pages are being given back.
+    /// The number of retained pages that are being released.
     releasing: usize,
 }
 
-/// A cache of objects of one size and alignment, given out lowest address first.
+/// A cache of objects of one size and alignment. It gives out the lowest free address first.
 #[derive(Debug)]
 pub struct Cache {
     arena: Arc<Arena>,
@@ -55,7 +55,7 @@ impl Cache {
         Ok(Cache { arena: arena.clone(), geometry, tag, state: Mutex::default() })
     }
 
-    /// Returns the arena that the cache's slabs lie in.
+    /// Returns the arena in which the cache's slabs lie.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
@@ -65,20 +65,20 @@ impl Cache {
         self.geometry
     }
 
-    /// Returns the number of objects, slabs and pages there are now.
+    /// Returns the current numbers of objects, slabs and pages.
     pub fn stat(&self) -> CacheStat {
         self.state.lock().stat
     }
 
-    /// Takes the free object at the lowest offset, or, where its pages are refused, the lowest on
-    /// committed pages. Its bytes are those it had when it was last freed, or zero.
+    /// Allocates the free object at the lowest offset. If its pages are refused, allocates the
+    /// lowest one on committed pages. Its bytes are those it had when it was last freed, or zero.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
             Some(place) => place,
             None => (self.create(state)?, 0),
         };
-        // SAFETY: they were found just now, with the state locked: here and below.
+        // SAFETY: here and below, slab and index were found just now, with the state locked.
         unsafe { self.alloc_at(state, id, index) }.or_else(|error| {
             self.destroy_if_unused(state, id);
             let (id, index) = self.lowest_committed(state).ok_or(error)?;
@@ -87,13 +87,13 @@ impl Cache {
         })
     }
 
-    /// Takes the free object at the lowest offset, for an owner that can move `object` there.
-    /// Returns `None` unless that offset is lower, and on pages that are committed already. In a
-    /// scattered cache pages may be committed for it, since objects on pages far apart leave little
-    /// room beside them, or none.
+    /// Allocates the free object at the lowest offset, for an owner that can move `object` there.
+    /// Returns `None` unless that offset is lower and on committed pages. In a scattered cache
+    /// pages may be committed for it, because objects on pages far apart leave little or no room
+    /// beside them.
     ///
-    /// An owner that does this once for each object (copies it, points to the new one, frees the
-    /// old one) leaves room only at the end, and the pages there are given back.
+    /// If the owner does this for each object (copies it, redirects its pointers, frees the old
+    /// one), free objects remain only at the end, and their pages are released.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -112,21 +112,22 @@ impl Cache {
         (self.offset(id, index) < end).then(alloc)?
     }
 
-    /// Returns whether it is worth moving objects: packed, they would need clearly fewer pages or
+    /// Returns whether moving objects is worthwhile: packed, they would need clearly fewer pages or
     /// slabs.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
 
-    /// Gives an object back. A foreign address and a double free are errors and change nothing.
+    /// Frees an object. For a foreign address or a double free, returns an error and changes
+    /// nothing.
     ///
     /// # Safety
-    /// No one uses the object again.
+    /// No thread uses the object again.
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Error> {
         let mut state = self.state.lock();
         let (id, index) = self.locate(object)?;
-        // SAFETY: `locate` found the slab to be this cache's, with the lock held; no one uses the
-        // object again, as the caller says.
+        // SAFETY: `locate` found the slab to be this cache's, with the lock held. The caller
+        // guarantees that no thread uses the object again.
         let emptied = unsafe { self.slab(id).data.clear_used(self.geometry.grid(), index) };
         let emptied = emptied.ok_or(Error::DoubleFree { address: object.addr().get() })?;
         state.stat.active_objects -= 1;
@@ -136,26 +137,27 @@ impl Cache {
         Ok(())
     }
 
-    /// Gives all retained pages back. Returns how many went.
+    /// Releases all retained pages. Returns the number of pages released.
     pub fn shrink(&self) -> usize {
         self.release(self.state.lock(), |_| 0)
     }
 
-    /// Locks the cache over a fork, and unlocks it.
+    /// Locks or unlocks the cache for a fork.
     pub fn at_fork(&self, step: Step) {
         self.state.at_fork(step);
     }
 
-    /// Forgets, in a child, what lost threads were giving back: the pages stay retained. They are
-    /// still counted as committed; see [`Arena::recount`].
+    /// Resets, in a child, the releases that lost threads had begun: the pages stay retained. They
+    /// still count as committed; see [`Arena::recount`].
     ///
     /// # Safety
-    /// It is a child that lost all other threads of its parent: none gives pages back.
+    /// The process is a child that lacks all other threads of its parent, so no thread releases
+    /// pages.
     pub unsafe fn repair(&self) {
         let mut state = self.state.lock();
         for id in state.tree.slabs(self.space()) {
-            // SAFETY: the slab is in this cache's tree, which is locked; the threads that gave
-            // pages back are lost, as the caller says.
+            // SAFETY: the slab is in this cache's tree, which is locked. The caller guarantees that
+            // the threads that released pages are lost.
             unsafe { self.slab(id).data.end_release(&PageSet::default()) };
             self.update_summary(&mut state, id);
         }
@@ -175,14 +177,14 @@ impl Cache {
         self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
-    /// Returns slab and index of an object's address. The lock is held, so the cache's own slabs
-    /// stay what they are.
+    /// Returns the slab and index of the object at an address. The caller holds the lock, so the
+    /// cache's own slabs do not change.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
         let id = self.space().find(offset).ok_or(foreign)?;
         let slab = self.slab(id);
-        // The pages come first: another cache's slab may be in the making.
+        // `pages` is read first, because another cache's slab may be in the making.
         let is_ours = slab.pages() > 0 && slab.tag() == self.tag;
         let at = offset.checked_sub(slab.start()).ok_or(foreign)? as usize;
         let index = at / self.geometry.stride;
@@ -193,24 +195,23 @@ impl Cache {
         Ok((id, index as u32))
     }
 
-    /// Returns the lowest free object.
     fn lowest(&self, state: &mut State) -> Option<(ExtentId, u32)> {
         let id = state.lowest.or_else(|| state.tree.first(self.space(), HAS_ROOM))?;
         state.lowest = Some(id);
         Some((id, self.slab(id).data.lowest_free(self.geometry.grid())?))
     }
 
-    /// Returns the lowest free object on pages that are committed.
+    /// Returns the lowest free object on committed pages.
     fn lowest_committed(&self, state: &State) -> Option<(ExtentId, u32)> {
         let id = state.tree.first(self.space(), HAS_COMMITTED_ROOM)?;
         Some((id, self.slab(id).data.lowest_committed(self.geometry.grid())?))
     }
 
-    /// Commits what a free object needs, and takes it.
+    /// Commits the pages of a free object and takes the object.
     ///
     /// # Safety
-    /// `lowest` or `lowest_committed` found it in this cache, whose `state` was locked since; or it
-    /// is the first of a slab that `create` made.
+    /// The object was found by `lowest` or `lowest_committed`, or is the first of a slab from
+    /// `create`. `state` belongs to this cache, and has been locked since.
     unsafe fn alloc_at(
         &self,
         state: &mut State,
@@ -220,7 +221,7 @@ impl Cache {
         let (slab, grid) = (&self.slab(id).data, self.geometry.grid());
         let missing = slab.missing(grid, index);
         self.space().charge(missing)?;
-        // SAFETY: as the caller says; the pages were charged just now.
+        // SAFETY: guaranteed by the caller; the pages were charged just now.
         state.stat.retained -= unsafe { slab.set_used(grid, index) } as usize;
         state.stat.active_objects += 1;
         state.stat.pages += missing as usize;
@@ -228,7 +229,6 @@ impl Cache {
         Ok(self.space().address(self.offset(id, index)))
     }
 
-    /// Makes a slab without objects.
     fn create(&self, state: &mut State) -> Result<ExtentId, Error> {
         let id = self.space().alloc(self.geometry.pages as u32, self.tag)?;
         // SAFETY: it was made just now for this cache, whose state is locked.
@@ -242,19 +242,18 @@ impl Cache {
         Ok(id)
     }
 
-    /// Destroys a slab of which nothing but its address space is left.
+    /// Destroys a slab if only its address space is left.
     fn destroy_if_unused(&self, state: &mut State, id: ExtentId) {
         if self.slab(id).data.is_unused() {
             state.tree.remove(self.space(), id);
             state.lowest = state.lowest.filter(|&lowest| lowest != id);
             state.stat.slabs -= 1;
             state.stat.objects -= self.geometry.objects;
-            // SAFETY: no object lies there, and the cache knows of it no longer.
+            // SAFETY: no object lies there, and the cache no longer has the slab.
             unsafe { self.space().free(id) };
         }
     }
 
-    /// Notes what is found in a slab, after any change to it.
     fn update_summary(&self, state: &mut State, id: ExtentId) {
         let slab = &self.slab(id).data;
         let found = slab.summarise(self.geometry.grid());
@@ -274,8 +273,8 @@ impl Cache {
         }
     }
 
-    /// Gives retained pages back, the highest first, until no more are left than `most` says.
-    /// Returns how many went.
+    /// Releases retained pages, the highest first, until at most `most` are left. Returns the
+    /// number of pages released.
     fn release<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -285,7 +284,7 @@ impl Cache {
         let excess = |state: &State| {
             (state.stat.retained - state.releasing).saturating_sub(most(&state.stat))
         };
-        // What is left beyond that is of slabs whose pages others are giving back.
+        // Any further excess belongs to slabs whose pages other threads are releasing.
         while excess(&state) > 0
             && let Some(id) = state.tree.last(self.space(), HAS_RETAINED)
         {
@@ -296,30 +295,30 @@ impl Cache {
             self.update_summary(&mut state, id);
             drop(state);
             let released = PageSet::from_low_bits(going.low_bits());
-            // SAFETY: no object lies on these pages, as they were retained, and none is given out
-            // on them until the release has ended. A slab with committed pages is not destroyed
-            // meanwhile.
+            // SAFETY: no object lies on these pages, because they were retained, and none is given
+            // out on them until the release has ended. A slab with committed pages is not destroyed
+            // during the release.
             let released = unsafe { self.space().release(id, &released) };
             going.clear();
             released.runs().for_each(|run| _ = going.insert(run));
             state = self.state.lock();
             state.releasing -= count;
-            // SAFETY: the release was begun above, and the pages went just now.
+            // SAFETY: the release was begun above, and the system has taken the pages.
             let went = unsafe { self.end_release(&mut state, id, &going) };
             total += went;
             if went == 0 {
-                break; // locked memory
+                break; // locked memory can't be released
             }
         }
         total
     }
 
-    /// Takes note that the pages `gone` of a slab went. Returns how many they are.
+    /// Ends the release of the pages `gone` of a slab. Returns their number.
     ///
     /// # Safety
     /// The caller began to release them, and the system has taken them back.
     unsafe fn end_release(&self, state: &mut State, id: ExtentId, gone: &PageSet<1>) -> usize {
-        // SAFETY: as the caller says, which has the state locked.
+        // SAFETY: guaranteed by the caller, which holds the lock of the state.
         unsafe { self.slab(id).data.end_release(gone) };
         let went = gone.len() as usize;
         state.stat.pages -= went;
@@ -372,7 +371,7 @@ mod tests {
         let object = cache.alloc().unwrap();
         let address = object.addr().get();
         let mut outside = 0u8;
-        // SAFETY: nobody uses the objects freed here; the others are refused.
+        // SAFETY: no thread uses the objects freed here; the other calls are refused.
         unsafe {
             assert_eq!(other.free(object), Err(Error::Foreign { address }));
             let inside = object.add(1);
@@ -385,7 +384,7 @@ mod tests {
         cache.check();
         assert_eq!(cache.stat().active_objects, 0);
         assert_eq!(cache.shrink(), 1);
-        // SAFETY: refused, as the slab is gone.
+        // SAFETY: refused, because the slab was destroyed.
         assert_eq!(unsafe { cache.free(object) }, Err(Error::Foreign { address }));
     }
 
@@ -394,10 +393,10 @@ mod tests {
         let arena = Arena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
-        // SAFETY: nobody uses the objects freed here.
+        // SAFETY: no thread uses the objects freed here.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
-        // What a thread does that is then lost: it begins to release page 1, and dies before the
-        // end.
+        // Acts as a thread that is then lost: it begins to release page 1, and ends before it has
+        // finished.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
         // SAFETY: the cache is locked.
@@ -407,7 +406,7 @@ mod tests {
         drop(state);
         assert_eq!(cache.alloc_before(objects[4]), None, "retained pages may be on their way");
         cache.check();
-        // SAFETY: the thread is this one, and is done with that.
+        // SAFETY: the thread with the release under way is this one, and it does no more with it.
         unsafe { cache.repair() };
         assert_eq!((cache.stat().pages, cache.stat().retained), (5, 2));
         assert_eq!(cache.alloc(), Ok(objects[0]));

@@ -1,29 +1,28 @@
-//! How many objects of which size a slab holds, in how many pages.
+//! The shape of slabs: the size and number of their objects, and their pages.
 
 use super::error::Error;
 use page::{SlotGrid, page_size};
 
-/// The most objects of a slab: the used bits of its descriptor.
+/// The maximum number of objects in a slab: the used bits of its descriptor.
 pub(crate) const OBJECTS_MAX: usize = 512;
-/// Bytes of a slab's descriptor, with what is the extent's.
+/// The bytes of a slab's descriptor, including the extent's own fields.
 pub(crate) const DESCRIPTOR_BYTES: usize = 112;
-/// The most pages of a slab.
+/// The maximum number of pages in a slab.
 const PAGES_MAX: usize = 16;
 
 /// The shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes from one object to the next: the size rounded up to the alignment.
+    /// The distance between two objects in bytes: the size rounded up to the alignment.
     pub stride: usize,
-    /// Objects in a slab.
+    /// The number of objects in a slab.
     pub objects: usize,
-    /// Pages in a slab.
+    /// The number of pages in a slab.
     pub pages: usize,
 }
 
 impl Geometry {
-    /// Returns the shape in which an object costs least of the descriptor and of bytes that no
-    /// object covers.
+    /// Returns the shape with the smallest share per object of the descriptor and of unused bytes.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {
@@ -49,12 +48,12 @@ impl Geometry {
         self.pages * page_size()
     }
 
-    /// Returns the bytes of a slab that no object covers.
+    /// Returns the number of bytes of a slab that no object covers.
     pub fn waste(&self) -> usize {
         self.bytes() - self.objects * self.stride
     }
 
-    /// Returns the slots of a slab, which are its objects.
+    /// Returns the layout of a slab's objects.
     pub(crate) fn grid(&self) -> SlotGrid {
         SlotGrid { stride: self.stride as u32, slots: self.objects as u32 }
     }

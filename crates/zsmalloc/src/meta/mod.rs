@@ -1,8 +1,8 @@
-//! Caches for an owner that moves objects and counts every byte: the lowest free object is given
-//! out first, pages on which no object lives are given back, and nothing is kept for a thread.
+//! Caches for an owner that moves objects and counts every byte. The lowest free object is given
+//! out first, and nothing is kept per thread.
 //!
-//! A slab's pages are committed as objects on them are given out, and a page on which no object
-//! lives is given back, but for a few that a cache retains.
+//! A slab's pages are committed when objects on them are given out. Pages without objects are
+//! released, except for a few that a cache retains.
 //!
 //! ```text
 //!   Arena -- page::Space<Slab> -- extent | descriptor: links, summary, bits of pages, of objects |

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!   |  0  left         4  right                      |  slabs of the cache by offset, as raw ids
-//!   |  8  active      10  summary  11  below         |  objects in use; what is found here, below
-//!   | 12  busy                                       |  whether pages are being given back
+//!   |  8  active      10  summary  11  below         |  objects in use; summary of this and below
+//!   | 12  busy                                       |  whether pages are being released
 //!   | 16  residency: committed, retained             |  two bits per page
 //!   | 32  used: 512 bits                             |  bit n: object n is in use
 //! ```
-//! While pages are being given back, outside the lock, no object is given out on a retained page,
-//! since that may be one of them.
+//! While pages are being released, outside the lock, no object is given out on a retained page,
+//! because the page may be one of them.
 //!
-//! Everything here changes under the cache's lock only. The fields are atomic so that a stale
-//! reader of a descriptor reads old numbers, and there is no data race.
+//! All fields change under the cache's lock only. They are atomic so that a stale reader of a
+//! descriptor reads old values without a data race.
 //!
 //! # Safety
-//! A descriptor begins as zeros: all its fields are atomic integers. By what it says objects are
-//! given out, and pages given back: so what changes it is unsafe, and its caller has the lock of
-//! the cache whose slab it is.
+//! A descriptor begins as zeros; all its fields are atomic integers. It decides which objects are
+//! given out and which pages are released. So functions that change it are unsafe, and the caller
+//! must hold the lock of the slab's cache.
 #![allow(unsafe_code)]
 
 use super::geometry::{DESCRIPTOR_BYTES, OBJECTS_MAX};
@@ -24,29 +24,29 @@ use super::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Relaxed
 use page::{ExtentId, PageSet, Residency, SlotGrid, bits};
 use std::ops::Range;
 
-/// There is a free object.
+/// The slab has a free object.
 pub(crate) const HAS_ROOM: u8 = 1;
-/// There is a free object on pages that are committed.
+/// The slab has a free object on committed pages.
 pub(crate) const HAS_COMMITTED_ROOM: u8 = 2;
-/// There are retained pages that may be given back.
+/// The slab has retained pages and is not busy.
 pub(crate) const HAS_RETAINED: u8 = 4;
 
-/// A slab's management.
+/// The descriptor of a slab.
 #[derive(Debug)]
 pub(crate) struct Slab {
     left: AtomicU32,
     right: AtomicU32,
     active: AtomicU16,
-    /// What was found here last. It is only where to look, as is the sum below.
+    /// The flags found at the last update. This and `summary_below` are only hints where to look.
     pub(crate) summary: AtomicU8,
-    /// The summaries of this slab and of all that hang below it.
+    /// The union of the summaries of this slab and of all slabs below it in the tree.
     pub(crate) summary_below: AtomicU8,
     busy: AtomicBool,
     residency: Residency<1>,
     used: [AtomicU64; OBJECTS_MAX / 64],
 }
 
-// As drawn above.
+// As in the drawing above.
 const _: () =
     assert!(size_of::<Slab>() == 96 && size_of::<page::Extent<Slab>>() == DESCRIPTOR_BYTES);
 
@@ -54,13 +54,12 @@ const _: () =
 unsafe impl page::Zeroed for Slab {}
 
 impl Slab {
-    /// Makes the descriptor that of a slab without objects or committed pages, apart from all
-    /// others.
+    /// Initializes the descriptor for a slab without objects or committed pages, outside any tree.
     ///
     /// # Safety
-    /// It is that, and the caller's cache is locked.
+    /// The slab is new and in no tree, and the caller's cache is locked.
     pub(crate) unsafe fn reset(&self) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.set_children(None, None) };
         self.summary.store(0, Relaxed);
         self.active.store(0, Relaxed);
@@ -69,51 +68,46 @@ impl Slab {
         self.used.iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Returns the slab that hangs below to the left.
     pub(crate) fn left(&self) -> Option<ExtentId> {
         ExtentId::from_raw(self.left.load(Relaxed))
     }
 
-    /// Returns the slab that hangs below to the right.
     pub(crate) fn right(&self) -> Option<ExtentId> {
         ExtentId::from_raw(self.right.load(Relaxed))
     }
 
-    /// Hangs two slabs, or none, below this one.
+    /// Sets the children of the slab in the tree.
     ///
     /// # Safety
-    /// They are of the same cache, which is locked.
+    /// They belong to the same cache, which is locked.
     pub(crate) unsafe fn set_children(&self, left: Option<ExtentId>, right: Option<ExtentId>) {
         self.left.store(left.map_or(0, ExtentId::to_raw), Relaxed);
         self.right.store(right.map_or(0, ExtentId::to_raw), Relaxed);
     }
 
-    /// Returns the number of objects in use.
     pub(crate) fn active(&self) -> usize {
         self.active.load(Relaxed) as usize
     }
 
-    /// Returns whether pages of the slab are being given back.
+    /// Returns whether pages of the slab are being released.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed)
     }
 
-    /// Returns the pages that are committed.
     pub(crate) fn committed(&self) -> &PageSet<1> {
         self.residency.committed()
     }
 
-    /// Returns those of them on which no object lies.
+    /// Returns the committed pages on which no object lies.
     pub(crate) fn retained(&self) -> &PageSet<1> {
         self.residency.retained()
     }
 
-    /// Returns whether nothing is left of the slab but its address space.
+    /// Returns true if nothing is left of the slab except its address space.
     pub(crate) fn is_unused(&self) -> bool {
         self.active() == 0 && self.committed().is_empty()
     }
 
-    /// Returns the lowest free object.
     pub(crate) fn lowest_free(&self, grid: SlotGrid) -> Option<u32> {
         match self.is_busy() {
             false => self.lowest_from(0, grid),
@@ -121,14 +115,14 @@ impl Slab {
         }
     }
 
-    /// Returns the lowest free object on pages that are committed.
+    /// Returns the lowest free object on committed pages.
     pub(crate) fn lowest_committed(&self, grid: SlotGrid) -> Option<u32> {
         let busy = self.is_busy();
         let is_kept = |page| !busy || !self.retained().contains(page);
         self.lowest_on(grid, |page| self.committed().contains(page) && is_kept(page))
     }
 
-    /// Returns the lowest free object of which all pages `may` be used.
+    /// Returns the lowest free object for all of whose pages `may` returns true.
     fn lowest_on(&self, grid: SlotGrid, may: impl Fn(u32) -> bool) -> Option<u32> {
         let mut from = 0;
         loop {
@@ -140,7 +134,7 @@ impl Slab {
         }
     }
 
-    /// Returns the lowest free object from `from` on.
+    /// Returns the lowest free object at or above `from`.
     fn lowest_from(&self, from: u32, grid: SlotGrid) -> Option<u32> {
         bits::first(&self.used, from, false).filter(|&index| index < grid.slots)
     }
@@ -154,18 +148,18 @@ impl Slab {
         bits::any(&self.used, grid.slots_of(pages))
     }
 
-    /// Returns how many pages are to be committed before object `index` is taken.
+    /// Returns the number of pages that must be committed before object `index` is taken.
     pub(crate) fn missing(&self, grid: SlotGrid, index: u32) -> u32 {
         self.residency.missing(grid.pages_of(index))
     }
 
-    /// Takes the free object `index`, whose pages are committed from now on. Returns how many of
-    /// them were retained.
+    /// Takes the free object `index` and commits its pages. Returns the number of them that were
+    /// retained.
     ///
     /// # Safety
-    /// The slab is of the caller's cache, which is locked, and laid out so. `lowest_free` or
-    /// `lowest_committed` found the object since, and what is [`missing`](Self::missing) was
-    /// charged.
+    /// The slab belongs to the caller's cache, which is locked, and has the layout `grid`.
+    /// `lowest_free` or `lowest_committed` found the object under this lock, and the pages that are
+    /// [`missing`](Self::missing) were charged.
     pub(crate) unsafe fn set_used(&self, grid: SlotGrid, index: u32) -> u32 {
         let (word, bit) = self.word(index);
         let before = word.fetch_or(bit, Relaxed);
@@ -174,12 +168,12 @@ impl Slab {
         self.residency.enter(grid.pages_of(index))
     }
 
-    /// Gives object `index` back. Returns how many pages are retained by that, or `None` where the
+    /// Frees object `index`. Returns the number of pages that become retained, or `None` if the
     /// object was not in use.
     ///
     /// # Safety
-    /// The slab is of the caller's cache, which is locked, and laid out so; no one uses the object
-    /// again.
+    /// The slab belongs to the caller's cache, which is locked, and has the layout `grid`. No
+    /// thread uses the object again.
     pub(crate) unsafe fn clear_used(&self, grid: SlotGrid, index: u32) -> Option<u32> {
         let (word, bit) = self.word(index);
         if word.fetch_and(!bit, Relaxed) & bit == 0 {
@@ -190,30 +184,29 @@ impl Slab {
         Some(emptied.filter(|&page| self.residency.leave(page)).count() as u32)
     }
 
-    /// Begins to give the highest retained pages back, `most` at most. Returns which.
+    /// Begins to release the highest retained pages, at most `most`. Returns these pages.
     ///
     /// # Panics
-    /// When some are being given back: the first of two that end would let the other's go.
+    /// If a release is already under way, because the first to end would also end the other.
     ///
     /// # Safety
-    /// The slab is of the caller's cache, which is locked.
+    /// The slab belongs to the caller's cache, which is locked.
     pub(crate) unsafe fn begin_release(&self, most: usize) -> PageSet<1> {
         assert!(!self.is_busy(), "two threads give pages of a slab back");
         self.busy.store(true, Relaxed);
         self.residency.releasable(u32::try_from(most).unwrap_or(u32::MAX))
     }
 
-    /// Takes note that the pages `gone` went, and that no others will.
+    /// Ends a release, of which the pages `gone` were released.
     ///
     /// # Safety
-    /// They are some that `begin_release` returned, to the caller or to a thread that is lost; the
-    /// slab's cache is locked.
+    /// `begin_release` returned these pages to the caller or to a lost thread, and the slab's cache
+    /// is locked.
     pub(crate) unsafe fn end_release(&self, gone: &PageSet<1>) {
         self.residency.released(gone);
         self.busy.store(false, Relaxed);
     }
 
-    /// Returns what is found here.
     pub(crate) fn summarise(&self, grid: SlotGrid) -> u8 {
         let flag = |flag, is_found| if is_found { flag } else { 0 };
         let is_busy = self.is_busy();
@@ -221,7 +214,7 @@ impl Slab {
             false => self.active() < grid.slots as usize,
             true => self.lowest_free(grid).is_some(),
         };
-        // Most slabs are full: no need to search them.
+        // Most slabs are full, and need no search.
         let has_committed = has_room && self.lowest_committed(grid).is_some();
         let has_retained = !is_busy && !self.retained().is_empty();
         flag(HAS_ROOM, has_room)
@@ -235,7 +228,7 @@ impl Slab {
         let used = (0..OBJECTS_MAX as u32).filter(is_used);
         assert_eq!(used.clone().count(), self.active(), "used bits of a slab");
         assert!(used.max() < Some(grid.slots), "used bits beyond the last object");
-        // I5: committed for an object, or retained.
+        // I5: a page is committed for an object, or retained.
         self.residency.check(|page| self.is_live(grid, page..page + 1));
         assert_eq!(self.summary.load(Relaxed), self.summarise(grid), "summary of a slab");
     }

@@ -1,5 +1,5 @@
-//! The slabs of a cache in the order of their offsets, so that the lowest with room is found at
-//! once.
+//! The slabs of a cache in the order of their offsets, so that the lowest with room is found
+//! quickly.
 //!
 //! ```text
 //!            [ slab at 5 | summary, below ]     a treap: by offset from left to right,
@@ -8,12 +8,12 @@
 //!                \                              the descriptors
 //!           [ slab at 3 ]
 //! ```
-//! Each slab has a summary of what is to be found there, and the sum of the summaries of all that
-//! hang below it. All of it changes under the cache's lock.
+//! Each slab has a summary of its own contents, and the union of the summaries of itself and all
+//! slabs below it. All of them change under the cache's lock.
 //!
 //! # Safety
-//! Objects are given out of the slabs that are found here: so each is of the cache that has the
-//! tree, with its lock, in its state.
+//! Objects are given out from the slabs in the tree. So each slab belongs to the cache that has the
+//! tree, and the tree lies in the state that the cache's lock guards.
 #![allow(unsafe_code)]
 
 use super::slab::Slab;
@@ -29,12 +29,12 @@ pub(crate) struct SlabTree {
 }
 
 impl SlabTree {
-    /// Returns the slab at the lowest offset that has what is `wanted`.
+    /// Returns the slab at the lowest offset whose summary has a flag of `wanted`.
     pub(crate) fn first(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::left, Slab::right)
     }
 
-    /// Returns the slab at the highest offset that has what is `wanted`.
+    /// Returns the slab at the highest offset whose summary has a flag of `wanted`.
     pub(crate) fn last(&self, space: &Space<Slab>, wanted: u8) -> Option<ExtentId> {
         self.outermost(space, wanted, Slab::right, Slab::left)
     }
@@ -59,26 +59,24 @@ impl SlabTree {
         }
     }
 
-    /// Puts a slab in whose descriptor was reset.
+    /// Inserts a slab whose descriptor was reset.
     ///
     /// # Safety
-    /// It is of the cache that has the tree, and in none yet.
+    /// It belongs to the cache that has the tree, and is in no tree yet.
     pub(crate) unsafe fn insert(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Some(Tree(space).insert(self.root, id));
     }
 
-    /// Takes a slab out.
     pub(crate) fn remove(&mut self, space: &Space<Slab>, id: ExtentId) {
         self.root = Tree(space).remove(self.root, id);
     }
 
-    /// Gives a slab another summary.
     pub(crate) fn set_summary(&mut self, space: &Space<Slab>, id: ExtentId, summary: u8) {
         Tree(space).slab(id).summary.store(summary, Relaxed);
         Tree(space).refresh_down_to(self.root, id);
     }
 
-    /// Returns the slabs as they hang there now, lowest offset first. It needs no heap.
+    /// Returns the slabs currently in the tree, lowest offset first. Does not allocate.
     pub(crate) fn slabs(self, space: &Space<Slab>) -> impl Iterator<Item = ExtentId> {
         let above = move |after: Option<u64>| {
             let (mut at, mut found) = (self.root, None);
@@ -93,8 +91,8 @@ impl SlabTree {
         successors(above(None), move |&id| above(Some(Tree(space).offset(id))))
     }
 
-    /// Asserts that sums of summaries are those of what hangs below. What is not in order, `slabs`
-    /// does not find.
+    /// Asserts the order of priorities and the union of the summaries below each slab. `slabs` does
+    /// not find slabs that are out of order.
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let tree = Tree(space);
         for id in self.slabs(space) {
@@ -107,13 +105,13 @@ impl SlabTree {
     }
 }
 
-/// Returns a hash that differs for different slabs.
+/// Returns a hash of the slab's ID that differs for different slabs.
 fn priority(id: ExtentId) -> u32 {
     let mixed = (id.to_raw() ^ id.to_raw() >> 16).wrapping_mul(0x9E37_79B1);
     (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B)
 }
 
-/// The nodes of a tree. A function that changes a tree is given its top and returns the new one.
+/// The nodes of a tree. A function that changes a tree gets its root and returns the new root.
 #[derive(Clone, Copy)]
 struct Tree<'a>(&'a Space<Slab>);
 
@@ -136,10 +134,10 @@ impl<'a> Tree<'a> {
         slab.summary.load(Relaxed) | below
     }
 
-    /// Hangs `left` and `right` below `top`. Returns `top`.
+    /// Makes `left` and `right` the children of `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
-        // SAFETY: all are slabs of one tree, or the one that `SlabTree::insert` puts in, of the
-        // same cache; the tree is borrowed mutably, in the state that the cache's lock guards.
+        // SAFETY: all are slabs of one tree, or the one that `SlabTree::insert` inserts, of the
+        // same cache. The tree is borrowed mutably, in the state that the cache's lock guards.
         unsafe { self.slab(top).set_children(left, right) };
         self.refresh(top)
     }
@@ -185,7 +183,7 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Divides a tree into what lies below `offset` and what does not.
+    /// Splits a tree into the slabs below `offset` and the rest.
     fn split(self, top: Link, offset: u64) -> (Link, Link) {
         let Some(top) = top else { return (None, None) };
         let (left, right) = (self.slab(top).left(), self.slab(top).right());
@@ -198,7 +196,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Makes one tree of two; all of the left one lies below all of the right one.
+    /// Merges two trees; all slabs of the left one lie below all slabs of the right one.
     fn merge(self, left: Link, right: Link) -> Link {
         let (Some(low), Some(high)) = (left, right) else { return left.or(right) };
         Some(if priority(low) > priority(high) {

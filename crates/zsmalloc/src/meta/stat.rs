@@ -1,32 +1,34 @@
-//! What a cache counts, and what follows from it.
+//! The counts of a cache, and conclusions from them.
 
 use super::Geometry;
 use page::page_size;
 
-/// Pages retained in any cache, and the share of the committed ones that may be: 1/64.
+/// The number of pages that any cache may retain, and the share of the committed pages that may be
+/// retained if that is more: 1/64.
 const RETAINED_MIN: usize = 2;
 const RETAINED_SHARE: usize = 64;
 
-/// A cache is scattered when its objects take more than this share, 1/64, above what they need.
+/// A cache is scattered if it has more than this share, 1/64, above the pages or slabs that its
+/// objects need.
 const SCATTERED_SHARE: usize = 64;
 
 /// Counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
-    /// Objects in use.
+    /// The number of objects in use.
     pub active_objects: usize,
-    /// Objects the slabs there are have room for.
+    /// The number of objects for which the present slabs have room.
     pub objects: usize,
-    /// Slabs there are.
+    /// The number of slabs.
     pub slabs: usize,
-    /// Pages that are committed.
+    /// The number of committed pages.
     pub pages: usize,
-    /// Of them, those retained: no object lies on them.
+    /// The number of committed pages that are retained: no object lies on them.
     pub retained: usize,
 }
 
 impl CacheStat {
-    /// Returns how many pages may be retained.
+    /// Returns the maximum number of retained pages.
     pub(crate) fn retained_max(&self) -> usize {
         RETAINED_MIN.max(self.pages / RETAINED_SHARE)
     }

@@ -1,5 +1,5 @@
-//! The locks and atomics of the caches: the system's in a model too, as these locks are held over
-//! no step that loom knows.
+//! The locks and atomics of the caches. Models use the system's too, because no thread is scheduled
+//! by loom while one of these locks is held.
 
 pub(super) use page::fork::Mutex;
 pub(super) use rustix_futex_sync::MutexGuard;

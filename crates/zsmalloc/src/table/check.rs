@@ -1,9 +1,8 @@
-//! Assertions of a table's whole state.
+//! Assertions about a table's whole state.
 
 use super::Table;
 use super::layout::{ALIGN, LEAVES, Level, NodeKind};
 
-/// Returns how many nodes there are of each kind.
 pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     let mut counts = [0; ALIGN];
     let inside = table.enter();
@@ -15,7 +14,7 @@ pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     counts
 }
 
-/// Asserts the state of all nodes. Nothing else may use the table meanwhile.
+/// Asserts the state of all nodes. No other thread may use the table during the check.
 pub(super) fn check(table: &Table) {
     let counts = node_counts(table);
     table.nodes.check(&counts);

@@ -1,9 +1,9 @@
-//! Tables that grow: chunks that are made as they are used, and stay.
+//! Tables that grow by chunks. A chunk is made on first use and never freed.
 //!
 //! ```text
 //!   chunk 0: entries 0 to 15   chunk 1: 16 to 31   chunk 2: 32 to 63   chunk 3: 64 to 127 ...
 //! ```
-//! As many entries as a power of two says fill their chunks.
+//! If the number of entries is a power of two, at least 16, all their chunks are full.
 
 use crate::Error;
 use page::Supply;
@@ -11,7 +11,7 @@ use page::heap::boxed;
 use std::sync::OnceLock;
 
 const FIRST: u64 = if cfg!(loom) { 2 } else { 16 };
-/// For 2^23 entries, which is the leaves there can be.
+/// Enough for 2^23 entries, the maximum number of leaves.
 const CHUNKS: usize = 20;
 
 #[derive(Debug)]
@@ -24,16 +24,15 @@ impl<T> Chunks<T> {
         Chunks { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
-    /// Chunk of an entry, and its place there.
+    /// Returns the chunk of an entry and the entry's place in it.
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
         let order = (nth | (FIRST - 1)).ilog2();
-        // Nothing here overflows: `order` is at least that of FIRST - 1, and `nth` begins with its
-        // bit.
+        // Nothing overflows: `order` is at least that of FIRST - 1, and `nth` begins with that bit.
         (order.wrapping_sub(FIRST.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 
-    /// Returns the first entry of the chunk whose last has so many bits but one.
+    /// Returns the first entry of the chunk whose last entry has `order + 1` bits.
     #[inline]
     fn start(order: u32) -> u64 {
         (1 << order) & !(FIRST - 1)
@@ -45,7 +44,7 @@ impl<T> Chunks<T> {
         self.chunks.get(chunk)?.get().map(|chunk| &chunk[at])
     }
 
-    /// Returns an entry, its chunk made if need be: by one thread at a time.
+    /// Returns an entry, and makes its chunk if necessary. Called by one thread at a time.
     pub(super) fn get_or_make(
         &self,
         nth: u64,
@@ -65,7 +64,7 @@ impl<T> Chunks<T> {
         Ok(&chunk[at])
     }
 
-    /// Returns all entries there are, with their numbers, from number `nth` on.
+    /// Returns all existing entries from number `nth` on, with their numbers.
     pub(super) fn from(&self, nth: u64) -> impl Iterator<Item = (u64, &T)> {
         let (first, at) = Self::locate(nth);
         let chunks = self.chunks.iter().enumerate().skip(first);

@@ -1,5 +1,5 @@
-//! Conversion: leaves and regions are given the nodes that suit the entries they have. All of it
-//! but the waiting for readers is under the table's lock, so that no entry is made meanwhile.
+//! Conversion: leaves and regions get the nodes that suit their entries. Everything except the wait
+//! for readers is done under the table's lock, so no entry is made at the same time.
 //!
 //! A conversion is all or nothing, and a thread that needs one of its entries gives it up:
 //!
@@ -9,17 +9,17 @@
 //! ```
 //! Between begin and commit every entry of the old nodes is frozen by compare-and-swap from its
 //! unlocked state. A thread that finds a frozen entry looks at the links that lead to it. If one is
-//! converting, the thread gives that up, by a compare-and-swap on the word that would otherwise
-//! have committed the conversion. Then it looks the entry up again, and thaws it if it is still
-//! frozen; after a commit, the entry that it finds is another one, which is not frozen. So no
-//! thread waits for a conversion (I3), and a conversion waits for none: nodes with a locked entry
-//! stay as they are until a later pass.
+//! converting, the thread gives the conversion up, by a compare-and-swap on the word that would
+//! otherwise have committed it. Then the thread looks the entry up again, and thaws it if it is
+//! still frozen. After a commit it finds another entry, which is not frozen. So no thread waits for
+//! a conversion (I3), and a conversion waits for no thread: nodes with a locked entry stay as they
+//! are until a later pass.
 //!
-//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`):
-//! their places in the inner node's leaves are hidden until the link names the inner node, so they
-//! are filled before it does; what the inner node has already is used meanwhile.
+//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`).
+//! Their places in the inner node's leaves are hidden until the link names the inner node, and are
+//! filled before that. Other entries of the inner node stay in use during the move.
 //!
-//! Safety rules are those of [`node`](super::node) and of [`Table`].
+//! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]
 
 use super::floors::Floors;
@@ -32,17 +32,17 @@ use super::retired::Behind;
 use super::{Inside, Locked, Table, index_of, split};
 use crate::entry::Value;
 
-/// What became of a chain.
+/// The result of an attempt to convert a chain.
 pub(super) enum Outcome {
-    /// It is as it should be.
+    /// The chain needs no conversion.
     Left,
-    /// It would be worth it, but an entry is locked or there is no memory.
+    /// A conversion would be worthwhile, but an entry is locked or there is no memory.
     Busy,
     /// A conversion was begun and given up.
     GivenUp,
-    /// So many bytes of nodes went.
+    /// The chain was converted, which freed this number of bytes of nodes.
     Converted(usize),
-    /// The same, and its entries are among those of leaves now.
+    /// As `Converted`, and the entries are now in the leaves of the inner node.
     Absorbed(usize),
 }
 
@@ -56,8 +56,8 @@ struct Subject<'s> {
     inside: &'s Inside<'s>,
 }
 
-/// Gives a leaf or a region the node that suits its entries and `more`, or none if there are
-/// none but empty ones.
+/// Gives a leaf or a region the node that suits its entries and `more` others, or no node if all
+/// its entries are empty.
 pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
@@ -85,8 +85,8 @@ pub(super) fn convert(locked: &mut Locked<'_>, region: u64, level: Level, more: 
     replace_chain(locked, &subject, (kept > 0).then_some(kind), is_locked)
 }
 
-/// Entries of a chain that are to stay, counted until there are more than `most`; and whether
-/// one is locked.
+/// Counts the entries of a chain that must stay, until there are more than `most`. Also returns
+/// whether one of them is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
     subject.first.all_entries(subject.level, |key, entry_ref| {
@@ -97,13 +97,14 @@ fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     (kept, is_locked)
 }
 
-/// Returns whether an entry is to stay in the table.
+/// Returns whether an entry must stay in the table.
 fn is_kept(table: &Table, region: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool {
     let stays = |floors: &Floors| floors.stays(index_of(region, key), entry_ref.row.generation());
     entry_ref.entry.peek() != Value::EMPTY || table.floors.as_ref().is_some_and(stays)
 }
 
-/// Replaces a chain by a node of that kind, if it is worth it, or by one in a lower place.
+/// Replaces a chain by a node of kind `kind` if that is worthwhile, or by a node of the same kind
+/// at a lower place.
 fn replace_chain(
     locked: &mut Locked<'_>,
     subject: &Subject<'_>,
@@ -117,7 +118,8 @@ fn replace_chain(
     if is_locked {
         return if is_worth_it { Outcome::Busy } else { Outcome::Left };
     }
-    // A dense node's own; others need none, and there is that of any entry.
+    // The key selects the row for fresh entries of a dense node. Other nodes need none, so any key
+    // of theirs will do.
     let key = match level {
         Level::Leaf(leaf) => leaf * LEAF,
         Level::Region => first.first_made(0).unwrap_or(0),
@@ -145,13 +147,13 @@ fn replace_chain(
     }
 }
 
-/// Has `to` named in place of the nodes of a chain, or of the packed ones if what is behind them
-/// stays, once all their entries are frozen and `copy` was made of them; false if someone uses one
-/// meanwhile: `undo` is told of each then.
+/// Replaces the nodes of a chain by `to`, or only its packed nodes if the wide node behind them
+/// stays. First freezes all their entries and calls `copy`. Calls `undo` for the key of each entry
+/// and returns false if another thread uses an entry before the end.
 ///
 /// # Safety
-/// `copy` leaves in `to` what is to stay, and it is whole (zs-W1) and given up if it is named; or
-/// it is the wide node that stays.
+/// `copy` puts all entries that must stay into `to`. `to` is whole (zs-W1), and its maker gives up
+/// its ownership if it is installed; or `to` is the wide node that stays.
 unsafe fn swap_nodes<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,
@@ -169,7 +171,7 @@ unsafe fn swap_nodes<'s>(
     // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
     unsafe { chain.link().begin(retired, first.node_ref()) };
     let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
-    // SAFETY: it was begun and all are frozen; the rest as the caller says.
+    // SAFETY: the conversion was begun and all entries are frozen; the caller guarantees the rest.
     let mut install = || unsafe { chain.link().install(retired, first.node_ref(), to, behind) };
     if is_copied && install() {
         return true;
@@ -184,20 +186,19 @@ unsafe fn swap_nodes<'s>(
     false
 }
 
-/// Gives conversions up that may have frozen entry `index`, which someone inside found frozen.
-/// Those that are done have it elsewhere.
+/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. If the
+/// conversion was committed, the entry is found elsewhere.
 pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     let (region, key) = split(index);
     let Some(chain) = inside.chain(region) else { return };
     chain.link().give_up();
     let inner = chain.first().and_then(Node::inner);
     inner.into_iter().for_each(|inner| inner.leaf(key as usize / LEAF).link().give_up());
-    // SAFETY: it is the entry in force, and was frozen before, if at all (zs-T3).
+    // SAFETY: it is the current entry, and any conversion that froze it was given up (zs-T3).
     inside.find(index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
 }
 
-/// Replaces the nodes of a chain, unless someone uses an entry there meanwhile; then `fresh`
-/// comes back.
+/// Replaces the nodes of a chain, or returns `fresh` if another thread uses one of its entries.
 fn try_replace(
     locked: &mut Locked<'_>,
     subject: &Subject<'_>,
@@ -207,7 +208,8 @@ fn try_replace(
     let (_, before) = footprint(table, subject.first);
     let to = fresh.as_ref().map(Fresh::node_ref);
     let copy = || copy(table, subject, &mut fresh);
-    // SAFETY: a fresh node is whole, all that is to stay is copied, and it is given up here.
+    // SAFETY: a fresh node is whole, all entries that must stay are copied, and this function gives
+    // up the ownership of the node.
     if unsafe { swap_nodes(locked, subject, (to, Behind::Goes), copy, |_| ()) } {
         let after = to.map_or(0, |to| to.kind.capacity());
         locked.making.room = locked.making.room - before + after;
@@ -216,11 +218,11 @@ fn try_replace(
     Err(fresh)
 }
 
-/// Copies the entries that are to stay; false if there are more than were counted. What an
-/// entry says that was thawed meanwhile does not matter: then nothing is committed.
+/// Copies the entries that must stay. Returns false if there are more than were counted. An entry
+/// may be thawed and changed during the copy, but then the conversion is not committed.
 fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
     let Subject { region, level, first, .. } = *subject;
-    // A dense node has them all anyway.
+    // A dense node has all entries in any case.
     let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
     let copied = first.all_entries(level, |key, entry_ref| {
         let put =
@@ -229,7 +231,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
         !stays || fresh.as_mut().is_some_and(put)
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
-        // Not before all are copied: this may change which are to stay.
+        // After all were copied, because raising the floors may change which entries must stay.
         let fresh = fresh.as_ref().map(Fresh::node);
         first.all_entries(level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
@@ -241,8 +243,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
     copied
 }
 
-/// Moves the entries of a region's packed nodes behind the inner node that they hide, if there
-/// is one.
+/// Moves the entries of a region's packed nodes into the inner node behind them, if there is one.
 fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let (table, Subject { region, first, inside, .. }) = (locked.table, *subject);
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
@@ -254,7 +255,7 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let has_place = first.all_packed_entries(|key, entry_ref| {
         let leaf = key as usize / LEAF;
         let index = index_of(region, key);
-        // SAFETY: it is that leaf's, of the region, in the table that `convert` found locked.
+        // SAFETY: it is the chain of that leaf of the region, in the table that `convert` locked.
         let mut make =
             || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
         !is_kept(table, region, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
@@ -265,12 +266,12 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let hide = |key: u16| {
         if let Some(hidden) = inner.find(key) {
             hidden.row.set_values(table.fresh_row(index_of(region, key)));
-            // SAFETY: no one finds it, and the entry that hides it names what it named.
+            // SAFETY: no look-up finds it, and the entry that hides it names the same object.
             unsafe { hidden.entry.retarget(hidden.entry.peek(), Value::EMPTY) };
         }
     };
     let (to, reveal) = (Some(inner.node_ref()), || reveal(table, subject, inner));
-    // SAFETY: it is the wide node that stays, and has all that is to stay then.
+    // SAFETY: it is the wide node that stays, and it has all entries that must stay.
     if !unsafe { swap_nodes(locked, subject, (to, Behind::Stays), reveal, hide) } {
         return Outcome::GivenUp;
     }
@@ -279,14 +280,14 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     Outcome::Absorbed(packed().map(|kind| table.nodes.bytes(kind)).sum())
 }
 
-/// Gives the hidden entries what those say that hide them; false if one has to have a place,
-/// and none.
+/// Copies entries to the hidden places that they hide. Returns false if an entry that must stay has
+/// no place.
 fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let Subject { region, first, .. } = *subject;
     let moved = first.all_packed_entries(|key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
-            // SAFETY: the entry that hides it is frozen, and is found no more once it is found.
+            // SAFETY: the entry that hides it is frozen, and is no longer found when this one is.
             unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
         }
         None => !is_kept(table, region, key, &entry_ref),
@@ -302,7 +303,8 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     moved
 }
 
-/// Returns the bytes of all nodes from `node` on, and the entries they have room for.
+/// Returns the bytes of all nodes from `node` on, and the number of entries for which they have
+/// room.
 fn footprint(table: &Table, node: Node<'_>) -> (usize, usize) {
     let (mut bytes, mut room) = (0, 0);
     node.each(|kind| {

@@ -1,7 +1,9 @@
-//! Floors: what is kept of a leaf of handle slots, also of those that went from the table.
+//! Floors: the data kept for each leaf of handle slots, even after its slots were removed from the
+//! table.
 //!
-//! A free handle slot may go: the floor of its leaf is the generation that all begin with that come
-//! anew, above all that were given out before. So a stale handle is never taken for a live one.
+//! A free handle slot may be removed from the table. The floor of its leaf is the generation with
+//! which such slots begin when they are made again. It is above all generations given out before,
+//! so a stale handle is never taken for a live one.
 
 use super::chunks::Chunks;
 use super::layout::LEAF;
@@ -9,18 +11,18 @@ use crate::Error;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 
-/// Generations are 1 to this: 20 bits of a handle.
+/// The largest generation; the smallest is 1. A handle has 20 bits for it.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
-/// How far a handle slot that goes may lift its leaf's floor: for one that is used much, the others
-/// would age too.
+/// The maximum by which a removed handle slot may raise its leaf's floor, because a slot that is
+/// used much would age the others.
 pub(crate) const LIFT: u32 = 256;
 
-/// What is kept of a leaf.
+/// The data kept for a leaf.
 #[derive(Debug)]
 pub(crate) struct HandleLeaf {
-    /// The generation of slots that come anew.
+    /// The generation of slots that are made again.
     floor: AtomicU32,
-    /// Handle slots that are given out, or worn out.
+    /// The number of handle slots that are given out or worn out.
     pub(crate) used: AtomicU32,
 }
 
@@ -30,12 +32,12 @@ impl HandleLeaf {
     }
 }
 
-/// The leaves of a table of handle slots.
+/// The floors of a table of handle slots.
 #[derive(Debug)]
 pub(super) struct Floors {
-    /// What is kept of a leaf, once an entry of it or of one nearby was made.
+    /// The data of each leaf; it exists once an entry of the leaf or of one nearby was made.
     pub(super) leaves: Chunks<HandleLeaf>,
-    /// The generation that all slots begin with.
+    /// The generation with which all slots begin.
     first: u32,
 }
 
@@ -44,13 +46,13 @@ impl Floors {
         Floors { leaves: Chunks::new(), first }
     }
 
-    /// Has something kept of a leaf, an entry of which is about to be made.
+    /// Makes the data of a leaf before one of its entries is made.
     pub(super) fn make(&self, leaf: u64, supply: Option<&dyn Supply>) -> Result<(), Error> {
         let made = || HandleLeaf { floor: AtomicU32::new(self.first), used: AtomicU32::new(0) };
         self.leaves.get_or_make(leaf, supply, made).map(|_| ())
     }
 
-    /// The leaf of an entry that there is, or is about to be.
+    /// Returns the data of the leaf of an entry that exists or is about to be made.
     fn of(&self, index: u32) -> &HandleLeaf {
         match self.leaves.get(index as u64 / LEAF as u64) {
             Some(leaf) => leaf,
@@ -58,7 +60,7 @@ impl Floors {
         }
     }
 
-    /// Returns the generation of a slot that is made anew.
+    /// Returns the generation of a slot that is made (again).
     pub(super) fn fresh(&self, index: u32) -> u32 {
         self.of(index).floor()
     }
@@ -68,7 +70,7 @@ impl Floors {
         is_worn_out(generation) || generation > self.of(index).floor() + LIFT
     }
 
-    /// A free slot goes from the table.
+    /// Raises the floor for a free slot that is removed from the table.
     pub(super) fn dropped(&self, index: u32, generation: u32) {
         self.of(index).floor.fetch_max(generation, Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Nodes in the making, before a link names them.
+//! Nodes that are being made, before a link names them.
 //!
-//! Safety rules are those of [`node`](super::node).
+//! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeRef};
@@ -9,24 +9,24 @@ use super::node::{Node, header, write};
 use super::row::{RowKind, RowValues};
 use crate::entry::Value;
 
-/// A node that no link has named yet.
+/// A node that no link names yet.
 #[derive(Debug)]
 pub(super) struct Fresh {
     node: NodeRef,
     row: RowKind,
-    /// Keys of a packed one.
+    /// The number of keys of a packed node.
     count: usize,
 }
 
 impl Fresh {
-    /// Makes a node of memory: a packed one has no entries, an inner node no nodes, a dense one all
-    /// entries, and they are empty with those `values`.
+    /// Initializes a node in memory. Packed nodes have no entries, inner nodes no nodes, and dense
+    /// nodes all entries. These are empty and have the row `values`.
     ///
     /// # Safety
-    /// The memory is one of a cache for nodes of that kind and such rows, and no one else's.
+    /// The memory comes from a cache for nodes of that kind and such rows. Only the caller has it.
     pub(super) unsafe fn new(node: NodeRef, row: RowKind, values: RowValues) -> Self {
         let mut fresh = Fresh { node, row, count: 0 };
-        // SAFETY: the memory has this kind's size and alignment, and no one else has it.
+        // SAFETY: the memory has this kind's size and alignment, and no other thread has it.
         unsafe {
             if node.kind.is_inner() {
                 let chains = node.address.cast::<NodeLink>();
@@ -46,26 +46,26 @@ impl Fresh {
         self.node
     }
 
-    /// Gives it an entry; false where it has no room.
     pub(super) fn put(&mut self, key: u16, value: Value, values: RowValues) -> bool {
         let packed = self.node.kind.is_packed();
         let nth = if packed { self.count } else { key as usize % LEAF };
         if nth >= self.node.kind.capacity() {
             return false;
         }
-        // SAFETY: there is room, and the node is this caller's alone.
+        // SAFETY: there is room, and only this caller has the node.
         unsafe { write(self.node, nth, key, value, (self.row, values)) }
         if packed {
             self.count += 1;
-            // SAFETY: `new` wrote the head, and `write` so many entries; no one else has the node.
+            // SAFETY: `new` wrote the head, and `write` this number of entries; no other thread has
+            // the node.
             unsafe { header(self.node).as_ref().store(self.count, None) };
         }
         true
     }
 
-    /// It as others will see it.
+    /// Returns the node as other threads will see it.
     pub(super) fn node(&self) -> Node<'_> {
-        // SAFETY: `new` wrote the node, and it stays while this is borrowed.
+        // SAFETY: `new` wrote the node, and it is not freed while this is borrowed.
         unsafe { Node::new(self.node, self.row) }
     }
 }

@@ -1,18 +1,18 @@
-//! What tests and models do with a table.
+//! Helpers of tests and models of the table.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Table, WriteLock};
 use crate::entry::{Location, Value};
 
-/// Unlocks an entry, which holds nothing but `payload` from then on.
+/// Unlocks an entry with the payload `payload`.
 pub(crate) fn unlock(entry: WriteLock<'_>, payload: u64) {
-    // SAFETY: it names no object then.
+    // SAFETY: it then names no object.
     unsafe { entry.unlock(Value::inline(payload)) }
 }
 
-/// Unlocks an entry, which names an object that no one looks at.
+/// Unlocks an entry so that it names an object, which is never read.
 pub(crate) fn unlock_object(entry: WriteLock<'_>, offset: u64, len: usize) {
-    // SAFETY: the table is of no pool, so nothing is read or freed there.
+    // SAFETY: the table belongs to no pool, so nothing is read or freed there.
     unsafe { entry.unlock(Value::object(Location { offset, len, flags: 0 })) }
 }
 

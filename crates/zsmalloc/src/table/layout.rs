@@ -1,49 +1,49 @@
-//! What nodes there are, how many entries they have room for, and where these lie in them.
+//! The kinds of nodes, the number of entries for which they have room, and the layout of these.
 
 use super::row::RowKind;
 use crate::entry::Entry;
 use crate::sync::{AtomicLink, AtomicU32};
 use std::ptr::NonNull;
 
-/// Entries of a leaf.
+/// The number of entries in a leaf.
 pub(crate) const LEAF: usize = if cfg!(loom) { 8 } else { 512 };
-/// Leaves of a region.
+/// The number of leaves in a region.
 pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
-/// Entries of a region: as many as keys tell apart.
+/// The number of entries in a region, which is the number of different keys.
 pub(super) const REGION: usize = LEAF * LEAVES;
 const _: () = assert!(REGION <= 1 << 16);
-/// Entries that packed nodes have room for: for the small ones, what fills a multiple of 16 bytes.
+/// The numbers of entries for which packed nodes have room. Those of small nodes fill a multiple of
+/// 16 bytes.
 #[cfg(not(loom))]
 const CAPACITIES: [usize; 11] = [2, 4, 5, 7, 12, 16, 24, 32, 48, 64, 96];
 #[cfg(loom)]
 const CAPACITIES: [usize; 1] = [2];
-/// Entries the largest packed node has room for.
+/// The number of entries for which the largest packed node has room.
 pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
-/// A packed node made for so many entries at most replaces a wide one: a few more don't undo that
-/// at once.
+/// The maximum number of entries for which a packed node replaces a wide one. It is below the
+/// capacity, so that a few more entries do not undo that at once.
 pub(super) const FEW: usize = if cfg!(loom) { 2 } else { 80 };
-/// So many entries of a leaf in its region's packed nodes say that the leaf is being filled.
+/// This number of a leaf's entries in its region's packed nodes shows that the leaf is being
+/// filled.
 pub(super) const CROWD: usize = if cfg!(loom) { 2 } else { 8 };
-/// A link, or the head of a packed node.
+/// The bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
-/// A line of memory.
 const LINE: usize = 64;
-/// Nodes begin at multiples of this, which leaves bits of their addresses for a kind.
+/// The alignment of nodes. It leaves bits of their addresses for a kind.
 pub(super) const ALIGN: usize = 16;
 const _: () = assert!(CAPACITIES.len() + 2 <= ALIGN);
 
-/// How many entries a node has room for: the place in `CAPACITIES`, or a wide one.
+/// The kind of a node: an index into `CAPACITIES`, or one of the two wide kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeKind(pub(super) u8);
 
-/// A node by address and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeRef {
     pub(super) address: NonNull<u8>,
     pub(super) kind: NodeKind,
 }
 
-/// What a chain of nodes is of: a region, or this leaf of one.
+/// The level of a chain of nodes: a region, or this leaf of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Region,
@@ -51,7 +51,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// Returns the node that has a place for all entries.
+    /// Returns the kind of node that has a place for each entry.
     pub(super) fn wide(self) -> NodeKind {
         match self {
             Level::Region => NodeKind::INNER,
@@ -59,39 +59,39 @@ impl Level {
         }
     }
 
-    /// Returns what goes behind packed nodes with room for `room` entries, which are full.
+    /// Returns the kind of node to append to full packed nodes with room for `room` entries.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < FEW { NodeKind::packed(room / 2) } else { self.wide() }
     }
 }
 
 impl NodeKind {
-    /// All entries of a leaf.
+    /// A node with all entries of a leaf.
     pub(super) const DENSE: NodeKind = NodeKind(CAPACITIES.len() as u8);
-    /// A link per leaf of a region.
+    /// A node with a link per leaf of a region.
     pub(super) const INNER: NodeKind = NodeKind(CAPACITIES.len() as u8 + 1);
 
-    /// Returns a chain's first node, where few entries are expected.
+    /// Returns the kind of a chain's first node, if few entries are expected.
     pub(super) fn first() -> Self {
         NodeKind::packed(4.min(PACKED_MAX))
     }
 
-    /// The smallest packed node for `count` entries, as far as there is one.
+    /// Returns the smallest packed node for `count` entries, or the largest one if none has that
+    /// room.
     pub(super) fn packed(count: usize) -> Self {
         NodeKind(CAPACITIES.partition_point(|&capacity| capacity < count.min(PACKED_MAX)) as u8)
     }
 
-    /// The node that suits a leaf with `count` entries.
+    /// Returns the kind of node that suits a leaf with `count` entries.
     pub(super) fn for_leaf(count: usize) -> Self {
         if count > FEW { NodeKind::DENSE } else { NodeKind::packed(count) }
     }
 
-    /// Returns all there are.
     pub(super) fn all() -> impl Iterator<Item = NodeKind> {
         (0..=NodeKind::INNER.0).map(NodeKind)
     }
 
-    /// Entries it has room for, not counting those of other nodes.
+    /// Returns the number of entries for which a node has room, without those of other nodes.
     #[inline]
     pub(super) fn capacity(self) -> usize {
         let wide = if self.is_dense() { LEAF } else { 0 };
@@ -113,11 +113,11 @@ impl NodeKind {
         self.0 < NodeKind::DENSE.0
     }
 
-    /// Returns where entry `nth` lies in a node, and its row.
+    /// Returns the offsets of entry `nth` and of its row in a node.
     #[inline]
     pub(super) fn places(self, row: RowKind, nth: usize) -> (usize, usize) {
         if self.is_dense() {
-            // An arm each: constants are divided by.
+            // An arm for each number, so that the divisions are by constants.
             match row.columns() {
                 0 => in_line(0, nth),
                 1 => in_line(1, nth),
@@ -129,7 +129,7 @@ impl NodeKind {
         }
     }
 
-    /// Returns where the keys of a packed node lie.
+    /// Returns the offset of the keys in a packed node.
     pub(super) fn keys_at(self, row: RowKind) -> usize {
         LINK_BYTES + self.capacity() * (size_of::<Entry>() + row.bytes())
     }
@@ -145,12 +145,13 @@ impl NodeKind {
     }
 }
 
-/// Entries in a line of a dense node: an entry is looked up with its row.
+/// Returns the number of entries in a cache line of a dense node, which has the rows of its
+/// entries.
 const fn per_line(columns: usize) -> usize {
     LINE / (size_of::<Entry>() + columns * size_of::<AtomicU32>())
 }
 
-/// Returns where entry `nth` of a dense node lies, and its row.
+/// Returns the offsets of entry `nth` and of its row in a dense node.
 #[inline(always)]
 fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     let (line, nth) = (nth / per_line(columns), nth % per_line(columns));
@@ -159,7 +160,7 @@ fn in_line(columns: usize, nth: usize) -> (usize, usize) {
     (entries + nth * size_of::<Entry>(), rows + nth * columns * size_of::<AtomicU32>())
 }
 
-/// Returns the place of `key` among a packed node's. Eight at a time, which is one comparison.
+/// Returns the position of `key` among a packed node's keys. Compares eight keys at a time.
 pub(super) fn position(keys: &[u16], key: u16) -> Option<usize> {
     let has = |chunk: &&[u16]| chunk.iter().fold(false, |found, &other| found | (other == key));
     let nth = keys.chunks(8).position(|chunk| has(&chunk))?;

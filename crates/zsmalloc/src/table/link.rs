@@ -1,15 +1,15 @@
-//! Links: how nodes are named, in the directory, in inner nodes and behind packed nodes.
+//! Links: the names of nodes in the directory, in inner nodes and behind packed nodes.
 //!
 //! ```text
 //!   link     | converting | 0 ...     | address of the node, a multiple of 16 | kind |     0: none
 //!   head     | count of keys: 16 bits | address of the node behind            | kind |
 //!              bit 63                   bits 47 to 4                            4 bits
 //! ```
-//! One load of a head tells how many keys there are, and what was behind them at that moment.
+//! One load of a head returns the number of keys and the node behind them at that moment.
 //!
 //! # Safety
-//! Who is inside goes wherever links and heads lead, by the rules of [`node`](super::node): so what
-//! changes them is unsafe. `alone` is that of the table (zs-W4).
+//! A reader follows links and heads, by the rules of [`node`](super::node). So functions that
+//! change them are unsafe. The argument `alone` is that of the table (zs-W4).
 #![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
@@ -19,7 +19,8 @@ use std::ptr::{NonNull, null_mut};
 
 const CONVERTING: usize = 1 << 63;
 const COUNT_SHIFT: u32 = 48;
-/// Bits of a node's address: the system gives no others unless it is asked to.
+/// The bits of a node's address. The system returns no higher addresses unless a program requests
+/// them.
 pub(super) const ADDRESS: usize = (1 << COUNT_SHIFT) - ALIGN;
 
 #[inline]
@@ -46,24 +47,25 @@ impl PackedHeader {
         PackedHeader(AtomicLink::new(null_mut()))
     }
 
-    /// Returns how many keys there are, and the node behind.
+    /// Returns the number of keys, and the node behind.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Says that there are so many keys, and that node behind.
+    /// Publishes the number of keys and the node behind.
     ///
     /// # Safety
-    /// So many keys and entries were written, and that node is whole (zs-W1). No one else changes
-    /// the head, and who could find the node before it still can.
+    /// `count` keys and entries were written, and the node `behind` is whole (zs-W1). No other
+    /// thread changes the head, and a node that could be found through the head before can still be
+    /// found.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
     }
 }
 
-/// What names the first node of a region or a leaf.
+/// A link that names the first node of a region or a leaf.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct NodeLink(AtomicLink);
@@ -76,12 +78,10 @@ impl NodeLink {
         NodeLink(AtomicLink::new(null_mut()))
     }
 
-    /// Returns whether there is a node.
     pub(super) fn is_made(&self) -> bool {
         !self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// Returns the first node's name.
     #[inline]
     pub(super) fn node_ref(&self) -> Option<NodeRef> {
         from_raw(self.0.load(Ordering::Acquire))
@@ -90,12 +90,12 @@ impl NodeLink {
     /// Names the first node of a chain without nodes.
     ///
     /// # Safety
-    /// The node is whole (zs-W1), of this table, and given up by who made it.
+    /// The node is whole (zs-W1), belongs to this table, and its maker gives up its ownership.
     pub(super) unsafe fn publish(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(to_raw(node), Ordering::Release);
     }
 
-    /// Says that the nodes from `node` on are being converted.
+    /// Marks the nodes from `node` on as being converted.
     ///
     /// # Safety
     /// `node` is the first of the chain.
@@ -103,24 +103,24 @@ impl NodeLink {
         self.0.store(converting(node), Ordering::Release);
     }
 
-    /// Ends a conversion, if there is one: the nodes stay.
+    /// Gives up the conversion, if one is under way: the nodes stay.
     pub(super) fn give_up(&self) {
         let raw = self.0.load(Ordering::Acquire);
         if raw.addr() & CONVERTING != 0 {
             let to = raw.map_addr(|address| address & !CONVERTING);
-            // Refused where it is over.
+            // Fails if the conversion has ended since.
             let _ = self.0.compare_exchange(raw, to, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    /// Ends a conversion whose entries are all frozen: `to` is named from now on, unless a reader
-    /// gave the conversion up. `behind` says what becomes of a wide node behind those that were
-    /// converted.
+    /// Commits a conversion whose entries are all frozen: the link names `to`. Returns false if a
+    /// reader gave the conversion up. `behind` is whether a wide node behind the converted ones is
+    /// retired too.
     ///
     /// # Safety
-    /// `begin` was told of `node`, and since then all entries that can be found from there on, up
-    /// to a wide node that stays, were frozen by the caller (zs-W3). `to` is whole (zs-W1), has
-    /// what they say, and is given up by who made it; or it is that wide node.
+    /// `begin` was called with `node`. Since then the caller froze all entries that can be found
+    /// from there on, up to a wide node that stays (zs-W3). `to` is whole (zs-W1), holds their
+    /// values, and its maker gives up its ownership; or it is that wide node.
     pub(super) unsafe fn install(
         &self,
         retired: &mut Retired,
@@ -132,7 +132,7 @@ impl NodeLink {
         let swapped =
             self.0.compare_exchange(converting(node), to, Ordering::AcqRel, Ordering::Relaxed);
         if swapped.is_ok() {
-            // SAFETY: the link alone named it, and its entries are frozen, as the caller says.
+            // SAFETY: only the link named it, and its entries are frozen, as the caller guarantees.
             unsafe { retired.add(node, behind) };
         }
         swapped.is_ok()

@@ -14,7 +14,7 @@ fn table() -> Table {
     Table::new(&arena, Columns::default()).unwrap()
 }
 
-/// Adds one to what an entry says: none is lost only if all who do so find the same entry.
+/// Adds one to an entry's payload. No increment is lost only if all threads find the same entry.
 fn add(table: &Table, index: u32) {
     let entry = table.lock(index).unwrap();
     let payload = entry.value().decode().unwrap_err();
@@ -30,17 +30,17 @@ fn tidy(table: &Table) {
     table.rebalance(&mut || true);
 }
 
-/// An inner node with a dense node of which two entries hold something: entries 0 and 1 say 1 and
-/// 2. The leaf is converted, and then the region.
+/// Makes an inner node with a dense node in which two entries are not empty: entries 0 and 1 hold 1
+/// and 2. A pass converts the leaf, and then the region.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     tidy(table);
     clear(table, 2);
 }
 
-/// A packed node with entries 0 and 9, which say 1 and 2, and an inner node behind it, where entry
-/// 2 says 3. Too many for a packed node, so the first two go behind the inner node: there is no
-/// place for them yet.
+/// Makes a packed node with entries 0 and 9, which hold 1 and 2, and an inner node behind it, in
+/// which entry 2 holds 3. Three entries are too many for a packed node, so a pass moves the first
+/// two behind the inner node. They have no place there yet.
 fn hiding(table: &Table) {
     set(table, 0, 1);
     let pin = table.lock_shared(0, |_| true).unwrap();
@@ -48,14 +48,15 @@ fn hiding(table: &Table) {
     drop(pin);
 }
 
-/// The same, and what is behind the inner node has places for entries 0 and 1, which say 1 and 2.
+/// As `hiding`, with entries 0 and 1, which hold 1 and 2. The dense node behind the inner node has
+/// hidden places for them.
 fn hiding_dense(table: &Table) {
     set(table, 0, 1);
     let _pin = table.lock_shared(0, |_| true).unwrap();
     (1..3).for_each(|index| set(table, index, index as u64 + 1));
 }
 
-/// An inner node with a dense node; all entries are empty.
+/// Makes an inner node with a dense node in which all entries are empty.
 fn empty(table: &Table) {
     (0..3).for_each(|index| set(table, index, 1));
     (0..3).for_each(|index| clear(table, index));
@@ -65,7 +66,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, table, before, actors, |_| (), after);
 }
 
-/// What is left at the end: these entries, and no others.
+/// Asserts that the table holds these entries at the end, and no others.
 fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     tidy(table);
@@ -113,7 +114,7 @@ fn loom_table_made_against_conversion() {
     );
 }
 
-/// The pin's thread goes on to make an entry beside it, and whatever it pinned stays.
+/// The thread with the pin makes another entry beside the pinned one, which stays in place.
 #[test]
 fn loom_table_conversion_against_pin() {
     model(
@@ -129,7 +130,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both find entries frozen, and give up or go on.
+/// Both find entries frozen, and give the conversion up or continue.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -140,7 +141,7 @@ fn loom_table_two_against_conversion() {
     );
 }
 
-/// Who gives the first conversion up is late with the rest, and meets the second.
+/// The thread that gives up the first conversion is delayed before the thaw, and meets the second.
 #[test]
 fn loom_table_two_conversions_in_turn() {
     let twice: Actor = |table| {
@@ -150,7 +151,7 @@ fn loom_table_two_conversions_in_turn() {
     model(slow(4), sparse, [twice, |table| add(table, 1)], |table| ends(table, &[(0, 1), (1, 3)]));
 }
 
-/// A leaf goes while an entry of it is looked for, and made.
+/// A leaf is removed while an entry of it is looked up, and made.
 #[test]
 fn loom_table_removal_against_making() {
     model(
@@ -164,7 +165,7 @@ fn loom_table_removal_against_making() {
     );
 }
 
-/// One fills the packed node and puts an inner node behind it, while the other looks for the last
+/// One thread fills the packed node and appends an inner node, while the other looks for the last
 /// entry.
 #[test]
 fn loom_table_two_makers() {
@@ -182,14 +183,14 @@ fn loom_table_two_makers() {
     );
 }
 
-/// Entries go behind the inner node while they are read: also one that has been there all the time.
+/// Entries move behind the inner node while they are read, and so is one that was there before.
 #[test]
 fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
     model(slow(3), hiding, [tidy, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
-/// Given up, it leaves no copies; the next pass does it.
+/// A move that was given up leaves no copies, and the next pass completes it.
 #[test]
 fn loom_table_writer_against_absorption() {
     model(
@@ -204,7 +205,7 @@ fn loom_table_writer_against_absorption() {
     );
 }
 
-/// The inner node is in use, and gets entries, while others move there.
+/// The inner node is in use and gets new entries while others move there.
 #[test]
 fn loom_table_made_against_absorption() {
     model(
@@ -219,8 +220,8 @@ fn loom_table_made_against_absorption() {
     );
 }
 
-/// A pin of a packed entry keeps it where it is, while its thread makes another; then it is
-/// changed.
+/// A pin of a packed entry keeps it in place while its thread makes another entry; then the entry
+/// is changed.
 #[test]
 fn loom_table_absorption_against_pin() {
     model(
@@ -238,7 +239,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both find entries frozen, and give up or go on.
+/// Both find entries frozen, and give the move up or continue.
 #[test]
 fn loom_table_two_against_absorption() {
     model(
@@ -249,8 +250,8 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// A packed node goes behind an inner node, the leaf is packed and then the region, while an entry
-/// is made and goes.
+/// The entries of a packed node move behind an inner node, and the leaf and then the region are
+/// packed, while an entry is changed.
 #[test]
 fn loom_table_region_in_turn() {
     let fall: Actor = |table| {
@@ -269,7 +270,7 @@ fn loom_table_two_passes() {
     model(2, sparse, [tidy, tidy], |table| ends(table, &[(0, 1), (1, 2)]));
 }
 
-/// A claim is for one only, also of an entry that goes meanwhile.
+/// Only one thread can claim an entry, even if the entry is removed at the same time.
 #[test]
 fn loom_table_two_claims_against_removal() {
     let claim: Actor = |table| {
@@ -288,7 +289,7 @@ fn loom_table_two_claims_against_removal() {
     });
 }
 
-/// No one has the entries locked, so they are marked, in whichever node they are.
+/// No thread has the entries locked, so their flags are set, whichever node they are in.
 #[test]
 fn loom_table_remark_against_conversion() {
     const OBJECT: Location = Location { offset: 8, len: 100, flags: 0 };

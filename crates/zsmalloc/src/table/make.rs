@@ -1,6 +1,6 @@
-//! Making entries: they go to a chain's last node, or to a new one behind it. Nothing is converted
-//! for it, but once there is a wide node, the packed ones before it are only in the way, and go if
-//! they can at once.
+//! Making entries: an entry is put into a chain's last node, or into a new node behind it. This
+//! needs no conversion. But once the chain has a wide node, the packed nodes before it only slow
+//! look-ups down, so they are removed if that is possible at once.
 #![allow(unsafe_code)]
 
 use super::fresh::Fresh;
@@ -11,8 +11,8 @@ use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Value;
 
-/// Makes entry `index`, if there is none. Where there are packed nodes before a wide one on the way
-/// to it now, that chain is returned.
+/// Makes entry `index`, if it does not exist. Returns the level of the chain on the way to it that
+/// now has packed nodes before a wide one, if there is one.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
     let (region, key) = split(index);
@@ -32,7 +32,7 @@ pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     Ok(has_grown.then(|| chain_to_absorb(chain, key)).flatten())
 }
 
-/// Returns where there are packed nodes before a wide one, on the way to an entry.
+/// Returns the level at which packed nodes precede a wide one, on the way to an entry.
 fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
     let region = chain.first()?;
     let inner = region.inner()?;
@@ -44,12 +44,12 @@ fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
     (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
 }
 
-/// Makes entry `index`, which there is not in that chain. The first node is packed, unless
-/// entries are made in order, and so are those behind it until there are many.
+/// Makes entry `index`, which does not exist in that chain. The first node is packed, unless
+/// entries are made in order. The nodes behind it are packed until there are many entries.
 ///
 /// # Safety
-/// The chain is of that level of the entry's region, in the table that is locked, or of a node that
-/// was made for it.
+/// The chain is that of the entry's region or leaf at this level. It belongs to the table that is
+/// locked, or to a node that was made for it.
 pub(super) unsafe fn make_in(
     locked: &mut Locked<'_>,
     inside: &Inside<'_>,
@@ -62,30 +62,30 @@ pub(super) unsafe fn make_in(
         let wide = is_filled(inside, index);
         let kind = if wide { level.wide() } else { NodeKind::first() };
         let node = make_node(locked, inside, kind, index)?;
-        // SAFETY: it was made just now for the table that is locked (zs-W4), as the chain is, and
-        // is given up here.
+        // SAFETY: it was made just now for the table that is locked (zs-W4), as the chain was, and
+        // this function gives up its ownership.
         unsafe { chain.link().publish(&mut locked.making.retired, node.node_ref()) };
         return Ok(());
     };
     if let Some(inner) = first.inner() {
         let nth = key as usize / LEAF;
-        // SAFETY: it is that leaf's, of the region.
+        // SAFETY: it is the chain of that leaf of the region.
         return unsafe { make_in(locked, inside, inner.leaf(nth), Level::Leaf(nth), index) };
     }
     let Some(last) = first.nodes().last() else { return Ok(()) };
-    // SAFETY: the node is of the table that is locked (zs-W4), as its chain is.
+    // SAFETY: the node belongs to the table that is locked (zs-W4), as its chain does.
     if unsafe { last.push(&mut locked.making.retired, key, locked.table.fresh_row(index)) } {
         return Ok(());
     }
     let kind = level.behind(first.nodes().map(|part| part.kind().capacity()).sum());
     let node = make_node(locked, inside, kind, index)?;
-    // SAFETY: as above; the node was made just now, and is given up here.
+    // SAFETY: as above; the node was made just now, and this function gives up its ownership.
     unsafe { last.append(&mut locked.making.retired, node.node_ref()) };
     locked.making.pass.made_behind(kind);
     Ok(())
 }
 
-/// Returns a node with entry `index`.
+/// Returns a new node with entry `index`.
 fn make_node(
     locked: &mut Locked<'_>,
     inside: &Inside<'_>,
@@ -112,8 +112,9 @@ fn make_node(
     Ok(fresh)
 }
 
-/// Returns whether the leaf of entry `index` is being filled: the one below has a dense node, which
-/// is how tables are filled, or some of its entries are in packed nodes of the region.
+/// Returns whether the leaf of entry `index` is being filled. This is so if the leaf below has a
+/// dense node, as in a table that is filled in order, or if some of its entries are in packed nodes
+/// of the region.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let first =
         |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));

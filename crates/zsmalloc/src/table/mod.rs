@@ -1,4 +1,4 @@
-//! The table of entries: its memory follows what it holds.
+//! The table of entries. Its memory follows its contents.
 //!
 //! ```text
 //!   directory: | link | link | link | ...          a link per region of 65,536 entries
@@ -6,26 +6,28 @@
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A packed node has 2 to 96 entries, in which a key is looked up. A region with few entries has
-//! them in one, one with more has an inner node; so has a leaf, and then a dense node. What does
-//! not fit goes to a node behind, each half as large as those before it together, and after some of
-//! them an inner node or a dense node: the entries before it move behind then, unless one is
-//! locked. `rebalance` converts regions and leaves that have changed: it joins nodes, packs, or
-//! removes.
+//! A packed node has 2 to 96 entries, and a look-up searches its keys. A region with few entries
+//! has them in one packed node; a region with more has an inner node. A leaf likewise has a packed
+//! node or a dense one. If a node is full, another is appended, each half as large as those before
+//! it together, and after some of them an inner or a dense node. The entries before that node move
+//! into it, unless one is locked. `rebalance` converts regions and leaves that have changed: it
+//! joins nodes, packs them, or removes them.
 //!
-//! How, and what others do meanwhile, is told in [`convert`].
+//! [`convert`] describes conversions, and how other threads proceed during one.
 //!
-//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch). zs-T1: every entry that is not
-//! empty is in its region's nodes, once, and can be found; but for the copies that are made during
-//! a conversion. zs-T2: the entry found is the one in force, unless it is frozen, since a way to an
-//! entry goes only while the entry is frozen. zs-T3: after a conversion was begun, no other that
-//! could freeze the same entries begins before all readers that were inside have left; so a thread
-//! that thaws an entry thaws it for the conversion that it saw given up. zs-T4: one thread
-//! converts, up to having waited for the readers.
+//! Invariants, beside those of [`node`] and [`epoch`](crate::epoch):
+//! - zs-T1: every entry that is not empty is in its region's nodes once, and can be found, except
+//!   for the copies that are made during a conversion.
+//! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
+//!   to an entry is removed only while the entry is frozen.
+//! - zs-T3: after a conversion was begun, no other that could freeze the same entries begins before
+//!   all readers that were inside have left. So a thread that thaws an entry thaws it for the
+//!   conversion that it saw given up.
+//! - zs-T4: one thread at a time converts, until it has waited for the readers.
 //!
-//! Locks: `making`, under which entries are made and chains converted; under it the slab caches',
-//! the space's. Looking up and locking an entry takes none, and no one waits while inside the
-//! readers (zs-R3).
+//! Locks: `making`, under which entries are made and chains converted; under it, those of the slab
+//! caches and of the space. Looking up and locking an entry takes no lock, and no thread waits
+//! while it is inside as a reader (zs-R3).
 
 mod check;
 mod chunks;
@@ -73,11 +75,10 @@ pub(crate) use layout::LEAF;
 pub(crate) use locks::{ForkStamp, ReadLock, WriteLock};
 pub use row::{Columns, Row};
 
-/// A table of entries.
 #[derive(Debug)]
 pub(crate) struct Table {
     regions: Chunks<NodeLink>,
-    /// Of a table of handle slots: what is kept of their generations.
+    /// The data of leaves, in a table of handle slots.
     floors: Option<Floors>,
     nodes: Nodes,
     /// The readers of the table. The tally counts entries that became empty.
@@ -86,40 +87,39 @@ pub(crate) struct Table {
     read_waits: AtomicU64,
 }
 
-/// What the table's lock guards, beside links and counts of keys.
+/// The state that the table's lock guards, beside links and counts of keys.
 #[derive(Debug, Default)]
 struct Making {
     retired: Retired,
-    /// Entries the nodes have room for.
+    /// The number of entries for which the nodes have room.
     room: usize,
     pass: pass::Last,
 }
 
-/// A table with its lock held.
 #[derive(Debug)]
 struct Locked<'t> {
     table: &'t Table,
     making: MutexGuard<'t, Making>,
 }
 
-/// Returns the region of an entry, and its place there.
+/// Returns the region of an entry, and its key there.
 #[inline]
 fn split(index: u32) -> (u64, u16) {
     (index as u64 / REGION as u64, (index as u64 % REGION as u64) as u16)
 }
 
-/// Returns the entry at a place of a region.
+/// Returns the entry with key `key` in a region.
 fn index_of(region: u64, key: u16) -> u32 {
     (region * REGION as u64) as u32 + key as u32
 }
 
 impl Table {
-    /// Returns a table without entries. They will lie in `arena`.
+    /// Returns a table without entries, which will lie in `arena`.
     pub(crate) fn new(arena: &Arc<Arena>, columns: Columns) -> Result<Self, Error> {
         Self::with_rows(arena, columns.into(), None)
     }
 
-    /// Returns a table of handle slots, which begin with generation `first`.
+    /// Returns a table of handle slots, whose generations begin with `first`.
     pub(crate) fn of_handles(arena: &Arc<Arena>, first: u32) -> Result<Self, Error> {
         debug_assert!((1..=GENERATION_MAX).contains(&first));
         Self::with_rows(arena, RowKind::Generation, Some(Floors::new(first)))
@@ -136,14 +136,15 @@ impl Table {
         })
     }
 
-    /// Counts the caller in among the readers.
+    /// Counts the caller in as a reader.
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
         Inside { table: self, _reader: self.epoch.enter() }
     }
 
-    /// Locks entry `index` for reading; `None` if there is none, or `admits` says no of its row:
-    /// asked before the entry is waited for, and again with the entry locked.
+    /// Locks entry `index` for reading. Returns `None` if it does not exist or `admits` returns
+    /// false for its row. `admits` is called before the entry is waited for, and again with the
+    /// entry locked.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_shared(
@@ -165,8 +166,8 @@ impl Table {
         entry.filter(|entry| admits(entry.row()))
     }
 
-    /// Looks entry `index` up and has `lock` try to lock it, unless `admits` says no of its row:
-    /// given the entry, and the readers of this table.
+    /// Looks entry `index` up and calls `lock` with it and the readers of this table, to try to
+    /// lock it. Returns `None` if it does not exist or `admits` returns false for its row.
     #[inline(always)]
     fn try_lock<'t, L>(
         &'t self,
@@ -183,7 +184,7 @@ impl Table {
         }
     }
 
-    /// As [`lock_shared`](Self::lock_shared), for a change.
+    /// As [`lock_shared`](Self::lock_shared), but locks the entry exclusively.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_existing(
@@ -198,7 +199,7 @@ impl Table {
         entry.map(PendingLock::wait_for_readers).filter(|entry| admits(entry.row()))
     }
 
-    /// Locks entry `index` for a change, made if there is none.
+    /// Locks entry `index` exclusively, and makes it if it does not exist.
     pub(crate) fn lock(&self, index: u32) -> Result<WriteLock<'_>, Error> {
         loop {
             match self.lock_existing(index, |_| true) {
@@ -208,14 +209,13 @@ impl Table {
         }
     }
 
-    /// Locks entry `index` for a change, made if there is none, if it is empty and no one has it
-    /// locked.
+    /// Locks entry `index` exclusively if it is empty and unlocked. Makes it if it does not exist.
     #[allow(unsafe_code)]
     pub(crate) fn claim(&self, index: u32) -> Result<Option<WriteLock<'_>>, Error> {
         loop {
             let inside = self.enter();
             if let Some(entry_ref) = inside.find(index) {
-                // SAFETY: it was found in the table of these readers, and is looked at inside.
+                // SAFETY: it was found in the table of these readers, and is used while inside.
                 return Ok(unsafe { entry_ref.try_claim(&self.epoch) });
             }
             drop(inside);
@@ -223,9 +223,9 @@ impl Table {
         }
     }
 
-    /// Gives the object of entry `index` the flags that `choose` says, of it and the entry's row,
-    /// as [`Entry::set_flags_if_unlocked`] does, and returns whether it has. Waits for nothing: an
-    /// entry that is locked is left.
+    /// Sets the flags of the object of entry `index` to the result of `choose`, which gets the
+    /// object's length and flags and the entry's row, as [`Entry::set_flags_if_unlocked`] does.
+    /// Returns false if the entry is locked or has no object. Never waits.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -242,13 +242,12 @@ impl Table {
         }
     }
 
-    /// Looks at entry `index`, if there is one, locked or not.
+    /// Calls `look` with entry `index`, if it exists, locked or not.
     pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
         let inside = self.enter();
         inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
     }
 
-    /// Looks at all entries of a leaf.
     pub(crate) fn for_each_of(&self, leaf: u64, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         let (region, nth) = (leaf / LEAVES as u64, (leaf % LEAVES as u64) as usize);
         let inside = self.enter();
@@ -259,7 +258,6 @@ impl Table {
         });
     }
 
-    /// Looks at all entries.
     pub(crate) fn for_each(&self, mut look: impl FnMut(u32, &Entry, Row<'_>)) {
         for (region, _) in self.regions.from(0) {
             let inside = self.enter();
@@ -271,8 +269,8 @@ impl Table {
         }
     }
 
-    /// Returns the first entry from `index` on that may hold something: those passed over were
-    /// never made, or are gone.
+    /// Returns the first entry from `index` on that exists. Those before it were never made, or
+    /// were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / REGION as u64;
         let mut made = self.regions.from(first).filter(|(_, link)| link.is_made());
@@ -284,13 +282,12 @@ impl Table {
         })
     }
 
-    /// Locks the table, for one that makes entries or converts chains.
     fn lock_making(&self) -> Locked<'_> {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Makes entry `index`, if there is none. Packed nodes that are only in the way then go, if
-    /// they can at once.
+    /// Makes entry `index`, if it does not exist. Packed nodes that then precede a wide one are
+    /// removed, if that is possible at once.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -298,83 +295,87 @@ impl Table {
         Ok(())
     }
 
-    /// Converts leaves and regions that are worth it, if enough has changed since the last time;
-    /// bytes given back. `go_on` is asked before each. Does nothing while another thread does.
+    /// Converts leaves and regions for which it is worthwhile, if enough has changed since the last
+    /// time. Returns the number of bytes freed. Calls `go_on` before each, and stops if it returns
+    /// false. Does nothing while another thread is in this function.
     pub(crate) fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         pass::rebalance(self, go_on)
     }
 
-    /// Returns what is kept of a leaf of handle slots, once an entry of it or of one nearby was
-    /// made.
+    /// Returns the data of a leaf of handle slots, which exists once an entry of it or of one
+    /// nearby was made.
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.leaves.get(leaf)
     }
 
-    /// Returns all leaves of handle slots there is something kept of.
+    /// Returns all leaves of handle slots that have data.
     pub(crate) fn handle_leaves(&self) -> impl Iterator<Item = (u64, &HandleLeaf)> {
         self.floors.iter().flat_map(|floors| floors.leaves.from(0))
     }
 
-    /// Returns what lies beside an entry made anew.
+    /// Returns the initial row of an entry that is made.
     fn fresh_row(&self, index: u32) -> RowValues {
         self.floors.as_ref().map_or([0; 2], |floors| [floors.fresh(index), 0])
     }
 
-    /// Reads that had to wait because another had the entry exclusively.
+    /// Returns the number of reads that waited because another thread had locked the entry
+    /// exclusively.
     pub(crate) fn read_waits(&self) -> u64 {
         self.read_waits.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of the arena that nodes take.
+    /// Returns the number of bytes of the arena that nodes occupy.
     #[cfg(all(test, not(loom)))]
     fn node_bytes(&self) -> usize {
         let of_kind = |(kind, count): (layout::NodeKind, usize)| self.nodes.bytes(kind) * count;
         layout::NodeKind::all().zip(check::node_counts(self)).map(of_kind).sum()
     }
 
-    /// Returns the bytes of the pages that nodes take.
+    /// Returns the number of bytes of the pages on which nodes lie.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn page_bytes(&self) -> usize {
         self.nodes.page_bytes()
     }
 
-    /// Returns the bytes outside the arena.
+    /// Returns the number of bytes outside the arena.
     pub(crate) fn bytes(&self) -> usize {
         let floors = self.floors.as_ref().map_or(0, |floors| floors.leaves.bytes());
         size_of::<Epoch>() + self.regions.bytes() + floors
     }
 
-    /// Holds the table still over a fork: no entry is being made, nothing converted.
+    /// Locks or unlocks the table for a fork, so that no entry is being made and no chain
+    /// converted.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
     }
 
-    /// Repairs, in a child, what lost threads left: entries locked, readers inside, nodes retired.
+    /// Repairs locked entries, readers inside and retired nodes that lost threads left in a child.
     ///
     /// # Safety
-    /// It is a child that lost all other threads, and what this one has locked holds nothing there.
+    /// The process is a child without the other threads of its parent. The locks of this thread
+    /// hold nothing there.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn repair(&self) {
         let mut making = self.making.lock();
         making.pass.forget_lost();
-        // SAFETY: as the caller says; both are this table's.
+        // SAFETY: guaranteed by the caller; both belong to this table.
         unsafe {
             self.epoch.forget_lost();
             self.nodes.repair(&mut making.retired);
         }
         drop(making);
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         self.for_each(|_, entry, _| unsafe { entry.unlock_lost() });
     }
 
-    /// Asserts the state of all nodes. Nothing else may use the table meanwhile.
+    /// Asserts the state of all nodes. No other thread may use the table during the check.
     pub(crate) fn check(&self) {
         check::check(self);
     }
 }
 
-/// Someone among the readers of a table, who can look at its nodes; until it is dropped.
+/// A reader of a table, which can read its nodes until this is dropped.
 #[derive(Debug)]
 struct Inside<'t> {
     table: &'t Table,
@@ -382,22 +383,19 @@ struct Inside<'t> {
 }
 
 impl Inside<'_> {
-    /// Returns the chain of a region.
     #[allow(unsafe_code)]
     #[inline(always)]
     fn chain(&self, region: u64) -> Option<Chain<'_>> {
         let link = self.table.regions.get(region)?;
-        // SAFETY: it is a link of this table, and what borrows this is among its readers.
+        // SAFETY: it is a link of this table, and the borrower of this is among its readers.
         Some(unsafe { Chain::new(link, self.table.nodes.row) })
     }
 
-    /// Returns the first node of a region.
     #[inline(always)]
     fn first(&self, region: u64) -> Option<Node<'_>> {
         self.chain(region)?.first()
     }
 
-    /// Returns entry `index`.
     #[inline(always)]
     fn find(&self, index: u32) -> Option<EntryRef<'_>> {
         let (region, key) = split(index);
@@ -405,7 +403,7 @@ impl Inside<'_> {
     }
 }
 
-/// Has an entry thawed that someone inside found frozen, who goes then.
+/// Thaws an entry that a reader found frozen, and ends that reader.
 #[cold]
 fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     if busy == Busy::Frozen {
@@ -413,14 +411,14 @@ fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     }
 }
 
-/// Waits and tries again, as long as the entry is busy. `count` is told what is waited for at
-/// first.
+/// Waits and tries again as long as the entry is busy. Calls `count` with the reason for the first
+/// wait.
 #[cold]
 fn persist<T>(mut busy: Busy, count: impl Fn(Busy), attempt: impl Fn() -> Result<T, Busy>) -> T {
     let mut backoff = Backoff::default();
     let mut waited = false;
     loop {
-        // An entry that was frozen was thawed, or has gone elsewhere: there is nothing to wait for.
+        // An entry that was frozen has been thawed or moved, so there is nothing to wait for.
         if busy != Busy::Frozen {
             if !waited {
                 count(busy);

@@ -5,24 +5,24 @@
 //!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
 //!   inner   | link | link | ...                              128 leaves of a region
 //! ```
-//! A chain is the nodes that a link leads to, each behind the one before: packed ones, all full but
-//! the last, and at the end perhaps a wide one: a dense one for a leaf, an inner node for a region.
-//! Keys are places in the region. An entry behind nodes that have its key is *hidden*: no one finds
-//! it, and it is empty.
+//! A chain is the list of nodes to which a link leads. It has packed nodes, all full except the
+//! last, and at the end perhaps a wide node: a dense one for a leaf, an inner node for a region. A
+//! key is an entry's position in its region. An entry behind nodes that have its key is *hidden*:
+//! it is empty, and no look-up finds it.
 //!
 //! # Safety
-//! - zs-W1: a link names a node of its table that was whole before the link was stored: all entries
-//!   and their rows, up to the count; keys below the count never change.
-//! - zs-W2: a node is given back only when no link leads to it any more, and then either no link
-//!   ever did (`discard`), or all who were inside when the last link went have left
-//!   (`free_retired`; who comes later finds no way there). In a child no one was inside
+//! - zs-W1: a link names a node of its table that was whole before the link was stored: it has all
+//!   entries and their rows, up to the count. Keys below the count never change.
+//! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever did
+//!   (`discard`), or all readers that were inside when the last link was removed have left
+//!   (`free_retired`). Later readers find no path to it. In a child no reader is inside
 //!   (`Nodes::repair`).
-//! - zs-W3: the last way to a node goes only when the node's entries are frozen, all that can be
-//!   found. A locked entry is not frozen, and none is locked again before its chain was given up,
-//!   which keeps the link (zs-T3 of [`super`] sees to it that a late thaw is not one too many). So
-//!   a node stays while an entry of it is locked.
-//! - zs-W4: links and heads of published nodes are changed by the holder of the table's lock only,
-//!   but for a reader's `give_up`. A caller that has `&mut Retired` of the table holds that lock.
+//! - zs-W3: the last path to a node is removed only when all of its entries that can be found are
+//!   frozen. A locked entry is not frozen, and a frozen one is not locked before its chain was
+//!   given up, which keeps the link (zs-T3 of [`super`] excludes a thaw that comes too late). So a
+//!   node stays while an entry of it is locked.
+//! - zs-W4: links and heads of published nodes are changed only by the holder of the table's lock,
+//!   except by a reader's `give_up`. A caller that has the table's `&mut Retired` holds that lock.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
@@ -35,7 +35,7 @@ use crate::sync::AtomicU32;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-// SAFETY: a link is a number; what is behind it is shared as zs-W1 to zs-W4 say.
+// SAFETY: a link is a number; the node behind it is shared by the rules zs-W1 to zs-W4.
 unsafe impl Send for NodeRef {}
 
 pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
@@ -43,10 +43,10 @@ pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
     node.address.cast()
 }
 
-/// Writes entry `nth` of a node, and its key.
+/// Writes entry `nth` of a node, its row and its key.
 ///
 /// # Safety
-/// The node has room for it and such rows, and no one looks at that place.
+/// The node has room for it and such rows, and no other thread reads or writes that place.
 pub(super) unsafe fn write(
     node: NodeRef,
     nth: usize,
@@ -56,8 +56,8 @@ pub(super) unsafe fn write(
 ) {
     let (kind, values) = rows;
     assert!(nth < node.kind.capacity());
-    // SAFETY: `bytes` of the kind cover this place in all its parts, aligned as they are; the
-    // caller says that it is its own.
+    // SAFETY: `bytes` of the kind cover all parts of this place, with their alignment. The caller
+    // guarantees that no other thread uses it.
     unsafe {
         let start = node.address;
         let (entry_at, row_at) = node.kind.places(kind, nth);
@@ -72,7 +72,7 @@ pub(super) unsafe fn write(
     }
 }
 
-/// A link of a table, for someone inside.
+/// A link of a table, for a reader inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain<'s> {
     link: &'s NodeLink,
@@ -81,28 +81,27 @@ pub(super) struct Chain<'s> {
 
 impl<'s> Chain<'s> {
     /// # Safety
-    /// The link is of a table with such rows, whose readers the caller is among for `'s`; or of a
-    /// node that no other has.
+    /// The link belongs to a table with such rows, among whose readers the caller is for `'s`, or
+    /// to a node that no other thread has.
     #[inline(always)]
     pub(super) unsafe fn new(link: &'s NodeLink, row: RowKind) -> Self {
         Chain { link, row }
     }
 
-    /// Returns the link, to be changed.
+    /// Returns the link, for a change.
     pub(super) fn link(self) -> &'s NodeLink {
         self.link
     }
 
-    /// Returns the first node.
     #[inline(always)]
     pub(super) fn first(self) -> Option<Node<'s>> {
-        // SAFETY: a link names a whole node of its table (zs-W1), which stays for the readers
-        // inside (zs-W2), as `new` was told the caller is.
+        // SAFETY: a link names a whole node of its table (zs-W1), which is not freed while readers
+        // are inside (zs-W2), as the caller of `new` is.
         self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 }
 
-/// A node that links lead to, for someone inside.
+/// A node to which links lead, for a reader inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'s> {
     address: NonNull<u8>,
@@ -113,7 +112,7 @@ pub(super) struct Node<'s> {
 
 impl<'s> Node<'s> {
     /// # Safety
-    /// The node is whole, has such rows, and stays while it is looked at.
+    /// The node is whole, has such rows, and is not freed while it is used.
     #[inline]
     pub(super) unsafe fn new(node: NodeRef, row: RowKind) -> Self {
         let NodeRef { address, kind } = node;
@@ -130,12 +129,12 @@ impl<'s> Node<'s> {
     }
 
     fn header(self) -> Option<&'s PackedHeader> {
-        // SAFETY: a packed node begins with its head (zs-W1), and stays while its user is inside
-        // (zs-W2).
+        // SAFETY: a packed node begins with its head (zs-W1), and is not freed while its user is
+        // inside (zs-W2).
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// Returns the keys of a packed node, and the node behind: as they were at one moment.
+    /// Returns the keys of a packed node and the node behind, as of one moment.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -144,18 +143,17 @@ impl<'s> Node<'s> {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: a head names a whole node (zs-W1) of its table, which stays as this one (zs-W2).
+        // SAFETY: a head names a whole node (zs-W1) of its table, which lives as long as this one
+        // (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
-    /// Returns the keys of a packed node with their entries.
     pub(super) fn packed_entries(self) -> impl Iterator<Item = (u16, EntryRef<'s>)> {
         let keys = self.packed().0.iter().enumerate();
-        // SAFETY: what has a key is below the count.
+        // SAFETY: an entry that has a key is below the count.
         keys.map(move |(nth, &key)| (key, unsafe { self.entry_at(nth) }))
     }
 
-    /// Returns entry `nth` of a dense node.
     #[inline]
     pub(super) fn dense_entry(self, nth: usize) -> EntryRef<'s> {
         assert!(self.kind.is_dense());
@@ -171,8 +169,9 @@ impl<'s> Node<'s> {
     unsafe fn entry_at(self, nth: usize) -> EntryRef<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
-        // SAFETY: they were written before they could be found (zs-W1), as a count says to the
-        // caller, a word for each column of the table's rows, and stay (zs-W2).
+        // SAFETY: entry and row were written before they could be found (zs-W1), because the caller
+        // found `nth` below a count. A row has a word for each column of the table. They are not
+        // freed (zs-W2).
         unsafe {
             let row = self.address.add(row_at).cast::<AtomicU32>();
             let cells = match self.row {
@@ -186,11 +185,10 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Returns what an inner node has for a leaf of its region.
     #[inline]
     pub(super) fn leaf(self, leaf: usize) -> Chain<'s> {
         assert!(self.kind.is_inner() && leaf < LEAVES);
-        // SAFETY: an inner node has so many links (zs-W1), of its table, and stays (zs-W2).
+        // SAFETY: an inner node has `LEAVES` links (zs-W1), of its table, and is not freed (zs-W2).
         unsafe { Chain::new(self.address.cast::<NodeLink>().add(leaf).as_ref(), self.row) }
     }
 
@@ -209,25 +207,25 @@ impl<'s> Node<'s> {
     fn find_packed(self, key: u16) -> Option<EntryRef<'s>> {
         let (keys, behind) = self.packed();
         match position(keys, key) {
-            // SAFETY: what has a key is below the count.
+            // SAFETY: an entry that has a key is below the count.
             Some(nth) => Some(unsafe { self.entry_at(nth) }),
             None => behind?.find(key),
         }
     }
 
-    /// Adds an empty entry to the last node of a chain that has not got that key; false where that
-    /// has no room.
+    /// Adds an empty entry to the last node of a chain that does not have this key. Returns false
+    /// if the node has no room.
     ///
     /// # Safety
-    /// `_alone` is the table's (zs-W4).
+    /// `_alone` belongs to the table (zs-W4).
     pub(super) unsafe fn push(self, _alone: &mut Retired, key: u16, values: RowValues) -> bool {
         let Some(head) = self.header() else { return false };
         let (count, _) = head.load();
         if count == self.kind.capacity() {
             return false;
         }
-        // SAFETY: there is room, no one looks beyond the count, and no one else adds to it (zs-W4).
-        // It is the last node, as only full ones have others behind them.
+        // SAFETY: there is room, no thread reads beyond the count, and no other adds to it (zs-W4).
+        // It is the last node, because only full nodes have others behind them.
         unsafe {
             write(self.node_ref(), count, key, Value::EMPTY, (self.row, values));
             head.store(count + 1, None);
@@ -235,14 +233,14 @@ impl<'s> Node<'s> {
         true
     }
 
-    /// Puts a node behind a packed one that is full and has none.
+    /// Appends a node to a full packed one, which is the last of its chain.
     ///
     /// # Safety
-    /// `_alone` is the table's (zs-W4). The other node is too, whole (zs-W1), and given up by who
-    /// made it.
+    /// `_alone` belongs to the table (zs-W4). The other node belongs to the table too, is whole
+    /// (zs-W1), and its maker gives up its ownership.
     pub(super) unsafe fn append(self, _alone: &mut Retired, behind: NodeRef) {
         if let Some(head) = self.header() {
-            // SAFETY: as many keys as before; the rest as the caller says.
+            // SAFETY: the number of keys is unchanged; the caller guarantees the rest.
             unsafe { head.store(head.load().0, Some(behind)) };
         }
     }

@@ -1,6 +1,6 @@
-//! The memory of a table's nodes: how they are made, and given back.
+//! The memory of a table's nodes: how they are allocated and freed.
 //!
-//! Safety rules are those of [`node`](super::node).
+//! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
 
 use super::fresh::Fresh;
@@ -15,13 +15,10 @@ use page::Supply;
 use page::fork::Step;
 use std::sync::Arc;
 
-/// The memory of a table's nodes.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// By kind.
     caches: Box<[Cache]>,
     arena: Arc<Arena>,
-    /// What the table's rows have.
     pub(super) row: RowKind,
 }
 
@@ -32,7 +29,6 @@ impl Nodes {
         Ok(Nodes { caches, arena: arena.clone(), row })
     }
 
-    /// Returns what may refuse memory for the table.
     pub(super) fn supply(&self) -> Option<&dyn Supply> {
         self.arena.supply()
     }
@@ -41,18 +37,17 @@ impl Nodes {
         &self.caches[kind.0 as usize]
     }
 
-    /// Returns the bytes of a node.
     pub(super) fn bytes(&self, kind: NodeKind) -> usize {
         self.cache(kind).geometry().stride
     }
 
-    /// Returns a node; a dense one's entries are empty, with those `values` beside them.
+    /// Returns a new node. The entries of a dense one are empty, with the row `values`.
     pub(super) fn make(&self, kind: NodeKind, values: RowValues) -> Result<Fresh, Error> {
         let address = self.cache(kind).alloc()?;
         Ok(self.fresh(NodeRef { address, kind }, values))
     }
 
-    /// Returns a node of the kind of `node`, in a lower place: as these move down, pages behind
+    /// Returns a new node of the kind of `node` at a lower place. If nodes move down, pages above
     /// them become empty.
     pub(super) fn make_below(&self, node: Node<'_>, values: RowValues) -> Option<Fresh> {
         let NodeRef { address, kind } = node.node_ref();
@@ -63,37 +58,39 @@ impl Nodes {
     fn fresh(&self, node: NodeRef, values: RowValues) -> Fresh {
         let address = node.address.addr().get();
         assert!(address & !ADDRESS == 0, "a node at {address:#x} has no link");
-        // SAFETY: the cache for this kind and such rows gave this memory to no one else.
+        // SAFETY: the cache for this kind and such rows gave this memory to this thread alone.
         unsafe { Fresh::new(node, self.row, values) }
     }
 
-    /// Gives a node back.
+    /// Frees a node.
     ///
     /// # Safety
-    /// It is of this table, and no one uses it again (zs-W2).
+    /// It belongs to this table, and no thread uses it again (zs-W2).
     unsafe fn free(&self, node: NodeRef) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.cache(node.kind).free(node.address) };
         debug_assert_eq!(freed, Ok(()), "a node is freed once, to its own cache");
     }
 
-    /// Gives back a node that was not wanted after all, and names no others.
+    /// Frees a node that was not used after all, and names no others.
     pub(super) fn discard(&self, fresh: Fresh) {
-        // SAFETY: no link has named it (zs-W2), or it would have been given up for that.
+        // SAFETY: no link has named it (zs-W2); otherwise its maker would have given up its
+        // ownership.
         unsafe { self.free(fresh.node_ref()) };
     }
 
-    /// Gives back the first chain that was retired before `until`: all readers that could know of
-    /// it have left.
+    /// Frees the oldest retired chain, if it is among the first `until` that were retired. Returns
+    /// whether it did.
     ///
     /// # Safety
-    /// They have, and `retired` is of this table (zs-W2).
+    /// All readers that could know the chain have left. `retired` belongs to this table (zs-W2).
     pub(super) unsafe fn free_first(&self, retired: &mut Retired, until: u64) -> bool {
         let Some((first, behind)) = retired.take(until) else { return false };
-        // SAFETY: it is freed below only, and what it names after it was read.
+        // SAFETY: it is freed only below, after the nodes that it names were read.
         let node = unsafe { Node::new(first, self.row) };
         let goes = |node: &Node<'_>| behind == Behind::Goes || node.kind().is_packed();
-        // SAFETY: no link names the chain, and who found it before has left, as the caller says.
+        // SAFETY: no link names the chain, and the caller guarantees that readers that found it
+        // have left.
         let free = |node: Node<'_>| unsafe { self.free(node.node_ref()) };
         for part in node.nodes().filter(goes) {
             part.leaves().flat_map(Node::nodes).for_each(free);
@@ -102,20 +99,19 @@ impl Nodes {
         true
     }
 
-    /// Gives back the memory retained for the next nodes.
+    /// Releases the memory that is retained for the next nodes.
     pub(super) fn shrink(&self) {
         self.caches.iter().for_each(|cache| {
             cache.shrink();
         });
     }
 
-    /// Returns the bytes of the pages the nodes lie in.
     #[cfg(all(test, not(loom)))]
     pub(super) fn page_bytes(&self) -> usize {
         self.caches.iter().map(|cache| cache.stat().pages).sum::<usize>() * page::page_size()
     }
 
-    /// Holds the nodes' memory still over a fork.
+    /// Locks or unlocks the nodes' memory for a fork.
     pub(super) fn at_fork(&self, step: Step) {
         self.caches.iter().for_each(|cache| cache.at_fork(step));
     }
@@ -123,17 +119,17 @@ impl Nodes {
     /// Repairs the nodes' memory in a child.
     ///
     /// # Safety
-    /// It is a child that lost all other threads; `retired` is of this table, and its readers are
-    /// forgotten (zs-W2).
+    /// The process is a child without the other threads of its parent. `retired` belongs to this
+    /// table, whose counts of readers were reset (zs-W2).
     pub(super) unsafe fn repair(&self, retired: &mut Retired) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             while self.free_first(retired, u64::MAX) {}
             self.caches.iter().for_each(|cache| cache.repair());
         }
     }
 
-    /// Asserts the state of the caches, and that they hold so many nodes of each kind.
+    /// Asserts the state of the caches, and that they hold `counts` nodes of each kind.
     pub(super) fn check(&self, counts: &[usize; ALIGN]) {
         for (cache, &count) in self.caches.iter().zip(counts) {
             cache.check();

@@ -1,69 +1,65 @@
-//! Passes: all leaves and regions are looked at in turn, if enough has changed.
+//! Passes: each looks at all leaves and regions in turn, if enough has changed.
 #![allow(unsafe_code)]
 
 use super::Table;
 use super::convert::{Outcome, convert};
 use super::layout::{LEAF, LEAVES, Level, NodeKind};
 
-/// A pass goes over the table when this part of the entries there is room for became empty since
-/// the last.
+/// A pass is due if this share of the table's room has become empty since the last one.
 const CHANGED_SHARE: u64 = 16;
-/// What making a node for many entries counts, in entries: filling a table makes a pass due when it
-/// has doubled.
+/// The share of a new node's entries that counts as changed. So filling a table makes a pass due
+/// when the table has doubled.
 const MADE_SHARE: usize = 8;
-/// Steps of a region: its leaves, and then it as a whole.
+/// The steps of a region: one for each leaf, then one for the region as a whole.
 const STEPS: u64 = LEAVES as u64 + 1;
 
-/// What is known of the last pass.
+/// The state of the last pass.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// Whether a pass is under way (zs-T4).
+    /// True while a pass is under way (zs-T4).
     rebalancing: bool,
-    /// The step at which the last was stopped.
+    /// The step at which the last pass was stopped.
     next: u64,
-    /// Entries that had become empty when the last began that was not stopped.
+    /// The number of entries that had become empty when the last complete pass began.
     emptied: u64,
-    /// What else there may be to do, in entries.
+    /// Other changes that may need a pass, in entries.
     owed: u64,
 }
 
 impl Last {
-    /// Notes that a node was made.
     pub(super) fn made(&mut self, kind: NodeKind) {
         self.owed += if kind.is_dense() { (LEAF / MADE_SHARE) as u64 } else { 0 };
     }
 
-    /// Notes that a node was put behind others, to be joined with them.
+    /// Records that a node was appended to others, with which it should be joined.
     pub(super) fn made_behind(&mut self, kind: NodeKind) {
         self.owed += (kind.capacity() / MADE_SHARE).max(1) as u64;
     }
 
-    /// Makes a pass due.
     #[cfg(test)]
     pub(super) fn owe(&mut self, entries: usize) {
         self.owed += entries as u64 + 1;
     }
 
-    /// Forgets the pass of a thread that a child lost.
+    /// Ends the pass of a thread that the child lacks.
     pub(super) fn forget_lost(&mut self) {
         self.rebalancing = false;
     }
 }
 
-/// A pass over the table.
 struct Pass {
-    /// The next step: so many of each region.
+    /// The next step; each region has `STEPS` steps.
     next: u64,
     emptied: u64,
     owed: u64,
-    /// Chains left alone because an entry of theirs was locked.
+    /// The number of chains left alone because one of their entries was locked.
     busy: u64,
     freed: usize,
     state: State,
 }
 
-/// That a thread rebalances, which is this one: no longer, if it panics, in code of others. Dropped
-/// with no lock held.
+/// Marks this thread as the one that rebalances. If it panics in code of the caller, the drop ends
+/// that. Dropped with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
 impl Drop for Rebalancing<'_> {
@@ -83,14 +79,14 @@ enum State {
     Done,
 }
 
-/// As [`Table::rebalance`] says.
+/// See [`Table::rebalance`].
 pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize {
     let Some(mut pass) = begin_pass(table) else { return 0 };
     let _rebalancing = Rebalancing(table);
     while pass.state == State::Going {
         if convert_some(table, &mut pass, go_on) {
-            // All readers that were inside have to leave before entries are frozen, or memory is
-            // used, again.
+            // All readers that were inside must leave before entries are frozen, or memory is
+            // reused.
             free_retired(table);
         }
     }
@@ -101,17 +97,17 @@ pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize
     pass.freed
 }
 
-/// Converts one chain, if no other thread rebalances and no entry there is locked; else it is
-/// left to a pass.
+/// Converts one chain, if no other thread rebalances and no entry of the chain is locked. Otherwise
+/// a pass does it later.
 pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
-    // The first, so that it ends after the lock.
+    // Declared first, so that it is dropped after the lock.
     let _rebalancing;
     let mut locked = table.lock_making();
     if std::mem::replace(&mut locked.making.pass.rebalancing, true) {
         return;
     }
     _rebalancing = Rebalancing(table);
-    // One entry was just made, and is to find room again if it goes because it is empty.
+    // The entry just made is empty, so the conversion may remove it. Then it must find room again.
     convert(&mut locked, region, level, 1);
     drop(locked);
     free_retired(table);
@@ -120,7 +116,7 @@ pub(super) fn absorb_now(table: &Table, region: u64, level: Level) {
 
 fn begin_pass(table: &Table) -> Option<Pass> {
     let mut making = table.making.lock();
-    // Under the lock: no less than what another pass saw.
+    // Read under the lock, so it is at least the count that any earlier pass has read.
     let tallied = table.epoch.emptied();
     let room = making.room as u64;
     let last = &mut making.pass;
@@ -145,8 +141,8 @@ fn end_pass(table: &Table, pass: &Pass) {
     }
 }
 
-/// Converts chains until the pass is over or readers are to be waited for, and returns whether it
-/// began to.
+/// Converts chains until the pass is over or readers must be waited for. Returns whether any
+/// conversion was begun.
 fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool) -> bool {
     let (mut begun, mut leaves_begun) = (false, false);
     loop {
@@ -155,7 +151,7 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
             return begun;
         };
         if level == Level::Region && leaves_begun {
-            // Its leaves may have been among them (zs-T3).
+            // Its leaves may have been converted just now (zs-T3).
             return begun;
         }
         if !go_on() {
@@ -184,8 +180,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
     }
 }
 
-/// Returns the first step from `next` on where there are nodes: its number, and what it is of.
-/// Leaves are left until all their entries are behind the inner node.
+/// Returns the first step at or after `next` that has nodes: its number, region and level. A
+/// region's leaves are converted after all their entries are behind the inner node.
 fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     let (first, done) = (next / STEPS, next % STEPS);
     let mut made = table.regions.from(first).filter(|(_, link)| link.is_made());
@@ -201,11 +197,11 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
     Some((region * STEPS + nth as u64, region, level))
 }
 
-/// Waits for the readers inside, and gives back the nodes that were retired before.
+/// Waits for the readers inside, and frees the nodes that were retired before.
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // One at a time: others wait to make entries.
-    // SAFETY: all who could know of these have left (zs-W2); they are of this table.
+    // One at a time, because other threads wait to make entries.
+    // SAFETY: all readers that could know these have left (zs-W2), and they belong to this table.
     while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}
 }

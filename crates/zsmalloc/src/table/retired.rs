@@ -1,27 +1,27 @@
-//! Nodes that were replaced, until their readers have left.
+//! Replaced nodes, until their readers have left.
 //!
-//! Safety rules are those of [`node`](super::node).
+//! The safety rules are those of [`node`](super::node).
 #![allow(unsafe_code)]
 
 use super::layout::NodeRef;
 
-/// Nodes retired at most before readers are waited for.
+/// The maximum number of chains that are retired before readers are waited for.
 pub(super) const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// What becomes of a wide node behind packed ones that go.
+/// Whether a wide node behind retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
     Goes,
     Stays,
 }
 
-/// Nodes that no link names any more, though readers may still look at them: the first of each
-/// chain, in the order they went.
+/// Nodes that no link names any more, though readers may still use them: the first node of each
+/// chain, in the order of retirement.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; BATCH],
     len: usize,
-    /// Chains given back so far.
+    /// The number of chains freed so far.
     freed: u64,
 }
 
@@ -32,26 +32,24 @@ impl Default for Retired {
 }
 
 impl Retired {
-    /// Returns whether there is room for one more.
     pub(super) fn has_room(&self) -> bool {
         self.len < BATCH
     }
 
-    /// Adds a chain, which is given back when all who are inside now have left.
+    /// Adds a chain, to be freed when all readers that are inside now have left.
     ///
     /// # Safety
-    /// No link names it any more, nor will (zs-W2, zs-W3); it is of the table that this is of.
+    /// No link names it any more, or will (zs-W2, zs-W3). It belongs to the table of this list.
     pub(super) unsafe fn add(&mut self, first: NodeRef, behind: Behind) {
         self.chains[self.len] = Some((first, behind));
         self.len += 1;
     }
 
-    /// Chains that went so far.
     pub(super) fn retired_count(&self) -> u64 {
         self.freed + self.len as u64
     }
 
-    /// Takes the first out, if it is among the first `until` that went.
+    /// Takes out the first chain, if it is among the first `until` that were retired.
     pub(super) fn take(&mut self, until: u64) -> Option<(NodeRef, Behind)> {
         if self.len == 0 || self.freed >= until {
             return None;

@@ -1,26 +1,26 @@
-//! Rows: what lies beside each entry, 4 bytes for each column that its table has.
+//! Rows: the columns beside each entry, 4 bytes for each column of the table.
 
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 
-/// What a pool notes beside each of its entries, in 4 bytes each. It goes with what the entry
-/// holds.
+/// The columns that a pool keeps beside each of its entries, 4 bytes each. They move with the
+/// entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// When the entry was used, in seconds.
+    /// The access time of the entry, in seconds.
     pub access_time: bool,
-    /// The checksum of what it holds.
+    /// The checksum of the entry's content.
     pub checksum: bool,
 }
 
-/// What the rows of a table have.
+/// The columns of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     Empty,
     AccessTime,
     Checksum,
-    /// Both, in this order.
+    /// The access time and the checksum, in this order.
     TimeAndSum,
-    /// The generation that the next handle of a handle slot has.
+    /// The generation of the next handle of a handle slot.
     Generation,
 }
 
@@ -35,13 +35,11 @@ impl From<Columns> for RowKind {
     }
 }
 
-/// Columns a row has at most.
 const COLUMNS_MAX: usize = 2;
-/// What a row says: as many as it has columns.
+/// The values of a row, one for each column.
 pub(super) type RowValues = [u32; COLUMNS_MAX];
 
 impl RowKind {
-    /// Returns how many columns there are.
     #[inline]
     pub(super) fn columns(self) -> usize {
         match self {
@@ -56,11 +54,12 @@ impl RowKind {
     }
 }
 
-/// What lies beside an entry. A thread that has the entry locked may change it, for reading too.
+/// The columns beside an entry. A thread that has locked the entry, even for reading, may change
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t>(pub(super) Cells<'t>);
 
-/// The columns of a row where they lie.
+/// The columns of a row, in place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cells<'t> {
     Empty,
@@ -104,13 +103,13 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the access time noted last, in seconds; 0 if none was since the entry was made or
-    /// emptied; `None` where none is ever noted.
+    /// Returns the access time set last, in seconds; 0 if none was set since the entry was made or
+    /// emptied. Returns `None` if the table has no such column.
     pub fn access_time(self) -> Option<u32> {
         Some(self.access_column()?.load(Relaxed))
     }
 
-    /// Notes an access time, where they are noted.
+    /// Sets the access time, if the table has that column.
     #[inline]
     pub fn set_access_time(self, seconds: u32) {
         if let Some(column) = self.access_column() {
@@ -118,14 +117,14 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the checksum noted last; `None` where none is ever noted.
+    /// Returns the checksum set last, or `None` if the table has no such column.
     #[inline]
     pub fn checksum(self) -> Option<u32> {
         Some(self.checksum_column()?.load(Relaxed))
     }
 
-    /// Notes the checksum of what the entry, which is locked for a change, is about to hold, where
-    /// they are noted.
+    /// Sets the checksum of the content that the entry, which is locked exclusively, is about to
+    /// get, if the table has that column.
     #[inline]
     pub fn set_checksum(self, checksum: u32) {
         if let Some(column) = self.checksum_column() {
@@ -133,13 +132,13 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the generation that the slot's next handle has; 0 where there are none.
+    /// Returns the generation of the slot's next handle; 0 if the table has no such column.
     pub(crate) fn generation(self) -> u32 {
         self.generation_column().map_or(0, |column| column.load(Relaxed))
     }
 
-    /// The entry was made empty, and is locked still: its access time goes, and its generation
-    /// ends.
+    /// Clears the access time and advances the generation, after the entry was emptied and while it
+    /// is still locked.
     pub(crate) fn emptied(self) {
         self.set_access_time(0);
         if let Some(column) = self.generation_column() {
@@ -148,12 +147,11 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns all that it says.
     pub(super) fn values(self) -> RowValues {
         std::array::from_fn(|nth| self.columns().get(nth).map_or(0, |column| column.load(Relaxed)))
     }
 
-    /// Says all that. No one looks at it meanwhile.
+    /// Sets all values. No other thread reads them during the call.
     pub(super) fn set_values(self, values: RowValues) {
         for (column, value) in self.columns().iter().zip(values) {
             column.store(value, Relaxed);

@@ -1,4 +1,4 @@
-//! The table against a model, under threads, and in bytes.
+//! Tests of the table: against a model, with threads, and of its memory.
 #![allow(clippy::unwrap_used)]
 
 use super::helpers::{clear, get, set, unlock};
@@ -21,7 +21,7 @@ fn tidy(table: &Table) -> usize {
     table.rebalance(&mut || true)
 }
 
-/// A pass even if little has changed.
+/// Makes a pass even if little has changed.
 fn tidy_all(table: &Table) -> usize {
     {
         let mut making = table.making.lock();
@@ -77,14 +77,13 @@ fn words_are_as_in_the_model() {
     table.check();
 }
 
-/// Kinds of the nodes of a region's chain.
 fn region_kinds(table: &Table, region: u64) -> Vec<NodeKind> {
     let inside = table.enter();
     let node = inside.first(region);
     node.into_iter().flat_map(Node::nodes).map(Node::kind).collect()
 }
 
-/// Kinds of the nodes of a leaf's chain, of a region with an inner node.
+/// Returns the kinds of the nodes of a leaf's chain, in a region with an inner node.
 fn leaf_kinds(table: &Table, leaf: usize) -> Vec<NodeKind> {
     let inside = table.enter();
     let node = inside.first((leaf / LEAVES) as u64).and_then(Node::inner);
@@ -109,7 +108,7 @@ fn a_stem_has_the_nodes_that_suit_it() {
     assert_eq!(region_kinds(&table, 0), [packed(90)]);
     (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
     assert_eq!(region_kinds(&table, 0), [packed(96)]);
-    // Its entries move behind the inner node, but not while one is locked; and back.
+    // Its entries move behind the inner node, but not while one is locked. Later they move back.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
     assert_eq!(region_kinds(&table, 0), [packed(96), NodeKind::INNER]);
@@ -133,7 +132,7 @@ fn a_stem_has_the_nodes_that_suit_it() {
 fn a_leaf_has_the_nodes_that_suit_it() {
     let (_arena, table) = table();
     let (dense, packed) = (NodeKind::DENSE, NodeKind::packed);
-    // A region with an inner node that has entries in all leaves but the first.
+    // A region with an inner node that has entries in all leaves except the first.
     (0..127).for_each(|leaf| set(&table, (leaf + 1) * 512, 1));
     tidy_all(&table);
     assert_eq!(region_kinds(&table, 0), [NodeKind::INNER]);
@@ -158,7 +157,8 @@ fn a_leaf_has_the_nodes_that_suit_it() {
     table.check();
 }
 
-/// Filled in order, a table is dense: what it was before that was known has gone.
+/// A table that was filled in order is dense: the nodes made before the order was recognized are no
+/// longer used.
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
@@ -180,7 +180,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
     assert_eq!(tidy_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
     table.check();
-    // The thread that has the pin makes entries beside it.
+    // The thread that has the pin makes entries beside the pinned one.
     set(&table, pinned + 1, 9);
     set(&table, 3, 9);
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
@@ -190,7 +190,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     assert_eq!((get(&table, 3), get(&table, pinned)), (9, LEAF as u64 + 4));
     assert_eq!(get(&table, pinned + 1), 9);
     table.check();
-    // An entry in a packed node keeps that: what is behind it does not go before it.
+    // A pinned entry in a packed node keeps that node: no entry behind it moves.
     let pin = table.lock_shared(3, |_| true).unwrap();
     (0..LEAF as u32 * 4).for_each(|index| set(&table, index * 20, 1));
     let before = region_kinds(&table, 0);
@@ -229,7 +229,7 @@ fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
     assert_eq!(tidy(&table), 0);
 }
 
-/// What is looked for from anywhere on is found, in whichever node it is.
+/// The first entry is found from any index, in every kind of node.
 #[test]
 fn the_first_word_made_is_found() {
     let (_arena, table) = table();
@@ -253,7 +253,7 @@ fn the_first_word_made_is_found() {
     assert_eq!(table.first_made(70_000 + 199 * 300 + 512), Some(far as u64));
 }
 
-/// Without enough changes a pass does nothing, not even look.
+/// Without enough changes a pass does nothing, and does not even call `go_on`.
 #[test]
 fn little_change_is_left_for_later() {
     let (_arena, table) = table();
@@ -265,9 +265,9 @@ fn little_change_is_left_for_later() {
     assert_eq!(tidy(&table), 2 * table.nodes.bytes(NodeKind::DENSE));
 }
 
-/// Bytes of a table of 373,000 entries after all but those were emptied that `stay`, and how many
-/// those are: of the table and the pages of its nodes. What the arena has to manage pages that went
-/// is not the table's.
+/// Returns the bytes of a table of 373,000 entries and of its nodes' pages after all entries except
+/// those that `stay` were emptied, and the number of the latter. The arena's metadata of released
+/// pages do not count as the table's.
 fn bytes_after(stay: impl Fn(u32) -> bool) -> (usize, usize) {
     const COUNT: u32 = 373_000;
     let (arena, table) = table();
@@ -306,8 +306,7 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
-/// What lies beside an entry goes with it wherever it goes, and costs 4 bytes a column and what a
-/// line of memory has left.
+/// A row moves with its entry. It costs 4 bytes a column and the unused rest of cache lines.
 #[test]
 fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
@@ -334,7 +333,7 @@ fn rows_go_with_their_entries() {
             entry.row().set_checksum(sum(index));
             unlock(entry, 1);
         };
-        // Packed nodes, and entries that go behind an inner node; a dense leaf; packed again.
+        // Packed nodes, and entries that move behind an inner node; a dense leaf; packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
@@ -348,7 +347,7 @@ fn rows_go_with_their_entries() {
     }
 }
 
-/// Grants so many requests, and then each time one more.
+/// Grants `most` requests, which the test increments after each refusal.
 #[derive(Debug, Default)]
 struct Scarce {
     granted: AtomicU64,
@@ -361,8 +360,7 @@ impl page::Supply for Scarce {
     }
 }
 
-/// Whichever allocation is refused, nothing is changed by it, and the entry is made when there is
-/// memory.
+/// Whichever allocation is refused, nothing changes, and the entry is made once there is memory.
 #[test]
 fn a_refusal_changes_nothing() {
     let scarce = Arc::new(Scarce::default());
@@ -414,7 +412,8 @@ fn reads_that_wait_for_a_writer_are_counted() {
     assert_eq!(table.read_waits(), 1);
 }
 
-/// Writers of entries of their own, who know what these hold; readers of all; and one who tidies.
+/// Writers that each own some entries and know their contents, a reader of all entries, and a
+/// thread that tidies.
 #[test]
 fn threads_find_their_words_while_leaves_are_converted() {
     const WRITERS: u32 = 3;
@@ -432,7 +431,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
                 let mut mine = HashMap::new();
                 let mut version = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // Leaves are emptied and filled in turn, by all at a time.
+                    // All writers empty and fill leaves in turn, in the same phase.
                     let phase = done.load(Ordering::Relaxed) / (32 * u64::from(COUNT));
                     let full = if phase.is_multiple_of(2) { rng.u32(1..100) } else { 1 };
                     let operations = rng.u32(1..2000);
@@ -460,8 +459,8 @@ fn threads_find_their_words_while_leaves_are_converted() {
         let mut rng = seeds.fork();
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Two at once, of which the second must not be one that a writer waits for us to
-                // leave.
+                // Two pins at once. The second must be another entry, because a writer may already
+                // wait for the first pin.
                 let first = rng.u32(..COUNT);
                 let pins = [first, (first + 1 + rng.u32(..COUNT - 1)) % COUNT]
                     .map(|index| (index, table.lock_shared(index, |_| true)));
@@ -473,7 +472,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
         });
         let (begun, mut freed) = (Instant::now(), 0);
         let is_over = |secs| begun.elapsed() > Duration::from_secs(secs);
-        // On a busy machine, until the writers had their turns.
+        // On a busy machine, until the writers have run.
         while !is_over(2) || (freed == 0 && !is_over(120)) {
             freed += tidy_all(table);
         }

@@ -6,39 +6,37 @@ use super::node::Node;
 use crate::entry::Value;
 
 impl<'s> Node<'s> {
-    /// Returns the first nodes of an inner node's leaves.
     pub(super) fn leaves(self) -> impl Iterator<Item = Node<'s>> {
         let leaves = if self.kind().is_inner() { LEAVES } else { 0 };
         (0..leaves).filter_map(move |leaf| self.below(leaf))
     }
 
-    /// Returns the first node of a leaf of an inner node.
     #[inline]
     pub(super) fn below(self, leaf: usize) -> Option<Self> {
         self.leaf(leaf).first()
     }
 
-    /// This node and those behind it.
+    /// Returns this node and those behind it.
     pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |part| part.packed().1)
     }
 
-    /// The wide node at the end.
+    /// Returns the wide node at the end.
     pub(super) fn wide(self) -> Option<Self> {
         self.nodes().find(|part| !part.kind().is_packed())
     }
 
-    /// The same, if it is an inner node.
+    /// Returns the wide node at the end if it is an inner node.
     pub(super) fn inner(self) -> Option<Self> {
         self.wide().filter(|wide| wide.kind().is_inner())
     }
 
-    /// Returns whether entries lie in several nodes of the chain.
+    /// Returns whether the chain has several nodes.
     pub(super) fn is_chain(self) -> bool {
         self.packed().1.is_some()
     }
 
-    /// All nodes from here on, also behind an inner node.
+    /// Calls `look` with the kinds of all nodes from here on, including those below an inner node.
     pub(super) fn each(self, mut look: impl FnMut(NodeKind)) {
         for part in self.nodes() {
             look(part.kind());
@@ -46,7 +44,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// Returns whether `look` says so of each entry in the packed nodes from here on.
+    /// Returns whether `look` returns true for each entry in the packed nodes from here on.
     pub(super) fn all_packed_entries(
         self,
         mut look: impl FnMut(u16, EntryRef<'s>) -> bool,
@@ -54,7 +52,7 @@ impl<'s> Node<'s> {
         self.nodes().all(|part| part.packed_entries().all(|(key, entry)| look(key, entry)))
     }
 
-    /// Returns whether `look` says so of each entry that can be found from here on, in what is a
+    /// Returns whether `look` returns true for each entry that can be found from here on, in a
     /// chain of that level.
     pub(super) fn all_entries(
         self,
@@ -75,7 +73,7 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// The same of a leaf's entries, in what is the chain of its region.
+    /// Does the same as `all_entries` for a leaf's entries, in the chain of its region.
     pub(super) fn all_of(
         self,
         leaf: usize,
@@ -87,8 +85,8 @@ impl<'s> Node<'s> {
         }) && node.is_none_or(|node| node.all_of_leaf(leaf, self.shadowed(leaf), &mut look))
     }
 
-    /// Returns the first key from `from` on that a region's chain may have an entry of: the first
-    /// of a leaf behind an inner node.
+    /// Returns the first key at or after `from` of which a region's chain may have an entry. If a
+    /// leaf below an inner node exists, this is the leaf's first key, or `from` within the leaf.
     pub(super) fn first_made(self, from: usize) -> Option<usize> {
         let keys = self.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
         let packed = keys.filter(|&key| key >= from).min();
@@ -98,7 +96,7 @@ impl<'s> Node<'s> {
         packed.into_iter().chain(leaf).min()
     }
 
-    /// The same of a leaf's chain, but for entries that are hidden.
+    /// Does the same as `all_entries` for a leaf's chain, without entries that are hidden.
     fn all_of_leaf(
         self,
         leaf: usize,
@@ -118,7 +116,7 @@ impl<'s> Node<'s> {
         })
     }
 
-    /// Entries of a leaf that are in packed nodes of its region's chain.
+    /// Returns the entries of a leaf that are in packed nodes of its region's chain.
     pub(super) fn shadowed(self, leaf: usize) -> Shadowed {
         let mut hidden = Shadowed::default();
         for part in self.nodes() {
@@ -128,8 +126,8 @@ impl<'s> Node<'s> {
         hidden
     }
 
-    /// Asserts that keys are of this chain and once each, and that only the last packed node has
-    /// room.
+    /// Asserts that each key belongs to this chain and occurs once, and that only the last packed
+    /// node has room.
     pub(super) fn check(self, level: Level) {
         let mut sorted = Vec::new();
         for part in self.nodes() {
@@ -157,7 +155,7 @@ impl<'s> Node<'s> {
     }
 }
 
-/// Entries of a leaf that are not to be looked at, by key: a bit for each.
+/// The hidden entries of a leaf, one bit per key.
 #[derive(Default)]
 pub(super) struct Shadowed([u64; LEAF.div_ceil(64)]);
 

@@ -1,7 +1,7 @@
-//! Pages of a zspage on their way: given back, with their slots withheld, or prefaulted; and what
-//! is left of that in a child.
+//! Pages of a zspage that are being released (their slots are withheld) or prefaulted, and their
+//! repair in a child.
 //!
-//! Safety rules are those of [`zspage`](super).
+//! The safety rules are those of [`zspage`](super).
 #![allow(unsafe_code)]
 
 use super::{FixedHeader, Header, WITHHELD};
@@ -9,30 +9,31 @@ use crate::sync::Ordering::Relaxed;
 use page::{Links, PageSet};
 
 impl FixedHeader {
-    /// Takes note that the caller's thread gives pages back, or prefaults some.
+    /// Marks the zspage as busy: the calling thread releases or prefaults pages.
     ///
     /// # Panics
-    /// When another's does: the first of two that end would let the pages go that the other has.
+    /// If another thread does so already. The first of the two to end would also end the other's
+    /// work.
     fn begin_busy(&self) {
         assert!(!self.is_busy(), "two threads give pages of a zspage back, or prefault some");
         self.busy.store(1, Relaxed);
     }
 
-    /// Takes note that it is done with that.
+    /// Marks the zspage as no longer busy.
     ///
     /// # Safety
-    /// It is, and the zspage was busy for it alone.
+    /// The caller made the zspage busy, and has finished.
     pub(crate) unsafe fn end_busy(&self) {
         self.busy.store(0, Relaxed);
     }
 
-    /// Begins to prefault pages, which are retained from now on. Returns how many.
+    /// Begins to prefault pages, which are retained from now on. Returns their number.
     ///
     /// # Panics
-    /// When one is committed, or a thread is about pages already.
+    /// If one of them is committed, or the zspage is busy.
     ///
     /// # Safety
-    /// The class is locked, and the pages are the zspage's.
+    /// The class is locked, and the pages belong to the zspage.
     pub(crate) unsafe fn begin_prefault(&self, coming: &PageSet) -> u32 {
         self.begin_busy();
         for pages in coming.runs() {
@@ -44,7 +45,8 @@ impl FixedHeader {
 }
 
 impl Header<'_> {
-    /// Begins to give all retained pages back: withholds the free slots on them. Returns which.
+    /// Begins to release all retained pages, and withholds the free slots on them. Returns the
+    /// pages.
     ///
     /// # Safety
     /// The class is locked.
@@ -59,11 +61,10 @@ impl Header<'_> {
         going
     }
 
-    /// Takes note that the pages `gone` went, and that no others will: makes the withheld slots
-    /// free.
+    /// Ends a release, of which the pages `gone` were released, and frees the withheld slots.
     ///
     /// # Safety
-    /// `begin_release` withheld them, and their pages are no longer being given back.
+    /// `begin_release` withheld the slots, and their pages are no longer being released.
     pub(crate) unsafe fn end_release(&self, gone: &PageSet) {
         let residency = &self.fixed.residency;
         for slot in residency.retained().runs().flat_map(|pages| self.class.grid().slots_of(pages))
@@ -75,12 +76,13 @@ impl Header<'_> {
         residency.released(gone);
     }
 
-    /// Frees, in a child, slots that are withheld or that `named` says no of, given their entry's
-    /// number; takes the zspage out of all lists and counts, but for the pages it has.
+    /// Frees, in a child, slots that are withheld or for which `named`, called with slot and entry
+    /// number, returns false. Resets the links and counts of the zspage, except for its committed
+    /// pages.
     ///
     /// # Safety
-    /// It is a child that lost all other threads. An entry names each slot that `named` says no of
-    /// no longer, or not yet.
+    /// The process is a child without the other threads of its parent. No entry names a slot for
+    /// which `named` returns false.
     pub(crate) unsafe fn repair(&self, mut named: impl FnMut(u32, u32) -> bool) {
         let FixedHeader { by_fullness, offering, inuse, busy, residency } = self.fixed;
         [by_fullness, offering].into_iter().for_each(Links::clear);
@@ -103,7 +105,7 @@ impl Header<'_> {
         assert_eq!(beyond, None, "a slot beyond the last of {}", self.start);
         let live = (0..slots).filter(|&slot| self.entry(slot).is_some()).count();
         assert_eq!(live, self.fixed.inuse() as usize, "live slots of {}", self.start);
-        // I5: committed for a live object, or retained; never neither.
+        // I5: a committed page has a live object or is retained.
         self.fixed.residency.check(|page| page < self.class.pages() && self.is_live(page));
         let mut free = (0..slots).filter(|&slot| !self.is_taken(slot));
         let lowest = free.find(|&slot| self.missing(slot) == 0);

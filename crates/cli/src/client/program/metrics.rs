@@ -1,11 +1,12 @@
-//! `uzram stat PID --prometheus`: figures of a program, and of each of its processes.
+//! `uzram stat PID --prometheus`: the metrics of a program and of each of its processes.
 
 use crate::admin::exposition::Metrics;
 use crate::run::figures::{Figures, Line, number, text as word};
 use crate::run::live::Program;
 use prometheus::Opts;
 
-/// What a process holds: a metric, its help, and the figure that it tells.
+/// The memory of a process: the name of a metric, its help text, and the name of the figure that it
+/// reports.
 const SIZES: [[&str; 3]; 7] = [
     ["held_bytes", "Anonymous memory of the process, which the limit counts.", "tree_held"],
     ["resident_bytes", "Memory of the program that is resident.", "resident"],
@@ -16,7 +17,8 @@ const SIZES: [[&str; 3]; 7] = [
     ["block_size_bytes", "What is stored and comes back as one.", "block"],
 ];
 
-/// What a process has done: the same, and the units of the figure in one of the metric.
+/// The activity of a process: the same columns, then the number of units of the figure in one unit
+/// of the metric.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),
@@ -29,7 +31,7 @@ const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("system_call_seconds", "The time that the runtime took for these.", "calls_us", 1e6),
 ];
 
-/// Returns the metrics of a program, in text.
+/// Returns the metrics of a program as text.
 pub(super) fn text(program: &Program) -> String {
     of(program.process(), &program.figures())
 }
@@ -60,7 +62,7 @@ fn of(program: u64, figures: &Figures) -> String {
     metrics.text()
 }
 
-/// Adds what one process holds, and has done.
+/// Adds the memory and the activity of one process.
 fn add(metrics: &Metrics, process: &Line, options: impl Fn(&str, &str) -> Opts) {
     let backend = options("backend_info", "How touches come to the runtime.");
     metrics.gauge(backend.const_label("backend", word(process, "backend")), 1.0);

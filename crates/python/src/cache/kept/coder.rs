@@ -1,4 +1,4 @@
-//! Compression of values, piece by piece, by a few streams that threads share.
+//! Compression of values in pieces, with a few streams that threads share.
 
 use super::refusal::Refusal;
 use std::sync::Arc;
@@ -6,41 +6,41 @@ use uzram::page::fork::{Mutex, Step};
 use uzram::zcomp::{Prepared, Stream};
 use uzram::{Codec, Dictionary, Error, Params};
 
-/// Room beyond the piece that a codec is given, since zstd wants some bytes more than it writes.
+/// The space beyond a piece that a codec gets, because zstd needs a few bytes more than it writes.
 const SLACK: usize = 64;
 
-/// The most threads that compress or decompress at once with one coder.
+/// The maximum number of threads that compress or decompress at once with one coder.
 const LANES_MAX: usize = 4;
-/// Streams of a coder beyond the first take this part of the limit at most.
+/// The share of the limit, as a divisor, that a coder's streams beyond the first may use.
 const LANES_SHARE: usize = 128;
 
-/// How values are compressed.
+/// The parameters of compression.
 #[derive(Clone, Debug)]
 pub struct Method {
     /// The algorithm.
     pub codec: &'static dyn Codec,
-    /// Its level; `None` is its default.
+    /// Its level; `None` selects its default.
     pub level: Option<i32>,
-    /// Most bytes of a piece.
+    /// The maximum length of a piece in bytes.
     pub block: usize,
     /// The cache's limit in bytes.
     pub limit: usize,
 }
 
-/// Which coder a piece was compressed with.
+/// The coder that compressed a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
-    /// With none: compression would not make it smaller.
+    /// None: compression would not make it smaller.
     Raw = 0,
-    /// With the one that the cache began with.
+    /// The coder that the cache began with.
     First = 1,
-    /// With the one whose dictionary was trained.
+    /// The coder whose dictionary was trained.
     Trained = 2,
 }
 
 impl Form {
-    /// Returns the form that a pool's flags say.
+    /// Returns the form that a pool's flags encode.
     pub fn of_flags(flags: u8) -> Self {
         match flags {
             0 => Form::Raw,
@@ -50,37 +50,37 @@ impl Form {
     }
 }
 
-/// A piece of a packed value: its form, and where it ends among the bytes.
+/// A piece of a packed value: its form, and its end among the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// What it was compressed with.
+    /// The coder that compressed it.
     pub form: Form,
     /// The end of its bytes.
     pub end: usize,
 }
 
-/// A value as it is kept: each block of it compressed, or as it is.
+/// A value in its stored form: each block of it compressed, or unchanged.
 #[derive(Debug)]
 pub struct Packed {
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub len: usize,
-    /// The pieces, none of an empty value.
+    /// The pieces; none for an empty value.
     pub pieces: Vec<Piece>,
-    /// Their bytes, one after the other.
+    /// The bytes of the pieces, one after the other.
     pub bytes: Vec<u8>,
-    /// What decompresses them, by form.
+    /// The coders that decompress them, by form.
     pub coders: Coders,
 }
 
-/// The coders of forms `First` and `Trained`, as far as they are needed.
+/// The coders of forms `First` and `Trained`, if they are needed.
 pub type Coders = [Option<Arc<Coder>>; 2];
 
-/// A stream, made when it is needed first.
+/// A stream, created at its first use.
 type Lane = Mutex<Option<Box<dyn Stream>>>;
 
-/// A codec with a dictionary or without, and its streams.
+/// A codec with or without a dictionary, and its streams.
 pub struct Coder {
-    /// The form of what it compresses.
+    /// The form of the pieces that it compresses.
     form: Form,
     block: usize,
     prepared: Box<dyn Prepared>,
@@ -95,10 +95,10 @@ impl std::fmt::Debug for Coder {
 }
 
 impl Coder {
-    /// Returns a coder, whose streams are made as they are needed.
+    /// Returns a coder, whose streams are created as they are needed.
     ///
     /// # Errors
-    /// The level or the dictionary is none of the algorithm's, or there is no memory.
+    /// If the algorithm does not accept the level or the dictionary, or there is no memory.
     pub fn new(method: &Method, dictionary: Option<Dictionary>, form: Form) -> Result<Self, Error> {
         let dictionary_bytes = dictionary.as_ref().map_or(0, |content| content.bytes().len());
         let params = Params { level: method.level, dictionary };
@@ -108,20 +108,21 @@ impl Coder {
         Ok(Coder { form, block: method.block, prepared, lanes, dictionary_bytes })
     }
 
-    /// Returns the bytes of memory that it may take: its streams, the dictionary and its digest.
+    /// Returns the maximum bytes of memory that it uses: its streams, the dictionary and its
+    /// digest.
     pub fn bytes(&self) -> usize {
         self.prepared.bytes() + self.lanes.len() * self.prepared.stream_bytes()
     }
 
-    /// Returns the bytes of its dictionary, 0 without one.
+    /// Returns the bytes of its dictionary, or 0 without one.
     pub fn dictionary_bytes(&self) -> usize {
         self.dictionary_bytes
     }
 
-    /// Returns `value` packed, which no more than `most` bytes are kept of.
+    /// Packs `value` into at most `most` bytes.
     ///
     /// # Errors
-    /// It comes out longer, or there is no memory.
+    /// If the result is longer, or there is no memory.
     pub fn pack(self: &Arc<Self>, value: &[u8], most: usize) -> Result<Packed, Refusal> {
         let mut packed = Packed {
             len: value.len(),
@@ -143,10 +144,10 @@ impl Coder {
         Ok(packed)
     }
 
-    /// Appends `block`, compressed if that makes it smaller, and returns how.
+    /// Appends `block`, compressed if that makes it smaller. Returns the form.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If there is no memory.
     pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Refusal> {
         let start = to.len();
         to.try_reserve(block.len() + SLACK)?;
@@ -163,20 +164,20 @@ impl Coder {
         Ok(form)
     }
 
-    /// Decompresses a block of which the compressed bytes are these.
+    /// Decompresses `bytes` into `block`.
     ///
     /// # Errors
-    /// There is no memory for a stream, or they are damaged.
+    /// If there is no memory for a stream, or the bytes are damaged.
     pub fn unpack_block(&self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
         self.with_stream(|stream| stream.decompress(bytes, block))
     }
 
-    /// Returns the most bytes of a piece.
+    /// Returns the maximum length of a piece in bytes.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Does `work` with a stream, which may have to be waited for.
+    /// Calls `work` with a stream, after waiting for one if necessary.
     fn with_stream<T>(
         &self,
         work: impl FnOnce(&mut dyn Stream) -> Result<T, uzram::zcomp::Error>,
@@ -190,17 +191,17 @@ impl Coder {
         Ok(work(&mut **stream)?)
     }
 
-    /// Takes or releases all streams.
+    /// Locks or unlocks all streams.
     pub fn at_fork(&self, step: Step) {
         self.lanes.iter().for_each(|lane| lane.at_fork(step));
     }
 }
 
 impl Packed {
-    /// Writes the value to `out`, which has its length.
+    /// Writes the value to `out`, whose length is that of the value.
     ///
     /// # Errors
-    /// There is no memory for a stream, or the value is damaged.
+    /// If there is no memory for a stream, or the value is damaged.
     pub fn unpack(&self, out: &mut [u8]) -> Result<(), Error> {
         let (mut start, mut rest) = (0, out);
         for piece in &self.pieces {
@@ -221,7 +222,7 @@ impl Packed {
     /// Returns the value.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack).
+    /// As for [`unpack`](Self::unpack).
     pub fn value(&self) -> Result<Vec<u8>, Error> {
         let mut value = vec![0; self.len];
         self.unpack(&mut value)?;

@@ -1,7 +1,8 @@
-//! What lies behind the cache's lock: the table of keys, the slots, the pool, and what each takes.
+//! The data behind the cache's lock: the table of keys, the slots, the pool, and the memory that
+//! each uses.
 //!
-//! Nothing here runs code of keys: they are compared as the caller's [`Probe`] says, and handed out
-//! in [`Departed`], to be dropped once the lock is released.
+//! No code here runs code of keys: they are compared by the caller's [`Probe`], and returned in
+//! [`Departed`], to be dropped after the lock is released.
 
 mod check;
 mod evict;
@@ -21,49 +22,48 @@ use std::collections::TryReserveError;
 use std::sync::{Arc, Weak};
 use uzram::zsmalloc::{Content, EntryPool};
 
-/// Memory that the pool may not take, for what grows beside it within one call: this part of the
-/// limit, within these bounds.
+/// Memory kept free of the pool for structures that grow in one call: divisor of the limit, bounds.
 const MARGIN_SHARE: usize = 256;
 const MARGIN: (usize, usize) = (16 << 10, 128 << 10);
-/// Everything behind the lock.
+/// All data behind the lock.
 #[derive(Debug)]
 pub struct Core<K> {
     pool: Arc<EntryPool>,
     slots: Slots<K>,
-    /// The first slots of values, by the hashes of their keys.
+    /// The first slots of the values, by the hashes of their keys.
     table: HashTable<u32>,
     limit: usize,
-    /// The order of the pool's objects, and the bytes of memory of a new one, and with an object.
+    /// The order of the pool's objects; bytes of memory of a new pool, and of one with an object.
     order: u32,
     new_pool_bytes: usize,
     begun_bytes: usize,
-    /// Most bytes of a piece.
+    /// The maximum length of a piece in bytes.
     block: usize,
     coders: Coders,
-    /// All that there were: what was packed with one may be unpacked after it was replaced.
+    /// All coders so far: a value packed with one may be unpacked after it was replaced.
     all_coders: Vec<Weak<Coder>>,
-    /// Pieces that each coder has compressed.
+    /// The number of pieces that each coder has compressed.
     pieces_of: [u64; 2],
-    /// The next step towards a dictionary of its own, taken when there are enough values.
+    /// The next step towards a trained dictionary, taken when there are enough values.
     pub due: Option<Due>,
-    /// Bytes of the values that are of one piece.
+    /// The bytes of the values that have only one piece.
     small_stored: usize,
     key_bytes: usize,
     figures: Figures,
-    /// Whether values that have to make room are asked for.
+    /// Whether evicted values are returned to the caller.
     pub wants_evicted: bool,
-    /// Whether values are being packed anew, slot after slot.
+    /// Whether values are being packed again, slot after slot.
     pub repacks: bool,
     refusals: u32,
 }
 
-/// Spreads a hash of 32 bits: the table looks at the lowest bits and the highest seven.
+/// Spreads a hash of 32 bits: the table uses the lowest bits and the highest seven.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl<K> Core<K> {
-    /// Returns an empty one, which may take `limit` bytes of memory.
+    /// Returns an empty core, which may use `limit` bytes of memory.
     pub fn new(
         (pool, order): (Arc<EntryPool>, u32),
         coder: Arc<Coder>,
@@ -91,22 +91,22 @@ impl<K> Core<K> {
         })
     }
 
-    /// Returns what values are to be packed with.
+    /// Returns the coder that new values are packed with.
     pub fn coder(&self) -> Option<Arc<Coder>> {
         self.coders[1].as_ref().or(self.coders[0].as_ref()).cloned()
     }
 
-    /// Returns the coders that are in use.
+    /// Returns the coders in use.
     pub fn coders(&self) -> impl Iterator<Item = &Arc<Coder>> {
         self.coders.iter().flatten()
     }
 
-    /// Returns all whose streams may be in use.
+    /// Returns all coders whose streams may be in use.
     pub fn live_coders(&self) -> Vec<Arc<Coder>> {
         self.all_coders.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns whether a value was packed with another coder than values are packed with now.
+    /// Returns true if a value was packed with another coder than the current one.
     pub fn is_stale(&self, packed: &Packed) -> bool {
         let [first, trained] = &packed.coders;
         let is_ours = |coder: &Arc<Coder>| self.coders().any(|ours| Arc::ptr_eq(ours, coder));
@@ -114,7 +114,7 @@ impl<K> Core<K> {
             || trained.as_ref().is_some_and(|coder| !is_ours(coder))
     }
 
-    /// Returns the pool, which another may replace once the lock is released.
+    /// Returns the pool, which another one may replace after the lock is released.
     pub fn pool(&self) -> &Arc<EntryPool> {
         &self.pool
     }
@@ -124,14 +124,14 @@ impl<K> Core<K> {
         self.table.len()
     }
 
-    /// Returns the bytes of memory taken, but for the pool's pages.
+    /// Returns the bytes of memory used, without the pool's pages.
     fn beside_pages(&self) -> usize {
         let pages = self.pool.pages().used() * uzram::page_size();
-        // A page may have been given back since.
+        // A page may have been given back in between.
         self.held().saturating_sub(pages)
     }
 
-    /// Returns the bytes of memory taken, everything counted.
+    /// Returns the total bytes of memory used.
     pub fn held(&self) -> usize {
         self.fixed_bytes()
             + self.pool.bytes()
@@ -140,7 +140,7 @@ impl<K> Core<K> {
             + self.key_bytes
     }
 
-    /// Returns those that are taken for no value.
+    /// Returns the bytes of memory used that do not belong to values.
     fn fixed_bytes(&self) -> usize {
         size_of::<Self>()
             + self.coders().map(|coder| coder.bytes()).sum::<usize>()
@@ -151,7 +151,7 @@ impl<K> Core<K> {
         (self.limit / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1)
     }
 
-    /// Returns the figures.
+    /// Returns the statistics.
     pub fn figures(&self) -> Figures {
         let dictionary = self.coder().map_or(0, |coder| coder.dictionary_bytes());
         Figures {
@@ -163,7 +163,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Returns the first slot of the value with such a key.
+    /// Returns the first slot of the value with the given key.
     pub fn find(&self, hash: u32, probe: &dyn Probe<K>, verdicts: &Verdicts) -> Found<u32, K> {
         let mut unknown = Vec::new();
         for &first in self.table.iter_hash(spread(hash)) {
@@ -186,18 +186,18 @@ impl<K> Core<K> {
         if unknown.is_empty() { Found::No } else { Found::Ask(unknown) }
     }
 
-    /// Counts a value that was asked for.
+    /// Counts a look-up of a value.
     pub fn count(&mut self, is_hit: bool) {
         let count = if is_hit { &mut self.figures.hits } else { &mut self.figures.misses };
         *count += 1;
     }
 
-    /// Makes a value the youngest.
+    /// Makes a value the most recently used.
     pub fn touch(&mut self, first: u32) {
         self.slots.touch(first);
     }
 
-    /// Returns the first slot of the oldest value.
+    /// Returns the first slot of the least recently used value.
     pub fn oldest(&self) -> Option<u32> {
         self.slots.oldest()
     }
@@ -207,17 +207,17 @@ impl<K> Core<K> {
         self.slots.get(first).key.as_ref()
     }
 
-    /// Returns all keys, the oldest first.
+    /// Returns all keys, the least recently used first.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.slots.by_age().filter_map(|first| self.key(first))
     }
 
-    /// Returns a value for as long as it is there.
+    /// Returns the first slot of a value, if it still exists.
     pub fn by_id(&self, id: Id) -> Option<u32> {
         self.slots.by_id(id)
     }
 
-    /// Returns a copy of a value, and how it can be told from others.
+    /// Returns a copy of a value, with its id.
     pub fn copied(&self, first: u32) -> Copied {
         (self.slots.id(first), self.packed(first))
     }
@@ -225,7 +225,7 @@ impl<K> Core<K> {
     /// Returns a copy of a value, packed.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// If there is no memory for it.
     pub fn packed(&self, first: u32) -> Result<Packed, TryReserveError> {
         let len = self.slots.get(first).len as usize;
         let mut packed =

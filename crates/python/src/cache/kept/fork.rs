@@ -1,11 +1,12 @@
-//! Fork: the lock, the streams and the pool are held over it, so that all is whole in a child.
+//! Fork: the lock, the streams and the pool are locked during it, so that a child has a consistent
+//! copy.
 
 use super::{Held, Kept};
 use uzram::page::fork::{AtFork, Step};
 use uzram::zsmalloc::EntryPool;
 
 impl<K: Send + 'static> Kept<K> {
-    /// Takes or releases all that is locked within, under the core's lock.
+    /// Releases all inner locks, and then the core's lock.
     fn after_fork(&self, of_pool: impl FnOnce(&EntryPool)) {
         let held = std::mem::take(&mut *self.held_for_fork.lock());
         if let Some(pool) = &held.pool {

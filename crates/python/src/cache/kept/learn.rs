@@ -1,4 +1,4 @@
-//! A dictionary is trained, and what is kept is packed anew with it, a little at a time.
+//! Trains a dictionary, and packs the stored values again with it, a few at a time.
 
 use super::coder::{Coder, Form};
 use super::samples::{Due, Samples};
@@ -6,16 +6,16 @@ use super::{Departed, Kept};
 use std::sync::Arc;
 use uzram::Dictionary;
 
-/// Bytes that are packed anew before the lock is released.
+/// The bytes that are packed again before the lock is released.
 const AT_ONCE: usize = 16 << 10;
 
 impl<K: Send + 'static> Kept<K> {
-    /// Does what [`put`](Self::put) found to be due.
+    /// Takes the step that [`put`](Self::put) returned as due.
     pub fn learn(&self, due: Due, out: &mut Departed<K>) {
         if let Some(dictionary) = due.dictionary {
             return self.pack_with(dictionary, out);
         }
-        // A cache continues without a dictionary if there is nothing to learn.
+        // If the training fails, the cache continues without a dictionary.
         let trained = self.train();
         self.core.lock().due = trained;
     }
@@ -36,7 +36,7 @@ impl<K: Send + 'static> Kept<K> {
         if !self.core.lock().adopt(Arc::new(coder), out) {
             return;
         }
-        // A piece that finds no room may find it in a second pass, as others got smaller.
+        // A piece that has no room may have it in a second pass, after others became smaller.
         for _ in 0..2 {
             let mut next = Some(0);
             while let Some(from) = next {

@@ -1,10 +1,10 @@
 //! Compressed values by key, within a limit of memory: the cache without Python.
 //!
-//! A thread holds the lock only for what runs no code of keys and waits for nobody: keys are
-//! compared without it, and what left the cache is dropped without it. Whoever compares keys says
-//! in [`Verdicts`] what came of it, and asks again.
+//! A thread holds the lock only for work that runs no code of keys and waits for no other thread.
+//! Keys are compared without the lock, and values and keys that left the cache are dropped without
+//! it. The caller that compares keys passes the results in [`Verdicts`], and calls again.
 //!
-//! Lock order: core, then streams, then the pool's. A fork takes them in this order.
+//! Lock order: the core, the streams, the locks of the pool. A fork takes them in this order.
 
 mod coder;
 mod core;
@@ -31,37 +31,39 @@ use std::sync::{Arc, Weak};
 use uzram::page::fork::{Mutex, Turn};
 use uzram::zsmalloc::EntryPool;
 
-/// What an empty cache must have left for values, in bytes.
+/// The bytes that an empty cache must have left for values.
 const ROOM_MIN: usize = 64 << 10;
-/// Blocks for limits from so many bytes on, and the order of the pool's objects with it.
+/// The limits from which on values have longer blocks, and the order of the pool's objects for
+/// each.
 const BLOCKS: [(usize, u32); 3] = [(8 << 20, 4), (2 << 20, 2), (0, 0)];
 
-/// What came of an offer.
+/// The result of an offer.
 #[derive(Debug)]
 pub enum Put<K> {
-    /// The value is kept. Holds the next step towards a dictionary, for [`learn`](Kept::learn).
+    /// The value is stored. Contains the next step towards a dictionary, for
+    /// [`learn`](Kept::learn).
     Done(Option<Due>),
-    /// There is another, which it does not replace.
+    /// Another value exists, and must not be replaced.
     There,
-    /// It was packed with a coder that has been replaced: pack it anew.
+    /// The value was packed with a coder that has been replaced, and must be packed again.
     Stale,
-    /// The key has to be compared with these.
+    /// The key must be compared with these.
     Ask(Vec<(Id, K)>),
 }
 
-/// What is held over a fork, under the core's lock.
+/// The coders and the pool that are locked for a fork, under the core's lock.
 #[derive(Debug, Default)]
 struct Held {
     coders: Vec<Arc<Coder>>,
     pool: Option<Arc<EntryPool>>,
 }
 
-/// A cache: thread-safe, and whole in children after a fork.
+/// A cache: thread-safe, and consistent in children of fork.
 #[derive(Debug)]
 pub struct Kept<K: Send + 'static> {
     core: Mutex<Core<K>>,
     method: Method,
-    /// What is held over the fork under way.
+    /// The coders and the pool that are locked for the current fork.
     held_for_fork: Mutex<Held>,
 }
 
@@ -96,10 +98,10 @@ impl<K: Send + 'static> Kept<K> {
         Ok(kept)
     }
 
-    /// Returns a value packed as values are kept at the moment.
+    /// Returns a value packed as new values are stored at the moment.
     ///
     /// # Errors
-    /// It would not be within the limit, or there is no memory.
+    /// If it would exceed the limit, or there is no memory.
     pub fn pack(&self, value: &[u8]) -> Result<Packed, Refusal> {
         let core = self.core.lock();
         let (coder, limit) = (core.coder(), core.figures().limit);
@@ -110,10 +112,10 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Keeps a value as the youngest.
+    /// Stores a value as the most recently used.
     ///
     /// # Errors
-    /// It is not kept, and the one in its place stays.
+    /// If it is not stored; the old value of the key stays.
     pub fn put(
         &self,
         hash: u32,
@@ -138,8 +140,8 @@ impl<K: Send + 'static> Kept<K> {
         put.map(|()| Put::Done(due))
     }
 
-    /// Returns a value, if there is memory for a copy; `touches` makes it the youngest and counts
-    /// that it was asked for.
+    /// Returns a copy of a value, if there is memory for it. If `touches` is set, makes the value
+    /// the most recently used and counts the look-up.
     pub fn get(
         &self,
         hash: u32,
@@ -164,7 +166,7 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Returns whether there is such a key.
+    /// Returns whether the key exists.
     pub fn contains(&self, hash: u32, probe: &dyn Probe<K>, verdicts: &Verdicts) -> Found<(), K> {
         match self.core.lock().find(hash, probe, verdicts) {
             Found::Yes(_) => Found::Yes(()),
@@ -193,7 +195,7 @@ impl<K: Send + 'static> Kept<K> {
         }
     }
 
-    /// Removes a value, if it is there and no other took its place, and returns whether it was.
+    /// Removes a value, if it still exists. Returns true if it did.
     pub fn remove_same(&self, id: Id, out: &mut Departed<K>) -> bool {
         let mut core = self.core.lock();
         let first = core.by_id(id);
@@ -202,7 +204,7 @@ impl<K: Send + 'static> Kept<K> {
         first.is_some()
     }
 
-    /// Returns the oldest value, as `get` does, behind a copy of its key.
+    /// Returns the least recently used value, as `get` does, and a copy of its key.
     pub fn oldest(&self, copy: impl FnOnce(&K) -> K) -> Option<(K, Copied)> {
         let core = self.core.lock();
         let first = core.oldest()?;
@@ -214,22 +216,22 @@ impl<K: Send + 'static> Kept<K> {
         self.core.lock().len()
     }
 
-    /// Shows `look` all keys, the oldest first, under the lock.
+    /// Calls `look` with each key, the least recently used first, under the lock.
     pub fn for_each_key(&self, look: impl FnMut(&K)) {
         self.core.lock().keys().for_each(look);
     }
 
-    /// Removes all values, without asking for them.
+    /// Removes all values, without reporting them.
     pub fn clear(&self, out: &mut Departed<K>) {
         self.core.lock().clear(out);
     }
 
-    /// Returns the figures.
+    /// Returns the statistics.
     pub fn figures(&self) -> Figures {
         self.core.lock().figures()
     }
 
-    /// Asserts that all parts agree. No value is packed or unpacked meanwhile by others.
+    /// Asserts that all parts agree. No other thread may pack or unpack a value at the same time.
     pub fn check(&self) {
         self.core.lock().check();
     }

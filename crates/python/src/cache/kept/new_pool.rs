@@ -1,4 +1,4 @@
-//! A cache's pool, and what one takes.
+//! A cache's pool, and its memory.
 
 use std::sync::Arc;
 use uzram::PoolConfig;
@@ -11,7 +11,7 @@ pub fn new_pool(order: u32) -> Result<Arc<EntryPool>, Error> {
     Ok(Arc::new(EntryPool::new(config, u32::MAX.into(), Default::default())?))
 }
 
-/// Returns the bytes of memory that a pool takes for the first object, but for its page.
+/// Returns the bytes of memory that a pool uses for the first object, without the object's page.
 pub fn begun_bytes(order: u32) -> Result<usize, Error> {
     let pool = new_pool(order)?;
     pool.lock(0)?.store(&[0], 0)?;

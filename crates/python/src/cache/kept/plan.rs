@@ -1,37 +1,37 @@
-//! How a cache begins, and why one does not.
+//! The parameters of a new cache, and the errors of its creation.
 
 use uzram::{Codec, Dictionary, Error};
 
-/// How a cache begins.
+/// The parameters of a new cache.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The most bytes of memory that it may take.
+    /// The maximum bytes of memory that it may use.
     pub limit: usize,
     /// The algorithm.
     pub codec: &'static dyn Codec,
-    /// Its level; `None` is its default.
+    /// Its level; `None` selects its default.
     pub level: Option<i32>,
     /// The dictionary.
     pub dictionary: Training,
-    /// Whether values that had to make room are handed out.
+    /// Whether evicted values are returned to the caller.
     pub wants_evicted: bool,
 }
 
-/// Where a dictionary comes from.
+/// The source of the dictionary.
 #[derive(Clone, Debug)]
 pub enum Training {
-    /// From the first values, if it pays.
+    /// Trained from the first values, if it saves memory.
     Itself,
-    /// It is given.
+    /// Given by the caller.
     Given(Dictionary),
-    /// There is none.
+    /// No dictionary.
     Without,
 }
 
-/// Why there is no such cache.
+/// Why a cache could not be created.
 #[derive(Debug)]
 pub enum NoCache {
-    /// The limit is too small; the least, in bytes.
+    /// The limit is too small; contains the minimum in bytes.
     Limit(usize),
     /// The codec or the system refused.
     Failed(Error),

@@ -1,12 +1,12 @@
-//! Why a value is not kept.
+//! Why a value is not stored.
 
 use std::collections::TryReserveError;
 use uzram::Error;
 
-/// Why a value is not kept.
+/// Why a value is not stored.
 #[derive(Debug)]
 pub enum Refusal {
-    /// There is no room, even without all others.
+    /// There is no room, even without all other values.
     NoRoom,
     /// The system has no memory for a copy of the value.
     NoMemory,

@@ -1,23 +1,23 @@
-//! Small values that are kept, as samples to train a dictionary with, and from how much data on the
-//! dictionary pays.
+//! Small values as samples to train a dictionary with, and the amount of data from which on the
+//! dictionary saves memory.
 
 use super::coder::{Coder, Form, Method, Packed};
 use super::refusal::Refusal;
 use uzram::Dictionary;
 
-/// Most bytes of a value that are a sample: dictionaries are for what is small.
+/// The maximum length of a sample: dictionaries are for small values.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
-/// Bytes of samples for each of the dictionary: with fewer it gets worse, with more hardly better.
+/// The bytes of samples per byte of the dictionary: fewer make it worse, more hardly improve it.
 const BYTES_OF_SAMPLES: usize = 100;
-/// A dictionary takes this part of the limit at most, ...
+/// A dictionary uses at most this share of the limit, as a divisor, ...
 const DICTIONARY_SHARE: usize = 1024;
 /// ... and the samples this one.
 const SAMPLES_SHARE: usize = 8;
-/// One of this number of values is not trained with, but tried.
+/// One of this number of values is used to test the dictionary, and not for the training.
 const TRIED_OF: usize = 8;
-/// A dictionary that saves no more than this percentage of the tried values' bytes is dropped.
+/// A dictionary that saves at most this percentage of the test values' bytes is dropped.
 const SAVED_LEAST: usize = 5;
-/// A dictionary is used once it saves this percentage of the memory that it takes.
+/// A dictionary is used when it saves this percentage of the memory that it needs.
 const SAVES_PERCENT: usize = 150;
 
 /// Returns the bytes of a dictionary in a cache with this limit.
@@ -25,7 +25,8 @@ fn dictionary_bytes(limit: usize) -> usize {
     (limit / DICTIONARY_SHARE).clamp(1 << 10, 128 << 10)
 }
 
-/// Returns the length of a value if it is of one piece, of `block` bytes at most, else 0.
+/// Returns the length of a value if it has only one piece, of at most `block` bytes, and 0
+/// otherwise.
 pub fn small_len(len: usize, block: usize) -> usize {
     if len <= block { len } else { 0 }
 }
@@ -41,20 +42,20 @@ pub struct Samples {
 /// The next step towards a dictionary, taken when there are enough small values.
 #[derive(Debug)]
 pub struct Due {
-    /// The least bytes of them.
+    /// The number of bytes of small values at which the step is taken.
     pub from: usize,
-    /// The dictionary to use. If there is none, one is trained.
+    /// The dictionary to use; `None` if one must be trained first.
     pub dictionary: Option<Dictionary>,
 }
 
 impl Due {
-    /// Returns the training of a dictionary for a cache with this limit.
+    /// Returns the step that trains a dictionary for a cache with this limit.
     pub fn training(limit: usize) -> Self {
         let from = (BYTES_OF_SAMPLES * dictionary_bytes(limit)).min(limit / SAMPLES_SHARE);
         Due { from, dictionary: None }
     }
 
-    /// Returns the bytes of memory that are taken until it is done.
+    /// Returns the bytes of memory that are used until the step is taken.
     pub fn memory(&self) -> usize {
         self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len())
     }
@@ -64,7 +65,7 @@ impl Samples {
     /// Adds a value.
     ///
     /// # Errors
-    /// The value is damaged.
+    /// If the value is damaged.
     pub fn add(&mut self, packed: Packed) -> Result<(), Refusal> {
         if self.lengths.len() / (TRIED_OF - 1) > self.tried.len() {
             self.tried.push(packed);
@@ -77,11 +78,11 @@ impl Samples {
         Ok(())
     }
 
-    /// Returns a dictionary that was trained with the samples, and from when on it is used, unless
-    /// it saves next to nothing.
+    /// Trains a dictionary with the samples. Returns the step that uses it, or `None` if it saves
+    /// almost nothing.
     ///
     /// # Errors
-    /// Nothing could be learned from the samples, or there is no memory.
+    /// If nothing could be learned from the samples, or there is no memory.
     pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Refusal> {
         let size = dictionary_bytes(method.limit);
         let dictionary = uzram::zcomp::train_lengths(&self.bytes, &self.lengths, size)
@@ -93,7 +94,7 @@ impl Samples {
             coder.pack_block(&packed.value()?, &mut after)?;
         }
         let saved = before.saturating_sub(after.len());
-        // Once all is packed with the new coder, the first one is dropped.
+        // After all values are packed with the new coder, the first one is dropped.
         let taken = coder.bytes().saturating_sub(first.bytes()) * SAVES_PERCENT / 100;
         let due = Due { from: taken * stored / saved.max(1), dictionary: Some(dictionary) };
         Ok((saved * 100 > before * SAVED_LEAST).then_some(due))

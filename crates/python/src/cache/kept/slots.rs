@@ -13,45 +13,46 @@ mod shrink;
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
-/// Slots that are allocated at once: little enough for a small cache, and a large one does not copy
-/// its slots as it grows.
+/// The number of slots that are allocated at once: few enough for a small cache. A large cache does
+/// not copy its slots as it grows.
 const CHUNK: usize = 64;
 
-/// A value, for as long as it is there: numbers of slots come again, these do not.
+/// The id of a value as long as it exists: numbers of slots are reused, ids are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     index: u32,
     generation: u32,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing; `next` is the free slot after it.
+    /// Unused; `next` is the free slot after it.
     Free,
     /// The first piece of a value.
     First,
-    /// A piece that follows.
+    /// A later piece of a value.
     More,
 }
 
-/// A piece of a value; what it says of the value is said by the first.
+/// A piece of a value; fields that describe the whole value are set in its first slot.
 #[derive(Debug)]
 pub struct Slot<K> {
     /// The key of the value, in its first slot.
     pub key: Option<K>,
     /// The hash of the key.
     pub hash: u32,
-    /// Bytes of memory that the key takes.
+    /// The bytes of memory that the key uses.
     pub key_bytes: u32,
-    /// Bytes before compression: of the value in its first slot, and of the piece in another.
+    /// The bytes before compression: of the whole value in its first slot, of the piece in others.
     pub len: u32,
     /// The slot of the next piece.
     pub next: u32,
-    /// What the slot is used for.
+    /// The use of the slot.
     pub used_as: Use,
     generation: u32,
-    /// The value that was used before this one; the piece before this one; the free slot before.
+    /// In the first slot of a value, the value used before it; in a later slot, the piece before
+    /// it; in a free slot, the free slot before it.
     older: u32,
     younger: u32,
 }
@@ -79,14 +80,14 @@ pub struct Slots<K> {
     free: u32,
     oldest: u32,
     youngest: u32,
-    /// Slots in use.
+    /// The number of slots in use.
     used: usize,
-    /// Slots taken so far.
+    /// The number of slots taken so far.
     taken: u32,
 }
 
 impl<K> Slots<K> {
-    /// Returns none.
+    /// Returns an empty set of slots.
     pub fn new() -> Self {
         Slots { chunks: Vec::new(), free: NONE, oldest: NONE, youngest: NONE, used: 0, taken: 0 }
     }
@@ -97,13 +98,13 @@ impl<K> Slots<K> {
             + self.chunks.len() * CHUNK * size_of::<Slot<K>>()
     }
 
-    /// Returns the bytes of memory of so many slots, if there are no others.
+    /// Returns the bytes of memory of `count` slots, if there are no others.
     pub fn bytes_of(count: usize) -> usize {
         let chunks = count.div_ceil(CHUNK);
         chunks * CHUNK * size_of::<Slot<K>>() + (4 + 2 * chunks) * size_of::<Box<[Slot<K>]>>()
     }
 
-    /// Returns how many bytes [`take`](Self::take) would allocate for `count` slots.
+    /// Returns the bytes that [`take`](Self::take) would allocate for `count` slots.
     pub fn bytes_to_take(&self, count: usize) -> usize {
         let missing = (self.used + count).saturating_sub(self.chunks.len() * CHUNK);
         let chunks = missing.div_ceil(CHUNK);
@@ -112,30 +113,30 @@ impl<K> Slots<K> {
         chunks * CHUNK * size_of::<Slot<K>>() + list * size_of::<Box<[Slot<K>]>>()
     }
 
-    /// Returns the slot.
+    /// Returns a slot.
     ///
     /// # Panics
-    /// There is none of this number.
+    /// If there is no slot with this number.
     #[inline]
     pub fn get(&self, index: u32) -> &Slot<K> {
         &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
-    /// Returns the slot, to be changed.
+    /// Returns a slot for changes.
     ///
     /// # Panics
-    /// There is none of this number.
+    /// If there is no slot with this number.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> &mut Slot<K> {
         &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
-    /// Returns how the value whose first slot this is can be told from others.
+    /// Returns the id of the value with this first slot.
     pub fn id(&self, index: u32) -> Id {
         Id { index, generation: self.get(index).generation }
     }
 
-    /// Returns the first slot of a value that is still there.
+    /// Returns the first slot of a value, if it still exists.
     pub fn by_id(&self, id: Id) -> Option<u32> {
         let is_there = id.index < self.count()
             && self.get(id.index).used_as == Use::First
@@ -143,12 +144,12 @@ impl<K> Slots<K> {
         is_there.then_some(id.index)
     }
 
-    /// Returns how many slots there are, in use or not.
+    /// Returns the number of slots, in use or not.
     pub fn count(&self) -> u32 {
         (self.chunks.len() * CHUNK) as u32
     }
 
-    /// Returns a slot in use from now on, or `None` if there are as many as there can be.
+    /// Takes a free slot into use. Returns `None` if the maximum number of slots is in use.
     pub fn take(&mut self, used_as: Use) -> Option<u32> {
         if self.free == NONE {
             self.grow()?;
@@ -165,7 +166,7 @@ impl<K> Slots<K> {
 
     fn grow(&mut self) -> Option<()> {
         let first = self.count();
-        // One number is no slot's.
+        // One number belongs to no slot.
         let last = first.checked_add(CHUNK as u32).filter(|&last| last < NONE)?;
         let free = |index| {
             let before = if index > first { index - 1 } else { NONE };
@@ -176,13 +177,13 @@ impl<K> Slots<K> {
         Some(())
     }
 
-    /// Has the piece in `slot` follow that in `before`.
+    /// Makes the piece in `slot` follow the one in `before`.
     pub fn chain(&mut self, before: u32, slot: u32) {
         self.get_mut(before).next = slot;
         self.get_mut(slot).older = before;
     }
 
-    /// Gives a slot back that is in no order, and returns its key and the slot of the next piece.
+    /// Frees a slot that is in no order. Returns its key and the slot of the next piece.
     pub fn give_back(&mut self, index: u32) -> (Option<K>, u32) {
         let free = self.free;
         let slot = self.get_mut(index);
@@ -198,7 +199,7 @@ impl<K> Slots<K> {
         (key, next)
     }
 
-    /// Gives back the memory of all slots, of which none is in use.
+    /// Gives back the memory of all slots, none of which may be in use.
     pub fn renew(&mut self) {
         debug_assert_eq!(self.used, 0);
         *self = Slots { taken: self.taken, ..Slots::new() };

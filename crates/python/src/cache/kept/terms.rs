@@ -1,26 +1,26 @@
-//! What is said of keys and values between the cache and who calls it.
+//! The types in which the cache and its callers describe keys and values.
 
 use super::coder::Packed;
 use super::slots::Id;
 use std::collections::TryReserveError;
 
-/// How a key that is looked for is compared with those that are kept, under the lock.
+/// The comparison of a key that is looked up with stored keys, under the lock.
 pub trait Probe<K> {
-    /// Returns whether they are the same, or `None` if that can't be told under the lock.
+    /// Returns whether the keys are equal, or `None` if that can't be determined under the lock.
     fn is_same(&self, kept: &K) -> Option<bool>;
 
-    /// Returns another handle to the key.
+    /// Returns another reference to the key.
     fn copy(&self, kept: &K) -> K;
 }
 
-/// What is asked for beside the key, and what comparisons without the lock have said.
+/// The kind of look-up, and the results of comparisons without the lock.
 #[derive(Debug)]
 pub struct Verdicts {
-    /// Whether a value takes the place of another.
+    /// Whether a value may replace another one.
     pub replaces: bool,
-    /// The value whose key is the same.
+    /// The value whose key is equal.
     pub same: Option<Id>,
-    /// Those whose keys are others.
+    /// The values whose keys differ.
     pub others: Vec<Id>,
 }
 
@@ -30,37 +30,37 @@ impl Default for Verdicts {
     }
 }
 
-/// A copy of a value, if there is memory for one, and how the value can be told from others.
+/// A copy of a value, if there is memory for one, and the id of the value.
 pub type Copied = (Id, Result<Packed, TryReserveError>);
 
-/// What came of a call that looks for a key.
+/// The result of a call that looks up a key.
 #[derive(Debug)]
 pub enum Found<T, K> {
-    /// The key is there.
+    /// The key exists.
     Yes(T),
-    /// It is not.
+    /// The key does not exist.
     No,
-    /// The lock is released, so that the key can be compared with these.
+    /// The lock was released, so that the key can be compared with these.
     Ask(Vec<(Id, K)>),
 }
 
-/// A value that is to be kept.
+/// A value to be stored.
 #[derive(Debug)]
 pub struct Offer<K> {
     /// Its key.
     pub key: K,
-    /// The bytes of memory that the key takes.
+    /// The bytes of memory that the key uses.
     pub key_bytes: u32,
     /// The value.
     pub packed: Packed,
 }
 
-/// What left the cache, to be dropped without the lock.
+/// Keys and values that left the cache, to be dropped without the lock.
 #[derive(Debug)]
 pub struct Departed<K> {
-    /// Keys.
+    /// Keys whose values are not reported.
     pub keys: Vec<K>,
-    /// What had to make room, if its values are asked for.
+    /// The evicted keys and values, if the caller wants them.
     pub evicted: Vec<(K, Packed)>,
 }
 
@@ -70,25 +70,25 @@ impl<K> Default for Departed<K> {
     }
 }
 
-/// Figures of a cache.
+/// Statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Values.
+    /// The number of values.
     pub entries: usize,
-    /// Bytes of memory that it may take.
+    /// The maximum bytes of memory.
     pub limit: usize,
-    /// Bytes of memory that it takes, everything counted.
+    /// The total bytes of memory used.
     pub held: usize,
-    /// Bytes of the values.
+    /// The bytes of the values before compression.
     pub stored: u64,
-    /// Bytes of them compressed.
+    /// The bytes of the values after compression.
     pub compressed: u64,
-    /// Bytes of the dictionary.
+    /// The bytes of the dictionary.
     pub dictionary: usize,
-    /// Values that were asked for and there.
+    /// The number of look-ups that found a value.
     pub hits: u64,
-    /// Values that were asked for and not there.
+    /// The number of look-ups that found none.
     pub misses: u64,
-    /// Values that had to make room.
+    /// The number of evicted values.
     pub evictions: u64,
 }

@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// How long a read takes to fail, and how long it takes to hang up.
+/// The time that a failing read takes, and the time that hanging up takes.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// Bytes of the server's greeting, and of its reply to the choice of an export.
+/// The bytes of the server's greeting, and of its reply to the choice of an export.
 const GREETING: usize = 18;
 const EXPORT_REPLY: usize = 10;
 
@@ -57,7 +57,7 @@ impl Disk for Bad {
     }
 }
 
-/// A client that sent everything at once and stays connected until the server hangs up.
+/// A client that sends everything at once and stays connected until the server hangs up.
 struct Client {
     sent: Mutex<Vec<u8>>,
     got: Mutex<Vec<u8>>,
@@ -89,7 +89,8 @@ impl Stream for Client {
     }
 }
 
-/// What a client sends before requests: its flags, and the choice of the export without a name.
+/// Returns the bytes that a client sends before requests: its flags, and the choice of the export
+/// without a name.
 fn choice() -> Vec<u8> {
     let mut sent = Vec::from((FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES).to_be_bytes());
     sent.extend(IHAVEOPT.to_be_bytes());
@@ -102,7 +103,7 @@ fn client(sent: Vec<u8>) -> Client {
     Client { sent: Mutex::new(sent), got: Mutex::default(), is_over: AtomicBool::new(false) }
 }
 
-/// A service of the bad disk.
+/// Returns a service of the bad disk.
 fn service() -> Service {
     let export = Export {
         name: String::new(),
@@ -119,7 +120,7 @@ fn service() -> Service {
     }
 }
 
-/// A client that had its reply first could still be evicted for a client that came later.
+/// If the reply were sent first, the client could still be evicted for a later one.
 #[test]
 fn a_client_is_admitted_before_its_reply() {
     let client = client(choice());

@@ -1,4 +1,4 @@
-//! What writing the attributes of cold data, saved files and jobs does.
+//! Writes of the attributes of cold data, saved files and jobs.
 
 use super::keywords::SWITCH;
 use super::settings::{instance, set};
@@ -13,7 +13,7 @@ use crate::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is chosen, in the kernel's words.
+/// The conditions of a selection, in the kernel's words.
 const WHICH: [(&str, Which); 4] = [
     ("idle", Which::Idle),
     ("huge", Which::Huge),
@@ -21,7 +21,7 @@ const WHICH: [(&str, Which); 4] = [
     ("incompressible", Which::Incompressible),
 ];
 
-/// Returns a priority of what is there for cold data.
+/// Returns the priority of an algorithm for recompression.
 fn priority(value: Value<'_>, digits: &str) -> Result<usize, Error> {
     let priority = unsigned(digits, Base::Ten).ok();
     priority
@@ -47,7 +47,7 @@ pub(super) fn recomp_algorithm(zram: &Zram, value: Value<'_>) -> Result<(), Erro
 }
 
 impl Zram {
-    /// Writes the attribute `recompress`; what came of it.
+    /// Writes the attribute `recompress`, and returns the result of the job.
     ///
     /// # Errors
     /// As [`Device::recompress`](crate::Device::recompress), and those of the attribute.
@@ -55,7 +55,7 @@ impl Zram {
         recompress(self, Value { name: "recompress", text: words })
     }
 
-    /// Writes the attribute `writeback`; what came of it.
+    /// Writes the attribute `writeback`, and returns the result of the job.
     ///
     /// # Errors
     /// As [`Device::write_back`](crate::Device::write_back), and those of the attribute.
@@ -149,7 +149,7 @@ pub(super) fn write_back(zram: &Zram, value: Value<'_>) -> Result<WrittenBack, E
 }
 
 pub(super) fn backing_dev(zram: &Zram, value: Value<'_>) -> Result<(), Error> {
-    // Not opened for nothing.
+    // Checks that the setting can be changed before the file is opened.
     set(zram, value.name, |_| {})?;
     if value.text.is_empty() {
         return Err(value.invalid("expected the path of a file or block device"));
@@ -168,7 +168,7 @@ pub(super) fn writeback_batch_size(zram: &Zram, value: Value<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Objects are written back as they lie, in less than a page each; there is no other way.
+/// Accepts only 1: objects are always written back compressed.
 pub(super) fn compressed_writeback(_zram: &Zram, value: Value<'_>) -> Result<(), Error> {
     match value.keyword(&SWITCH) {
         Ok(true) => Ok(()),
@@ -176,7 +176,7 @@ pub(super) fn compressed_writeback(_zram: &Zram, value: Value<'_>) -> Result<(),
     }
 }
 
-/// Returns the device, and the path that a value is.
+/// Returns the device, and the value as a path.
 fn with_path(zram: &Zram, value: Value<'_>) -> Result<(Arc<Instance>, PathBuf), Error> {
     let instance = instance(zram, value.name)?;
     match value.text {

@@ -1,4 +1,4 @@
-//! Settings in words, both ways.
+//! Settings that are words: parsing and display.
 
 use super::value::{Value, parse_keyword};
 use crate::{Compaction, Config, Error, Fork, Zram};
@@ -10,11 +10,11 @@ pub(super) const COMPACTION: [(&str, Compaction); 3] =
 pub(super) const FORK: [(&str, Fork); 2] = [("copy", Fork::Copy), ("leave", Fork::Leave)];
 const RULES: [(&str, ChainRule); 2] =
     [("used-percent", ChainRule::UsedPercent), ("least-waste", ChainRule::LeastWaste)];
-/// Yes and no, as the kernel reads them.
+/// The words for false and true, as the kernel accepts them.
 pub(super) const SWITCH: [(&str, bool); 6] =
     [("0", false), ("1", true), ("n", false), ("y", true), ("off", false), ("on", true)];
 
-/// Shows words, the one that is set in brackets.
+/// Writes all words, with the current one in brackets.
 pub(super) fn show_keyword<T: PartialEq>(
     out: &mut dyn Write,
     words: &[(&str, T)],
@@ -24,7 +24,7 @@ pub(super) fn show_keyword<T: PartialEq>(
     writeln!(out, "{}", bracketed(words.iter().map(|(word, _)| *word), set))
 }
 
-/// Sets a setting to what a word means.
+/// Sets a field of the settings to the meaning of a word.
 pub(super) fn store_keyword<T: Copy>(
     zram: &Zram,
     value: Value<'_>,
@@ -38,7 +38,7 @@ pub(super) fn store_keyword<T: Copy>(
     })
 }
 
-/// Returns all of `names`, the current one in brackets, each with a space behind it.
+/// Returns all of `names`, each followed by a space, with the current one in brackets.
 pub(super) fn bracketed<'n>(names: impl Iterator<Item = &'n str>, current: &str) -> String {
     names.fold(String::new(), |mut line, name| {
         let _ = if name == current { write!(line, "[{name}] ") } else { write!(line, "{name} ") };
@@ -56,7 +56,8 @@ pub(super) fn geometry_line(geometry: Geometry) -> String {
     }
 }
 
-/// Returns the geometry that a line names, with the kernel's own choices where it says nothing.
+/// Returns the geometry that `line` describes, with the kernel's defaults for options that it
+/// omits.
 pub(super) fn geometry(line: &str) -> Result<Geometry, String> {
     let mut words = line.split_whitespace();
     let geometry = match words.next() {

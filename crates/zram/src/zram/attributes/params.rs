@@ -1,4 +1,4 @@
-//! `algorithm_params`: words of `key=value`.
+//! `algorithm_params`: words of the form `key=value`.
 
 use super::value::{Value, signed};
 use crate::algorithms::SECONDARY_MAX;
@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use zcomp::{Dictionary, Params};
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, Default)]
 pub(super) struct AlgorithmLine<'t> {
     algorithm: Option<&'t str>,
@@ -17,8 +17,8 @@ pub(super) struct AlgorithmLine<'t> {
 }
 
 impl<'t> AlgorithmLine<'t> {
-    /// Reads a line, and the dictionary it names. Keys that are not known are left out, as the
-    /// kernel does.
+    /// Parses a line, and reads the dictionary that it names. Unknown keys are ignored, as in the
+    /// kernel.
     pub(super) fn parse(value: Value<'t>) -> Result<Self, Error> {
         let mut line = AlgorithmLine::default();
         let mut dictionary = None;
@@ -40,7 +40,8 @@ impl<'t> AlgorithmLine<'t> {
                 }
                 "level" => line.params.level = Some(number()?),
                 "dict" => dictionary = Some(word),
-                // Of an algorithm that there is not: nothing depends on it.
+                // A parameter of deflate, which is not supported. It is only checked to be a
+                // number.
                 "deflate.winbits" => drop(number()?),
                 _ => {}
             }
@@ -49,8 +50,8 @@ impl<'t> AlgorithmLine<'t> {
         Ok(line)
     }
 
-    /// Which algorithm the parameters are for: that of the priority, or of the name, or the
-    /// device's own.
+    /// Returns the priority of the algorithm that the parameters are for: the given one, that of
+    /// the named algorithm, or 0.
     pub(super) fn target(&self, settings: &Config, value: Value<'_>) -> Result<usize, Error> {
         let name_of = |nth: usize| settings.algorithm_of(nth).map(|of| of.codec.name());
         let named = |nth: &usize| name_of(*nth) == self.algorithm;
@@ -73,7 +74,7 @@ impl<'t> AlgorithmLine<'t> {
 
 fn read_dictionary(path: &str) -> Result<Dictionary, Error> {
     let mut bytes = Vec::new();
-    // One more than there may be: some files have no end.
+    // Reads at most one byte more than is allowed, because some files have no end.
     let most = Dictionary::BYTES_MAX as u64 + 1;
     let read = open_file::to_read(Path::new(path))
         .and_then(|file| file.take(most).read_to_end(&mut bytes));

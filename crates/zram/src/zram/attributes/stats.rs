@@ -1,4 +1,4 @@
-//! What attributes read as that are more than one value.
+//! The text of attributes that have more than one value.
 
 use super::keywords::bracketed;
 use crate::algorithms::Algorithm;
@@ -6,7 +6,7 @@ use crate::{CompactionStat, Device, MmStat, Zram};
 use page::page_size;
 use std::fmt::{self, Write};
 
-/// Returns what the device says, or the default without one.
+/// Returns a statistic of the device, or the default if it is not made.
 pub(super) fn of_device<T: Default>(zram: &Zram, stat: impl FnOnce(&Device) -> T) -> T {
     zram.instance().map_or_else(T::default, |instance| stat(&instance.device))
 }
@@ -40,7 +40,8 @@ pub(super) fn mm_stat(zram: &Zram, out: &mut dyn Write) -> fmt::Result {
 
 pub(super) fn total_limit(zram: &Zram, out: &mut dyn Write) -> fmt::Result {
     let asked = zram.settings().total_limit;
-    // Of a device whose tables are limited with its pages, it follows that limit.
+    // If tables are limited together with the pool's pages, the device derives its limit from
+    // theirs.
     let limit = zram.instance().map_or(asked, |instance| instance.device.total_limit());
     writeln!(out, "{}", limit.unwrap_or(0))
 }

@@ -1,9 +1,9 @@
-//! What is written to an attribute: words, and numbers as the kernel's `kstrto...` functions read
-//! them.
+//! Values that are written to attributes: words, and numbers in the format of the kernel's
+//! `kstrto...` functions.
 
 use crate::{BadValue, Error, memparse};
 
-/// A text for an attribute, which errors name.
+/// A text for an attribute, with the attribute's name for errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'t> {
     pub(super) name: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Value<'t> {
 }
 
 impl<'t> Value<'t> {
-    /// Returns the error that says why it can't be.
+    /// Returns the error for an invalid value.
     pub(super) fn bad(self, why: BadValue, reason: &str) -> Error {
         let Value { name, text } = self;
         Error::Value { name, value: text.to_owned(), why, reason: reason.to_owned() }
@@ -21,33 +21,33 @@ impl<'t> Value<'t> {
         self.bad(BadValue::Invalid, reason)
     }
 
-    /// Returns a size with a suffix.
+    /// Parses a size with an optional suffix.
     pub(super) fn size(self) -> Result<u64, Error> {
         memparse::parse(self.text).map_err(|reason| self.invalid(&reason))
     }
 
-    /// Returns a limit: 0 is none.
+    /// Parses a limit; 0 is no limit.
     pub(super) fn limit(self) -> Result<Option<u64>, Error> {
         Ok(Some(self.size()?).filter(|&bytes| bytes > 0))
     }
 
-    /// Returns all of it as a number.
+    /// Parses the whole text as a number.
     pub(super) fn number<N: TryFrom<u64>>(self, base: Base, expected: &str) -> Result<N, Error> {
         unsigned(self.text, base).map_err(|why| self.bad(why, expected))
     }
 
-    /// Returns all of it as one of some words.
+    /// Parses the whole text as one of `words`.
     pub(super) fn keyword<T: Copy>(self, words: &[(&str, T)]) -> Result<T, Error> {
         parse_keyword(words, self.text).map_err(|reason| self.invalid(&reason))
     }
 
-    /// Its words, each a key and its value, or `None` for one that is not.
+    /// Returns the words, each split into key and value; `None` for a word of another form.
     pub(super) fn words(self) -> impl Iterator<Item = Option<(&'t str, &'t str)>> {
         let words = self.text.split_whitespace();
         words.map(|word| word.split_once('=').filter(|(_, value)| !value.is_empty()))
     }
 
-    /// The same where each must be one.
+    /// Returns the keys and values, or an error if a word has another form.
     pub(super) fn key_values(
         self,
         expected: &str,
@@ -59,7 +59,7 @@ impl<'t> Value<'t> {
     }
 }
 
-/// Returns what `word` means, or which words there are.
+/// Returns the meaning of `word`, or a list of the valid words as the error.
 pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = words.iter().find(|(other, _)| *other == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -68,18 +68,18 @@ pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<
     })
 }
 
-/// Which bases a number may be in.
+/// The bases in which a number may be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
     Ten,
     Any,
 }
 
-/// Returns a number in base 10, or, with `0x` or `0` in front, in base 16 or 8 where `base` says
-/// so; a `+` may come first.
+/// Parses a number in base 10. With `Base::Any`, a prefix of `0x` means base 16, and `0` base 8. A
+/// `+` may precede the number.
 ///
 /// # Errors
-/// [`BadValue::Invalid`]: it is none. [`BadValue::Range`]: it does not fit.
+/// [`BadValue::Invalid`]: the text is not a number. [`BadValue::Range`]: the number does not fit.
 pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, BadValue> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let (radix, digits) = match base {
@@ -91,7 +91,7 @@ pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, Bad
     N::try_from(number).map_err(|_| BadValue::Range)
 }
 
-/// Returns a number in base 10 that may be below zero.
+/// Parses a number in base 10 that may be negative.
 ///
 /// # Errors
 /// As [`unsigned`].

@@ -1,4 +1,4 @@
-//! Whether the parts agree.
+//! Checks that the parts agree.
 
 use super::super::coder::Form;
 use super::super::samples::small_len;

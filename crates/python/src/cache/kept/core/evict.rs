@@ -1,4 +1,4 @@
-//! Values are removed, asked to or to make room.
+//! Removal of values, on request or to make room.
 
 use super::super::coder::Form;
 use super::super::samples::small_len;
@@ -7,7 +7,7 @@ use super::{Core, Departed, spread};
 use uzram::zsmalloc::Content;
 
 impl<K> Core<K> {
-    /// Removes a value, and returns its key.
+    /// Removes a value. Returns its key.
     pub fn remove(&mut self, first: u32) -> Option<K> {
         let slot = self.slots.get(first);
         let (hash, key_bytes) = (slot.hash, slot.key_bytes);
@@ -34,7 +34,7 @@ impl<K> Core<K> {
         key
     }
 
-    /// Frees the object of a piece, and counts it out.
+    /// Frees the object of a piece, and removes it from the counts.
     fn free_piece(&mut self, piece: u32) {
         let Some(entry) = self.pool.lock_existing(piece) else { return };
         let old = match entry.content() {
@@ -56,7 +56,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Evicts the oldest value but `spared`, and returns whether there was one.
+    /// Evicts the least recently used value except `spared`. Returns false if there was none.
     pub(super) fn evict(&mut self, spared: Option<u32>, out: &mut Departed<K>) -> bool {
         let oldest = self.slots.oldest();
         let first = match oldest {
@@ -64,7 +64,7 @@ impl<K> Core<K> {
             first => first,
         };
         let Some(first) = first else { return false };
-        // Where there is no memory for a copy, it goes without being told of.
+        // If there is no memory for a copy, the value is evicted without being reported.
         let packed = self.wants_evicted.then(|| self.packed(first).ok()).flatten();
         if let Some(key) = self.remove(first) {
             match packed {
@@ -76,8 +76,8 @@ impl<K> Core<K> {
         true
     }
 
-    /// Evicts until `bytes` more are within the limit, or `spared` alone is left, whose slot may
-    /// get another number. Returns whether they are.
+    /// Evicts values until `bytes` more bytes are within the limit, or only `spared` is left, whose
+    /// slot may get another number. Returns true if the bytes are within the limit.
     pub fn make_room(
         &mut self,
         bytes: usize,

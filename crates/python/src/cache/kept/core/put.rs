@@ -1,22 +1,22 @@
-//! Values get their keys, and take the places of others.
+//! Assigns keys to stored values, and lets them replace other values.
 
 use super::super::coder::{Form, Packed, Piece};
 use super::super::slots::{NONE, Slots};
 use super::{Core, Departed, Offer, Refusal, spread};
 
-/// What the pool takes beside the bytes of a value: this part of those that were compressed, and so
-/// have all lengths, ...
+/// The memory of the pool beyond the bytes of a value: this share, as a divisor, of the compressed
+/// bytes, which have arbitrary lengths, ...
 const WASTE_SHARE: usize = 8;
-/// ... so many bytes for each piece, and for all.
+/// ... this many bytes for each piece, and `POOL_GROWTH` in total.
 const PIECE_BYTES: usize = 160;
 const POOL_GROWTH: usize = 16 << 10;
 
 impl<K> Core<K> {
-    /// Keeps a value, in place of that in slot `old` if there is one, as the youngest.
+    /// Stores a value as the most recently used, in place of the one in slot `old` if there is one.
     ///
     /// # Errors
-    /// It is not kept, and `old` stays, as the youngest. Others are gone only where the pool needed
-    /// more room than could be foreseen.
+    /// If it is not stored; `old` stays, as the most recently used. Other values are lost only if
+    /// the pool needed more memory than was estimated.
     pub fn put(
         &mut self,
         hash: u32,
@@ -32,7 +32,7 @@ impl<K> Core<K> {
         }
         self.expect_room(packed, key_bytes as usize)?;
         if old.is_some() && self.held() + packed.bytes.len() > self.limit {
-            // With the one in its place gone, others may stay.
+            // If the old value is removed first, others may stay.
             return self.put_instead(hash, old, offer, out);
         }
         let mut old = old;
@@ -53,19 +53,19 @@ impl<K> Core<K> {
         self.settle(first, out)
     }
 
-    /// Makes room for what a value has taken that was stored.
+    /// Makes room for the memory that a stored value uses.
     fn settle(&mut self, first: u32, out: &mut Departed<K>) -> Result<(), Refusal> {
         let mut first = Some(first);
         if self.make_room(0, &mut first, out) {
             return Ok(());
         }
-        // It is alone, and too large all the same.
+        // It is the only value, and still too large.
         out.keys.extend(first.and_then(|first| self.remove(first)));
         self.renew();
         Err(Refusal::NoRoom)
     }
 
-    /// Fails if a value would find no room in an empty cache.
+    /// Fails if an empty cache would have no room for a value.
     fn expect_room(&self, packed: &Packed, key_bytes: usize) -> Result<(), Refusal> {
         let count = packed.pieces.len().max(1);
         let of_raw = |(piece, start): (&Piece, usize)| match piece.form {
@@ -83,7 +83,7 @@ impl<K> Core<K> {
         Ok(())
     }
 
-    /// Stores a value where there is no room for it beside the one in its place.
+    /// Stores a value if there is no room for it beside the one that it replaces.
     fn put_instead(
         &mut self,
         hash: u32,
@@ -111,7 +111,7 @@ impl<K> Core<K> {
                 self.enter(first, hash, key, key_bytes);
                 result.and(self.settle(first, out))
             }
-            // It was there, so this is the system's refusal.
+            // The old value had room before, so the system refused the memory.
             Err(_) => {
                 out.keys.push(key);
                 result
@@ -119,8 +119,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// Stores the pieces of a value, and gives back for it what others left that had to go. It is
-    /// not kept yet.
+    /// Stores the pieces of a value. To make room, gives back the memory that evicted values left.
+    /// The value has no key yet.
     fn store_or_shrink(
         &mut self,
         packed: &Packed,
@@ -131,7 +131,7 @@ impl<K> Core<K> {
         let mut before = usize::MAX;
         loop {
             match self.store(packed, key_bytes, *old, out) {
-                // Each time with fewer values.
+                // Each attempt has fewer values than the one before.
                 Err(Refusal::NoRoom) if self.len() < before => before = self.len(),
                 stored => return stored,
             }
@@ -142,7 +142,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Gives a stored value its key, and its places in table and order.
+    /// Gives a stored value its key, and its places in the table and the order.
     fn enter(&mut self, first: u32, hash: u32, key: K, key_bytes: u32) {
         let slot = self.slots.get_mut(first);
         (slot.key, slot.hash, slot.key_bytes) = (Some(key), hash, key_bytes);
@@ -152,7 +152,7 @@ impl<K> Core<K> {
         self.slots.push_youngest(first);
     }
 
-    /// Gives a stored value the key and the places of another, which is freed.
+    /// Gives a stored value the key and the places of another one, which is freed.
     fn take_place(&mut self, first: u32, old: u32) {
         let slot = self.slots.get_mut(old);
         let (key, hash, key_bytes) = (slot.key.take(), slot.hash, slot.key_bytes);

@@ -1,4 +1,4 @@
-//! Samples are gathered, and values are packed again with the dictionary trained from them.
+//! Collects samples, and packs values again with the dictionary trained from them.
 
 use super::super::coder::{Coder, Form, Packed};
 use super::super::refusal::Refusal;
@@ -8,18 +8,18 @@ use super::{Core, Departed};
 use std::sync::Arc;
 use uzram::zsmalloc::Content;
 
-/// Slots whose values are copied before the lock is released.
+/// The number of slots whose values are copied before the lock is released.
 const COPIED_AT_ONCE: u32 = 16;
 
 impl<K> Core<K> {
-    /// Returns what is due for a dictionary, to be done once the lock is released.
+    /// Returns the next step towards a dictionary, to be taken after the lock is released.
     pub fn take_due(&mut self) -> Option<Due> {
         let small = self.small_stored;
         self.due.take_if(|due| small >= due.from)
     }
 
-    /// Returns copies of values of one piece, from slot `from` on, and the slot to continue with,
-    /// if there are more. A value for which memory is short is left out.
+    /// Returns copies of the values of one piece, from slot `from` on, and the slot to continue
+    /// with, if there are more. A value is left out if there is no memory for its copy.
     pub fn small_values(&self, from: u32) -> (Vec<Packed>, Option<u32>) {
         let to = from.saturating_add(COPIED_AT_ONCE).min(self.slots.count());
         let is_small = |&index: &u32| {
@@ -30,7 +30,7 @@ impl<K> Core<K> {
         (values, (to < self.slots.count()).then_some(to))
     }
 
-    /// Takes a coder that was trained, for all values from now on, if there is room for it.
+    /// Adopts a trained coder for all values from now on, if there is room for it.
     pub fn adopt(&mut self, coder: Arc<Coder>, out: &mut Departed<K>) -> bool {
         let mut youngest = self.slots.youngest();
         let adopts = self.coders[1].is_none() && self.make_room(coder.bytes(), &mut youngest, out);
@@ -43,18 +43,18 @@ impl<K> Core<K> {
         adopts
     }
 
-    /// Drops the first coder if it is of no use any more.
+    /// Drops the first coder if no piece needs it any more.
     pub(super) fn drop_unused(&mut self) {
         if self.coders[1].is_some() && self.pieces_of[0] == 0 {
             self.coders[0] = None;
         }
     }
 
-    /// Packs pieces anew with the trained coder, from slot `from` on, until that was done to `most`
-    /// bytes, and returns where to go on, if there are more.
+    /// Packs pieces again with the trained coder, from slot `from` on, until that was done for
+    /// `most` bytes. Returns the slot to continue with, if there are more.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If there is no memory.
     pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Refusal> {
         let [Some(first), Some(trained)] = self.coders.clone() else { return Ok(None) };
         self.limit_pages(0);
@@ -90,7 +90,7 @@ impl<K> Core<K> {
         }
         let mut bytes = Vec::new();
         let new = trained.pack_block(&block, &mut bytes)?;
-        // What finds no room stays as it is, and the first coder with it.
+        // A piece without room stays unchanged, and keeps the first coder in use.
         if new == form || entry.store(&bytes, new as u8).is_err() {
             return Ok(());
         }

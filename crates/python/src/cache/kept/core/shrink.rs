@@ -1,5 +1,5 @@
-//! What values leave behind when they go is given back: slots, places in the table, the pool's
-//! entries. It is a part of the limit that no other value would have.
+//! Gives back the memory that removed values leave behind: slots, places in the table, entries of
+//! the pool. It counts towards the limit, so other values would lack it.
 
 use super::super::new_pool::new_pool;
 use super::super::slots::{NONE, Use};
@@ -7,15 +7,15 @@ use super::{Core, Departed, spread};
 use hashbrown::HashTable;
 use uzram::zsmalloc::Content;
 
-/// An empty cache begins anew if what was left behind takes this part of its limit.
+/// An empty cache is reset if the memory left behind exceeds this share of its limit, as a divisor.
 const LEFT_SHARE: usize = 64;
-/// The table gets smaller if it has room for so many times its values, ...
+/// The table shrinks if its capacity exceeds this multiple of its values, ...
 const TABLE_ROOM: usize = 4;
-/// ... and for more than so many.
+/// ... and this number.
 const TABLE_LEAST: usize = 256;
 
 impl<K> Core<K> {
-    /// Gives back some of what was left behind. Slots may get other numbers.
+    /// Gives back some of the memory left behind. Slots may get other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
         self.drop_unused();
         if self.table.is_empty() {
@@ -29,7 +29,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Gives back what was left behind, until slots in use are no small part of all.
+    /// Gives back the memory left behind, until a sufficient share of the slots is in use.
     pub(super) fn shrink(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
         while self.slots.is_sparse() {
             self.vacate_last(watched, out);
@@ -38,19 +38,20 @@ impl<K> Core<K> {
         self.pool.trim();
     }
 
-    /// Begins anew, as there are no values.
+    /// Resets a cache without values.
     pub(super) fn renew(&mut self) {
         debug_assert!(self.table.is_empty());
         self.table = HashTable::new();
         self.slots.renew();
         self.pool.trim();
         if self.pool.bytes() > self.new_pool_bytes {
-            // Where the system refuses, the one before goes on.
+            // If the system refuses a new pool, the old one stays in use.
             self.pool = new_pool(self.order).unwrap_or_else(|_| self.pool.clone());
         }
     }
 
-    /// Returns the bytes of memory that a cache takes beside its values, with a first one.
+    /// Returns the bytes of memory that a cache uses for everything except its values, including
+    /// the first use of the pool.
     pub fn empty_bytes(&self) -> usize {
         self.fixed_bytes() + self.begun_bytes
     }
@@ -61,11 +62,12 @@ impl<K> Core<K> {
             let hash = |&index: &u32| spread(slots.get(index).hash);
             self.table.shrink_to(2 * self.table.len(), hash);
         }
-        // It does so if that is worth it.
+        // The pool does so if it is worthwhile.
         self.pool.tidy(&mut || true);
     }
 
-    /// Moves what is in the last slots, and gives these back. `watched` is one that may be moved.
+    /// Moves the contents of the last slots, and gives these back. `watched` is a slot that may be
+    /// moved.
     fn vacate_last(&mut self, watched: &mut Option<u32>, out: &mut Departed<K>) {
         // Objects are freed before they are stored again.
         self.pool.pages().set_limit(None);
@@ -92,7 +94,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Moves an object to another entry, and returns whether the system had memory for that.
+    /// Moves an object to another entry. Returns false if the system had no memory for that.
     fn move_object(&self, from: u32, to: u32) -> bool {
         let Some(entry) = self.pool.lock_existing(from) else { return true };
         let Content::Object { bytes, flags } = entry.content() else { return true };

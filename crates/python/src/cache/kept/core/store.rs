@@ -1,19 +1,19 @@
-//! The pieces of a value are stored, and others make room for them.
+//! Stores the pieces of a value, and evicts others to make room for them.
 
 use super::super::coder::{Form, Packed};
 use super::super::samples::small_len;
 use super::super::slots::{NONE, Use};
 use super::{Core, Departed, Refusal, spread};
 
-/// So many times a value has to make room before the pool is asked to move objects together.
+/// The number of refusals after which the pool is asked to compact.
 const REFUSALS: u32 = 32;
-/// The pool moves objects together if that frees this part of its memory, ...
+/// The pool compacts if that frees this share of its memory, as a divisor, ...
 const FREEABLE_SHARE: usize = 32;
-/// ... and frees no more than this at once, in bytes, as others wait.
+/// ... and frees at most this many bytes at once, because other threads wait.
 const SHRINK_BYTES: usize = 1 << 20;
 
 impl<K> Core<K> {
-    /// Stores the pieces of a value, and returns its first slot, which has no key yet.
+    /// Stores the pieces of a value. Returns its first slot, which has no key yet.
     pub(super) fn store(
         &mut self,
         packed: &Packed,
@@ -58,7 +58,7 @@ impl<K> Core<K> {
         Ok(first)
     }
 
-    /// Frees the pieces of a value that could not be stored in whole.
+    /// Frees the pieces of a value that could not be stored completely.
     fn give_up(&mut self, first: u32) {
         if first != NONE {
             self.slots.get_mut(first).len = 0;
@@ -66,7 +66,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// Stores bytes for a slot, and evicts as long as there is no room for them.
+    /// Stores bytes for a slot, and evicts values while there is no room.
     fn store_piece(
         &mut self,
         slot: u32,
@@ -84,7 +84,7 @@ impl<K> Core<K> {
                 Err(error) if error.is_limit() => {
                     self.refusals = self.refusals.wrapping_add(1);
                     if self.slots.is_sparse() {
-                        // Slots of values that went are to go first.
+                        // The slots of removed values must be given back first.
                         return Err(Refusal::NoRoom);
                     }
                     let compacts = self.refusals.is_multiple_of(REFUSALS) && self.compact();
@@ -97,30 +97,30 @@ impl<K> Core<K> {
         }
     }
 
-    /// Leaves to the pool's pages what nothing else takes, and `bytes` less.
+    /// Limits the pool's pages to the memory that nothing else uses, minus `bytes`.
     pub(super) fn limit_pages(&self, bytes: usize) {
         let beside = self.beside_pages() + self.margin() + bytes;
         let pages = self.limit.saturating_sub(beside) / uzram::page_size();
         self.pool.pages().set_limit(Some(pages));
     }
 
-    /// Has the pool move objects together if that frees much, and returns whether it has.
+    /// Compacts the pool if that frees much memory. Returns true if it has.
     fn compact(&self) -> bool {
         let bytes = self.pool.pages().used() * uzram::page_size();
         self.pool.freeable() > bytes / FREEABLE_SHARE && self.pool.shrink(SHRINK_BYTES) > 0
     }
 
-    /// Gives back some of what objects left that were stored again elsewhere, and returns whether
-    /// there was anything.
+    /// Gives back some of the memory of objects that were stored again elsewhere. Returns true if
+    /// there was any.
     pub fn shrink_pool(&self) -> bool {
         self.pool.shrink(SHRINK_BYTES) > 0
     }
 
-    /// Makes room for slots, and for the table to grow, or for a place in it.
+    /// Makes room for slots, and for a new entry in the table or its growth.
     fn make_room_for_slots(&mut self, count: usize, spared: Option<u32>, out: &mut Departed<K>) {
         loop {
             let grows = spared.is_none() && self.table.len() == self.table.capacity();
-            // The table doubles, with the one before still there.
+            // The table doubles while the old one still exists.
             let of_table = if grows { 2 * self.table.allocation_size() + 1024 } else { 0 };
             let needed = of_table + self.slots.bytes_to_take(count);
             if self.held() + needed <= self.limit || needed == 0 || !self.evict(spared, out) {

@@ -1,4 +1,4 @@
-//! Whether slots and order agree.
+//! Checks that the slots and the order agree.
 
 use super::{NONE, Slots, Use};
 
@@ -8,7 +8,7 @@ impl<K> Slots<K> {
         Some(self.get(index).next).filter(|&next| next != NONE)
     }
 
-    /// Asserts that order, pieces and free slots are each slot once.
+    /// Asserts that each slot is exactly once in the order, a piece, or free.
     pub fn check(&self) {
         let mut uses = vec![Use::Free; self.count() as usize];
         let mut mark = |index: u32, used_as: Use| {

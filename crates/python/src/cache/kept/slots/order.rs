@@ -3,12 +3,12 @@
 use super::{NONE, Slots};
 
 impl<K> Slots<K> {
-    /// Returns the value that was not used for the longest time.
+    /// Returns the least recently used value.
     pub fn oldest(&self) -> Option<u32> {
         Some(self.oldest).filter(|&index| index != NONE)
     }
 
-    /// Returns the value that was used last.
+    /// Returns the most recently used value.
     pub fn youngest(&self) -> Option<u32> {
         Some(self.youngest).filter(|&index| index != NONE)
     }
@@ -18,7 +18,7 @@ impl<K> Slots<K> {
         Some(self.get(index).younger).filter(|&index| index != NONE)
     }
 
-    /// Puts a value, which is in no order, behind the youngest.
+    /// Inserts a value, which is not in the order, as the most recently used.
     pub fn push_youngest(&mut self, index: u32) {
         let older = std::mem::replace(&mut self.youngest, index);
         let slot = self.get_mut(index);
@@ -29,7 +29,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Takes a value out of the order.
+    /// Removes a value from the order.
     pub fn unlink(&mut self, index: u32) {
         let slot = self.get_mut(index);
         let older = std::mem::replace(&mut slot.older, NONE);
@@ -44,7 +44,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Makes a value the youngest.
+    /// Makes a value the most recently used.
     #[inline]
     pub fn touch(&mut self, index: u32) {
         if self.youngest != index {
@@ -53,7 +53,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Returns the values, the oldest first.
+    /// Returns the values, the least recently used first.
     pub fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&index| self.younger(index))
     }

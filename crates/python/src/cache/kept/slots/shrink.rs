@@ -1,18 +1,18 @@
-//! The last slots are given back, and what is in them moves to free ones before.
+//! Gives back the last slots, after their contents are moved to free ones.
 
 use super::{CHUNK, NONE, Slot, Slots, Use};
 
-/// Slots are sparse if there are more than so many times those in use.
+/// Slots are sparse if their number exceeds this multiple of those in use.
 const SPARSE: usize = 4;
 
 impl<K> Slots<K> {
-    /// Returns whether there are many more slots than are in use.
+    /// Returns true if there are many more slots than are in use.
     pub fn is_sparse(&self) -> bool {
         self.chunks.len() > 1 && self.used * SPARSE < self.chunks.len() * CHUNK
     }
 
-    /// Gives back the last slots, of those that are sparse, and returns from where to where those
-    /// in use were moved.
+    /// Gives back the last slots of a sparse set. Returns the old and the new numbers of those in
+    /// use.
     pub fn vacate_last(&mut self) -> Vec<(u32, u32)> {
         debug_assert!(self.is_sparse());
         let end = self.count();
@@ -24,7 +24,7 @@ impl<K> Slots<K> {
             }
         }
         for from in last {
-            // Of those before, most are free.
+            // Most of the lower slots are free.
             let to = self.free;
             if self.get(from).used_as != Use::Free && to != NONE {
                 self.take_from_free(to);
@@ -39,7 +39,7 @@ impl<K> Slots<K> {
         moved
     }
 
-    /// Returns the first slot of the value that this slot is of, or `NONE` if it is free.
+    /// Returns the first slot of the value that this slot belongs to, or `NONE` if it is free.
     pub fn first_of(&self, mut index: u32) -> u32 {
         loop {
             match self.get(index).used_as {
@@ -50,7 +50,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Takes a slot out of the list of those that are free.
+    /// Removes a slot from the list of free slots.
     pub(super) fn take_from_free(&mut self, index: u32) {
         let slot = self.get_mut(index);
         let next = std::mem::replace(&mut slot.next, NONE);
@@ -64,7 +64,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Moves what a slot says to another, which is in no list.
+    /// Moves the contents of a slot to another one, which is in no list.
     fn relocate(&mut self, from: u32, to: u32) {
         let slot = std::mem::replace(self.get_mut(from), Slot::free(NONE, NONE));
         match (slot.used_as, slot.older) {

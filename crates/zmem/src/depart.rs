@@ -3,9 +3,10 @@
 
 use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
+use crate::owned::{OwnedRun, for_evicting};
 use crate::pager::Pager;
 use crate::policy::PIECE;
-use crate::state::{HEAT_MAX, Seen, State};
+use crate::state::{HEAT_MAX, State};
 use crate::stats::count;
 use crate::store;
 use std::cell::Cell;
@@ -53,28 +54,25 @@ impl Pager {
                 part.for_each(|unit| undone.set(undone.get() | 1 << (unit - run.start)));
             }
         });
-        let (mut gone, ended) = (0, Cell::new(0u64));
-        let ends = |unit: usize| {
-            let is_ours = self.words[unit].try_end_evicting();
-            ended.set(ended.get() | u64::from(is_ours) << (unit - run.start));
-            is_ours
-        };
+        let (mut gone, mut ended) = (0, 0u64);
         let mut next = run.start;
         while next < run.end {
             let alike = |unit: &usize| is_kept(*unit) == is_kept(next);
             let part = next..next + (next..run.end).take_while(alike).count();
-            self.for_runs(part.clone(), usize::MAX, ends, |own| match is_kept(part.start) {
-                true => self.stay(own, |unit| undone.get() >> (unit - run.start) & 1 == 1),
-                false => {
-                    let data = &data[self.bytes_of(own.start - run.start..own.end - run.start)];
-                    gone += self.leave(own, from, data, |unit| outcome.of(unit - run.start));
+            for_evicting(self, part.clone(), |own| {
+                let Range { start, end } = own.units();
+                own.units().for_each(|unit| ended |= 1 << (unit - run.start));
+                if is_kept(start) {
+                    return self.stay(own, |unit| undone.get() >> (unit - run.start) & 1 == 1);
                 }
+                let data = &data[self.bytes_of(start - run.start..end - run.start)];
+                gone += self.leave(own, from, data, |unit| outcome.of(unit - run.start));
             });
             next = part.end;
         }
         // A block that was touched during the eviction is in use, so the data just stored are
         // freed.
-        let stolen = |unit: &usize| ended.get() >> (unit - run.start) & 1 == 0;
+        let stolen = |unit: &usize| ended >> (unit - run.start) & 1 == 0;
         run.clone().filter(stolen).for_each(|unit| {
             if !self.discard(unit..unit + 1) {
                 self.note_copies(unit..unit + 1);
@@ -100,16 +98,14 @@ impl Pager {
     fn show_and_read(&self, run: Range<usize>, data: &mut [u8]) -> bool {
         data.fill(0);
         let mut are_shown = true;
-        let ends = |unit: usize| self.words[unit].try_end_evicting();
-        self.for_runs(run.clone(), usize::MAX, ends, |own| {
-            let bytes = self.bytes_of(own.clone());
-            let is_shown = self.backend.show(&self.memory, bytes.clone()).is_ok();
-            own.clone().for_each(|unit| self.words[unit].publish(State::Evicting, |word| word));
+        for_evicting(self, run.clone(), |own| {
+            let (is_shown, Range { start, end }) = (own.show().is_ok(), own.units());
+            own.release();
             if is_shown {
                 // They stay readable: a touch only makes them writable as well, and `dont_need`
                 // waits for the store's lock.
-                let to = self.bytes_of(own.start - run.start..own.end - run.start);
-                self.memory.read_open(bytes.start, &mut data[to]);
+                let to = self.bytes_of(start - run.start..end - run.start);
+                self.memory.read_open(start * self.blocks.unit, &mut data[to]);
             }
             are_shown &= is_shown;
         });
@@ -170,80 +166,78 @@ impl Pager {
     }
 
     /// Drops the pages of blocks that are stored or zeros. Returns the number of evicted blocks.
-    /// The caller owns the blocks; `data` are their contents.
+    /// `data` are their contents.
     fn leave(
         &self,
-        own: Range<usize>,
+        own: OwnedRun<'_>,
         from: Data,
         data: &[u8],
         fate: impl Fn(usize) -> Fate,
     ) -> usize {
-        let bytes = self.bytes_of(own.clone());
-        if self.backend.drop_pages(&self.memory, bytes, from).is_err() {
+        if own.drop_pages(from).is_err() {
             self.stay_stored(own, data, fate);
             return 0;
         }
-        self.publish_gone(own.clone(), data, fate);
-        own.len()
+        let gone = own.len();
+        self.publish_gone(own, data, fate);
+        gone
     }
 
     /// Publishes the new states of owned blocks whose pages were dropped. `data` are their
     /// contents. Each block is stored, all zeros, or to be queued.
     pub(crate) fn publish_gone(
         &self,
-        own: Range<usize>,
+        mut own: OwnedRun<'_>,
         data: &[u8],
         fate: impl Fn(usize) -> Fate,
     ) {
-        self.limit.sub(own.len());
-        let (round, mut waiting) = (self.round(), 0);
-        for (nth, unit) in own.clone().enumerate() {
-            let word = &self.words[unit];
+        own.count(false);
+        let (units, round, mut waiting) = (own.units(), self.round(), 0);
+        while let Some(block) = own.split_first() {
+            let unit = block.units().start;
             match fate(unit) {
                 Fate::Waiting => {
-                    self.hand_over(unit, &data[self.bytes_of(nth..nth + 1)]);
+                    block.queue(&data[self.bytes_of(unit - units.start..unit - units.start + 1)]);
                     waiting += 1;
                 }
                 Fate::Zeros => {
                     count(&self.counters.zeros, 1);
-                    word.publish(State::Untouched, |word| word.with_heat(0));
+                    block.publish(State::Untouched, |_, word| word.with_heat(0));
                 }
-                _ => word.publish(State::Evicted, |word| word.with_heat(round).with_copy(false)),
+                _ => {
+                    block.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false))
+                }
             }
         }
-        count(&self.counters.evicted, own.len() - waiting);
+        count(&self.counters.evicted, units.len() - waiting);
     }
 
     /// Makes blocks resident again whose pages the kernel did not drop, because the program has
     /// locked them in the meantime.
-    pub(crate) fn stay_stored(&self, own: Range<usize>, data: &[u8], fate: impl Fn(usize) -> Fate) {
-        let put_back = self.backend.put_back(&self.memory, self.bytes_of(own.clone()), data);
-        self.expect("memory can't be put back", put_back);
+    pub(crate) fn stay_stored(&self, own: OwnedRun<'_>, data: &[u8], fate: impl Fn(usize) -> Fate) {
+        own.put_back(data);
         count(&self.counters.refused, own.len());
-        self.note_copies(own.clone());
-        for unit in own {
-            let has_copy = |word: Seen| word.has_copy() || fate(unit) == Fate::Stored;
-            let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(has_copy(word));
-            self.words[unit].publish(State::Resident, kept);
-        }
+        self.note_copies(own.units());
+        own.publish(State::Resident, |unit, word| {
+            let has_copy = word.has_copy() || fate(unit) == Fate::Stored;
+            word.with_heat(HEAT_MAX).with_copy(has_copy)
+        });
     }
 
     /// Makes owned blocks resident again that the device refused, or that did not get smaller.
-    pub(crate) fn stay(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
-        let opened = self.backend.reopen(&self.memory, self.bytes_of(own.clone()));
-        self.expect("memory can't be opened again", opened);
+    fn stay(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
+        self.expect("memory can't be opened again", own.reopen());
         self.publish_kept(own, has_copy);
     }
 
     /// Publishes owned, accessible blocks as resident after the device refused them, or they did
     /// not get smaller.
-    pub(crate) fn publish_kept(&self, own: Range<usize>, has_copy: impl Fn(usize) -> bool) {
-        if own.clone().any(&has_copy) {
-            self.note_copies(own.clone());
+    pub(crate) fn publish_kept(&self, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
+        if own.units().any(&has_copy) {
+            self.note_copies(own.units());
         }
-        for unit in own {
-            let kept = |word: Seen| word.with_heat(HEAT_MAX).with_copy(has_copy(unit));
-            self.words[unit].publish(State::Resident, kept);
-        }
+        own.publish(State::Resident, |unit, word| {
+            word.with_heat(HEAT_MAX).with_copy(has_copy(unit))
+        });
     }
 }

@@ -10,10 +10,11 @@
 //! (zm-A4), after the blocks in probation are evicted.
 
 use crate::clock::{Evictor, Step};
+use crate::owned::{OwnedRun, for_owned};
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE, PROBATION_SHARE};
 use crate::recent::Spares;
-use crate::state::State;
+use crate::state::{Seen, State};
 use crate::stats::count;
 use std::cell::Cell;
 use std::ops::Range;
@@ -100,7 +101,7 @@ impl Pager {
     /// pieces that were passed: a run of pieces in closed chunks is passed at once.
     fn advance(&self, evictor: &mut Evictor, idle: usize, spares: Spares) -> usize {
         let step = self.step(evictor, idle);
-        let takes = |unit: usize| self.may_be_marked(unit, spares);
+        let takes = |unit: usize, seen: Seen| self.may_be_marked(unit, seen, spares);
         let marked = step.piece.filter(|piece| self.mark(self.units_of(*piece), takes) > 0);
         match (marked, step.piece) {
             (Some(piece), _) => evictor.push(piece),
@@ -137,27 +138,19 @@ impl Pager {
         if self.limit.keeps_all() {
             return;
         }
-        let cools = |unit: usize| self.try_own_unpinned(unit);
         for start in units.clone().step_by(PIECE) {
             let part = start..units.end.min(start + PIECE);
-            self.mark(part.clone(), cools);
+            self.mark(part.clone(), |_, seen| seen.is_evictable());
             self.evict_marked(part, usize::MAX, buf);
         }
         self.weigh();
     }
 
-    /// Takes ownership of a block that is resident and not pinned, and returns whether it did.
-    pub(crate) fn try_own_unpinned(&self, unit: usize) -> bool {
-        let word = &self.words[unit];
-        let seen = word.load();
-        seen.state() == State::Resident && seen.pins() == 0 && word.try_own(seen)
-    }
-
-    /// Puts those blocks in probation of which `takes` takes ownership. Returns their number.
-    fn mark(&self, units: Range<usize>, takes: impl Fn(usize) -> bool) -> usize {
+    /// Puts the blocks in probation for which `takes` returns true. Returns their number.
+    fn mark(&self, units: Range<usize>, takes: impl Fn(usize, Seen) -> bool) -> usize {
         let mut marked = 0;
         let to = State::Probation;
-        self.for_runs(units, usize::MAX, takes, |run| marked += self.close(run, to));
+        for_owned(self, units, takes, |run| marked += self.close(run, to));
         count(&self.counters.marked, marked);
         marked
     }
@@ -165,40 +158,40 @@ impl Pager {
     /// Closes owned blocks, and publishes them as in probation or shared. Returns their number. If
     /// the kernel refuses a run because some blocks are locked, blocks for probation are tried one
     /// by one.
-    pub(crate) fn close(&self, run: Range<usize>, to: State) -> usize {
-        self.note_closing(&run);
-        let closed = self.backend.close(&self.memory, self.bytes_of(run.clone()));
-        if closed.is_err() && run.len() > 1 && to != State::Shared {
-            return run.map(|unit| self.close(unit..unit + 1, to)).sum();
+    pub(crate) fn close(&self, mut run: OwnedRun<'_>, to: State) -> usize {
+        let marked = run.len();
+        match run.close() {
+            Ok(()) => {
+                run.publish(to, |_, word| word);
+                marked
+            }
+            Err(_) if marked > 1 && to != State::Shared => {
+                let blocks = std::iter::from_fn(|| run.split_first());
+                blocks.map(|block| self.close(block, to)).sum()
+            }
+            Err(_) => {
+                run.release();
+                0
+            }
         }
-        let state = if closed.is_ok() { to } else { State::Resident };
-        let marked = if closed.is_ok() { run.len() } else { 0 };
-        match to {
-            State::Shared => self.limit.add_shared(marked),
-            _ => _ = self.probation.fetch_add(marked, Relaxed),
-        }
-        run.for_each(|unit| self.words[unit].publish(state, |word| word));
-        marked
     }
 
-    /// Takes ownership of a block that the hand may mark, and returns whether it did. Hot blocks
-    /// are not marked, but cool; recent blocks are not marked if `spares` spares them. A block that
-    /// did not compress cools slowly if most blocks do not compress.
-    pub(crate) fn may_be_marked(&self, unit: usize, spares: Spares) -> bool {
-        let word = &self.words[unit];
-        let seen = word.load();
-        let is_here = seen.state() == State::Resident && seen.pins() == 0;
-        if !is_here || (spares == Spares::Recent && self.recent.has(unit)) {
+    /// Returns whether the hand may mark a block whose word is `seen`. Hot blocks are not marked,
+    /// but cool; recent blocks are not marked if `spares` spares them. A block that did not
+    /// compress cools slowly if most blocks do not compress.
+    pub(crate) fn may_be_marked(&self, unit: usize, seen: Seen, spares: Spares) -> bool {
+        if !seen.is_evictable() || (spares == Spares::Recent && self.recent.has(unit)) {
             return false;
         }
         if seen.heat() > HEAT_KEPT_MAX && self.limit.stuck.is_slow(self.round.load(Relaxed)) {
             return false;
         }
         if seen.heat() > 0 {
-            let _touched = word.try_change(seen, |word| word.with_heat(word.heat() - 1));
+            let cooler = |word: Seen| word.with_heat(word.heat() - 1);
+            let _touched = self.words[unit].try_change(seen, cooler);
             return false;
         }
-        word.try_own(seen)
+        true
     }
 
     /// Calls `takes` for each block, and `work` for each run of neighbours that were taken. A run

@@ -10,10 +10,11 @@
 //! only this thread could fill one. A `Busy` block ends the span, because the compressor thread may
 //! be putting it back. If this crate has other threads, each such call interrupts their processors.
 
-use crate::backend::Data;
 use crate::fate::{Fate, Outcome};
+use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
 use crate::recent::Spares;
+use crate::state::{Seen, State};
 use crate::threads::Alone;
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,10 +23,10 @@ use std::ops::Range;
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
-    /// A bit for each owned block. `data` holds their contents in this order.
+    /// A bit for each block that was taken. `data` holds their contents in this order.
     taken: u64,
-    /// A bit for each block whose pages could not be dropped, and that is no longer owned.
-    stayed: u64,
+    /// The taken blocks that are not published yet.
+    owned: OwnedSet<'p>,
     outcome: Outcome,
     data: &'p mut [u8],
 }
@@ -42,16 +43,16 @@ impl Pager {
     ) -> usize {
         let units = self.units_of(piece);
         let (first, left) = (units.start, Cell::new(self.batch().min(most)));
-        let takes = |unit: usize| {
-            let is_taken = left.get() > 0 && self.may_be_marked(unit, spares);
+        let takes = |unit: usize, seen: Seen| {
+            let is_taken = left.get() > 0 && self.may_be_marked(unit, seen, spares);
             left.set(left.get() - usize::from(is_taken));
             is_taken
         };
-        let outcome = Outcome::default();
-        let mut going = Going { pager: self, first, taken: 0, stayed: 0, outcome, data: buf };
+        let (owned, outcome) = (OwnedSet::new(self, first, State::Resident), Outcome::default());
+        let mut going = Going { pager: self, first, taken: 0, owned, outcome, data: buf };
         let mut room = None;
-        self.for_runs(units.clone(), usize::MAX, takes, |run| {
-            self.note_closing(&run);
+        for_owned(self, units.clone(), takes, |run| {
+            self.note_closing(&run.units());
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });
@@ -71,15 +72,7 @@ impl Pager {
     }
 }
 
-impl Going<'_> {
-    fn is_taken(&self, unit: usize) -> bool {
-        self.taken >> (unit - self.first) & 1 == 1
-    }
-
-    fn has_stayed(&self, unit: usize) -> bool {
-        self.stayed >> (unit - self.first) & 1 == 1
-    }
-
+impl<'p> Going<'p> {
     fn fate(&self, unit: usize) -> Fate {
         self.outcome.of(unit - self.first)
     }
@@ -93,13 +86,12 @@ impl Going<'_> {
 
     /// Copies a run of taken blocks, and stores them, except that up to `room` of them are to be
     /// queued. Returns the part of `room` that may be used up.
-    fn copy_and_store(&mut self, run: Range<usize>, alone: &Alone, room: usize) -> usize {
-        let pager = self.pager;
+    fn copy_and_store(&mut self, own: OwnedRun<'p>, alone: &Alone, room: usize) -> usize {
+        let (pager, run) = (self.pager, own.units());
         let place = self.place(&run);
         run.clone().for_each(|unit| self.taken |= 1 << (unit - self.first));
-        pager.memory.with_bytes(pager.bytes_of(run.clone()), alone, |bytes| {
-            self.data[place.clone()].copy_from_slice(bytes);
-        });
+        own.with_bytes(alone, |bytes| self.data[place].copy_from_slice(bytes));
+        self.owned.add(own);
         let middle = run.start + room.min(run.len());
         for (part, is_deferred) in [(run.start..middle, true), (middle..run.end, false)] {
             if part.is_empty() {
@@ -120,49 +112,45 @@ impl Going<'_> {
         let pager = self.pager;
         let mut next = units.start;
         while next < units.end {
-            let goes = |unit: usize| self.is_taken(unit) && self.fate(unit) != Fate::Kept;
+            let goes = |unit: usize| self.owned.has(unit) && self.fate(unit) != Fate::Kept;
             let is_in = |unit: &usize| goes(*unit) || pager.words[*unit].load().state().is_absent();
             let end = next + (next..units.end).take_while(is_in).count();
             let last = (next..end).rev().find(|unit| goes(*unit));
             let start = (next..end).find(|unit| goes(*unit));
-            if let Some((start, last)) = start.zip(last) {
-                let span = pager.bytes_of(start..last + 1);
-                let dropped = pager.backend.drop_pages(&pager.memory, span, Data::Open);
-                if dropped.is_err() {
-                    let stays = (start..last + 1).filter(|unit| goes(*unit));
-                    let stays: u64 = stays.map(|unit| 1 << (unit - self.first)).sum();
-                    self.put_back(stays);
-                }
+            if let Some((start, last)) = start.zip(last)
+                && self.owned.drop_pages(start..last + 1).is_err()
+            {
+                self.put_back(start..last + 1);
             }
             // The block at `end` ended the span.
             next = end + 1;
         }
     }
 
-    /// Makes blocks resident again whose pages the kernel did not drop, because the program has
-    /// locked some of them in the meantime.
-    fn put_back(&mut self, stays: u64) {
-        for nth in (0..64).filter(|nth| stays >> nth & 1 == 1) {
-            let unit = self.first + nth;
-            let data = &self.data[self.place(&(unit..unit + 1))];
-            self.pager.stay_stored(unit..unit + 1, data, |_| self.outcome.of(nth));
+    /// Makes the owned blocks of a span resident again whose pages the kernel did not drop, because
+    /// the program has locked some of them in the meantime.
+    fn put_back(&mut self, span: Range<usize>) {
+        for unit in span {
+            if let Some(own) = self.owned.take(unit) {
+                let data = &self.data[self.place(&own.units())];
+                self.pager.stay_stored(own, data, |unit| self.fate(unit));
+            }
         }
-        self.stayed |= stays;
     }
 
     /// Publishes the new states of all owned blocks, evicted and kept ones. Returns the number of
     /// evicted blocks.
-    fn leave(&self, units: Range<usize>) -> usize {
+    fn leave(&mut self, units: Range<usize>) -> usize {
         let mut gone = 0;
-        let is_left = |unit: &usize| self.is_taken(*unit) && !self.has_stayed(*unit);
-        for unit in units.filter(is_left) {
-            let own = unit..unit + 1;
+        for unit in units {
+            let Some(own) = self.owned.take(unit) else { continue };
             if self.fate(unit) == Fate::Kept {
-                let is_freed = self.pager.discard(own.clone());
+                let is_freed = self.pager.discard(own.units());
                 self.pager.publish_kept(own, |_| !is_freed);
                 continue;
             }
-            self.pager.publish_gone(own.clone(), &self.data[self.place(&own)], |_| self.fate(unit));
+            let data = &self.data[self.place(&own.units())];
+            self.pager.publish_gone(own, data, |unit| self.fate(unit));
             gone += 1;
         }
         gone

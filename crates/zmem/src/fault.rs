@@ -2,11 +2,11 @@
 
 use crate::fatal::fatal;
 use crate::order::{Side, Toucher, Wanted};
+use crate::owned::{OwnedRun, own_block};
 use crate::pager::{Pager, Verdict};
 use crate::policy::HEAT_KEPT_MAX;
 use crate::state::{Seen, State};
 use crate::stats::count;
-use crate::threads::Alone;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -62,9 +62,11 @@ impl Pager {
         let fill = || self.expect("a page can't be filled", fill_holes());
         let (word, seen) = (&self.words[unit], self.words[unit].load());
         match (seen.state(), seen.pins()) {
-            (State::Resident, 0) if word.try_own(seen) => {
-                fill();
-                word.publish(State::Resident, |word| word);
+            (State::Resident, 0) => {
+                if let Some(own) = own_block(self, unit, seen) {
+                    fill();
+                    own.release();
+                }
             }
             (State::Resident, 1..) if word.try_pin(seen) => {
                 fill();
@@ -99,13 +101,11 @@ impl Pager {
                 State::Untouched if self.is_vacant(unit) => return unit..unit,
                 state @ (State::Untouched | State::Evicted) => {
                     self.make_room(wanted.most, buf);
-                    let own = self.own_counted(unit, seen, wanted);
-                    match state {
-                        _ if own.is_empty() => {}
-                        State::Untouched => self.first_touch(&own),
-                        _ => self.fill(unit, &own, buf),
+                    match self.own_counted(unit, seen, wanted) {
+                        Some(own) if state == State::Untouched => self.first_touch(own),
+                        Some(own) => self.fill(unit, own, buf),
+                        None => unit..unit,
                     }
-                    own
                 }
             };
             if !brought.is_empty() {
@@ -116,112 +116,83 @@ impl Pager {
 
     /// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
     /// same state and chunk, as `wanted` specifies. Returns the blocks. Their chunk is open then.
-    fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
+    fn own(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
         self.open_chunk(unit);
-        if !self.words[unit].try_own(seen) {
-            return unit..unit;
-        }
+        let mut own = own_block(self, unit, seen)?;
         // The chunk may have been closed again, because all its blocks are absent.
         if !self.is_open_around(unit) {
-            self.words[unit].publish(seen.state(), |word| word);
-            return unit..unit;
+            own.release();
+            return None;
         }
         let chunk = self.units_of_chunk(unit);
         let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
-        let last = chunk.end.min(unit.saturating_add(behind));
-        let end = unit + 1 + self.own_alike(unit + 1..last, seen.state(), |_| true);
-        let before = if wanted.side == Side::Behind { 0 } else { wanted.most - (end - unit) };
-        let first = chunk.start.max(unit.saturating_sub(before));
-        unit - self.own_alike((first..unit).rev(), seen.state(), |_| true)..end
+        own.grow_behind(chunk.end.min(unit.saturating_add(behind)), |_| true);
+        let before = if wanted.side == Side::Behind { 0 } else { wanted.most - own.len() };
+        own.grow_before(chunk.start.max(unit.saturating_sub(before)));
+        Some(own)
     }
 
     /// Does the same as `own`, and counts the blocks as resident. It counts them first, so that
     /// many simultaneous faults do not exceed the limit together.
-    fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Range<usize> {
+    fn own_counted(&self, unit: usize, seen: Seen, wanted: Wanted) -> Option<OwnedRun<'_>> {
         let claimed = self.limit.claim(wanted.most);
-        let own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
-        self.limit.settle(claimed, own.len());
+        let mut own = self.own(unit, seen, Wanted { most: claimed, ..wanted });
+        self.limit.settle(claimed, own.as_ref().map_or(0, OwnedRun::len));
+        own.iter_mut().for_each(OwnedRun::set_counted);
         own
     }
 
     /// Opens a block whose pages still exist. Returns the blocks that were opened.
     fn keep(&self, unit: usize, seen: Seen) -> Range<usize> {
-        if !self.words[unit].try_own(seen) {
-            return unit..unit;
-        }
-        let opened = self.backend.reopen(&self.memory, self.bytes_of(unit..unit + 1));
-        self.expect("memory can't be opened again", opened);
-        let counter = match seen.state() {
-            State::Probation => {
-                self.probation.fetch_sub(1, Relaxed);
-                &self.counters.kept
-            }
-            _ => &self.counters.stolen,
-        };
-        count(counter, 1);
-        let hotter = |word: Seen| word.with_heat((word.heat() + 1).min(HEAT_KEPT_MAX));
-        self.words[unit].publish(State::Resident, hotter);
+        let Some(own) = own_block(self, unit, seen) else { return unit..unit };
+        self.expect("memory can't be opened again", own.reopen());
+        let is_kept = seen.state() == State::Probation;
+        count(if is_kept { &self.counters.kept } else { &self.counters.stolen }, 1);
+        own.publish(State::Resident, |_, word| {
+            word.with_heat((word.heat() + 1).min(HEAT_KEPT_MAX))
+        });
         unit..unit + 1
     }
 
-    /// Makes untouched blocks resident, as zeros.
-    fn first_touch(&self, own: &Range<usize>) {
-        let filled = self.backend.fill_zeros(&self.memory, self.bytes_of(own.clone()));
-        self.expect("memory can't be opened", filled);
-        count(&self.counters.first_touches, own.len());
-        for unit in own.clone() {
-            self.words[unit].publish(State::Resident, |word| word.with_heat(0));
-        }
+    /// Makes untouched blocks resident, as zeros. Returns the blocks.
+    fn first_touch(&self, own: OwnedRun<'_>) -> Range<usize> {
+        own.fill_zeros();
+        let units = own.units();
+        count(&self.counters.first_touches, units.len());
+        own.publish(State::Resident, |_, word| word.with_heat(0));
+        units
     }
 
-    /// Fills evicted blocks, of which one was touched, from the device.
-    fn fill(&self, touched: usize, own: &Range<usize>, buf: &mut [u8]) {
+    /// Fills evicted blocks, of which one was touched, from the device: in place, or through `buf`.
+    /// Returns the blocks.
+    fn fill(&self, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
+        let (units, bytes) = (own.units(), self.bytes_of(own.units()));
         match self.alone() {
-            Some(alone) => self.fill_in_place(own.clone(), &alone),
-            None => self.fill_at_once(own.clone(), buf),
+            Some(alone) => {
+                own.fill_in_place(&alone, |place| self.read_back(bytes.start, place));
+                count(&self.counters.in_place, units.len());
+            }
+            None => {
+                let data = &mut buf[..bytes.len()];
+                self.read_back(bytes.start, data);
+                own.fill(data);
+            }
         }
-        count(&self.counters.filled, own.len());
-        count(&self.counters.ahead, own.len() - 1);
-        self.note_copies(own.clone());
-        for unit in own.clone() {
-            let rounds = self.round().wrapping_sub(self.words[unit].load().heat()) & ROUNDS;
-            let is_back_soon = rounds <= SOON_ROUNDS;
+        count(&self.counters.filled, units.len());
+        count(&self.counters.ahead, units.len() - 1);
+        self.note_copies(units.clone());
+        let now = self.round();
+        let rounds = |word: Seen| now.wrapping_sub(word.heat()) & ROUNDS;
+        for word in &self.words[units.clone()] {
+            let rounds = rounds(word.load());
             count(&self.counters.distances[rounds as usize], 1);
-            count(&self.counters.refaults, is_back_soon.into());
-            let heat = if is_back_soon && unit == touched { HEAT_KEPT_MAX } else { 0 };
-            self.words[unit].publish(State::Resident, |word| word.with_heat(heat).with_copy(true));
+            count(&self.counters.refaults, (rounds <= SOON_ROUNDS).into());
         }
-    }
-
-    /// Opens blocks and lets the device write to them directly. No other thread can see a block
-    /// half filled (zm-A1).
-    fn fill_in_place(&self, own: Range<usize>, alone: &Alone) {
-        let bytes = self.bytes_of(own.clone());
-        let at = bytes.start;
-        self.open_and_fill(bytes, alone, |place| self.read_back(at, place));
-        count(&self.counters.in_place, own.len());
-    }
-
-    /// Opens blocks that the caller owns, and calls `fill` to write to them.
-    pub(crate) fn open_and_fill(
-        &self,
-        bytes: Range<usize>,
-        alone: &Alone,
-        fill: impl FnOnce(&mut [u8]),
-    ) {
-        let opened = self.backend.fill_zeros(&self.memory, bytes.clone());
-        self.expect("memory can't be opened", opened);
-        self.memory.populate(bytes.clone());
-        self.memory.with_bytes(bytes, alone, fill);
-    }
-
-    /// Fills blocks through `buf`. Other threads fault until all of a block is in place.
-    fn fill_at_once(&self, own: Range<usize>, buf: &mut [u8]) {
-        let bytes = self.bytes_of(own);
-        let data = &mut buf[..bytes.len()];
-        self.read_back(bytes.start, data);
-        let filled = self.backend.fill(&self.memory, bytes, data);
-        self.expect("a block can't be filled", filled);
+        own.publish(State::Resident, |unit, word| {
+            let is_hot = rounds(word) <= SOON_ROUNDS && unit == touched;
+            word.with_heat(if is_hot { HEAT_KEPT_MAX } else { 0 }).with_copy(true)
+        });
+        units
     }
 
     /// Reads from the device; aborts the process if that fails.

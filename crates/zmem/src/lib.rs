@@ -58,6 +58,7 @@ mod all {
     pub(crate) mod next_handler;
     pub(crate) mod options;
     pub(crate) mod order;
+    pub(crate) mod owned;
     pub(crate) mod owners;
     pub(crate) mod pager;
     pub mod poke;

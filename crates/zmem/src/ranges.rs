@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::backend::{Data, Heir};
 use crate::order::Wanted;
+use crate::owned::{OwnedRun, own_first};
 use crate::pager::Pager;
 use crate::policy::{HEAT_KEPT_MAX, PIECE};
 use crate::state::{Seen, State};
@@ -130,10 +131,10 @@ impl Pager {
                     // The store's lock: the evictor may be reading these blocks (zm-S3).
                     let evictor = self.evictor.lock();
                     let may_go = |seen: Seen| state != State::Resident || seen.pins() == 0;
-                    let taken = next..next + self.own_alike(next..units.end, state, may_go);
-                    self.drop_owned(taken.clone(), state, State::Untouched);
+                    let own = own_first(self, next..units.end, state, may_go);
+                    (next, has_dropped) = (own.units().end, true);
+                    self.drop_owned(own, State::Untouched);
                     drop(evictor);
-                    (next, has_dropped) = (taken.end, true);
                 }
             }
         }
@@ -145,72 +146,38 @@ impl Pager {
         Ok(())
     }
 
-    /// Takes ownership of the first blocks while they have this state and `takes` returns true.
-    /// Returns their number.
-    pub(crate) fn own_alike(
-        &self,
-        units: impl Iterator<Item = usize>,
-        state: State,
-        takes: impl Fn(Seen) -> bool,
-    ) -> usize {
-        let is_taken = |unit: &usize| {
-            let seen = self.words[*unit].load();
-            seen.state() == state && takes(seen) && self.words[*unit].try_own(seen)
-        };
-        units.take(PIECE).take_while(is_taken).count()
-    }
-
     /// Drops the contents of blocks, and publishes `next`, which is `Untouched` or `Free`. The
-    /// blocks were in `state`. The caller owns them, and holds the store's lock.
-    pub(crate) fn drop_owned(&self, own: Range<usize>, state: State, mut next: State) {
+    /// caller holds the store's lock.
+    pub(crate) fn drop_owned(&self, own: OwnedRun<'_>, mut next: State) {
         if own.is_empty() {
             return;
         }
+        let state = own.from();
         match state {
             // The device's data of these blocks are copies now.
-            State::Evicted => self.note_copies(own.clone()),
+            State::Evicted => self.note_copies(own.units()),
             State::Untouched => {}
             _ => {
-                if state == State::Shared {
-                    self.limit.leave_shared(own.len());
-                }
-                self.note_closing(&own);
-                let bytes = self.bytes_of(own.clone());
+                self.note_closing(&own.units());
                 let from = if state == State::Resident { Data::Open } else { Data::Closed };
-                let drop_pages = || self.backend.drop_pages(&self.memory, bytes.clone(), from);
-                let dropped = match drop_pages() {
+                match own.drop_pages(from) {
+                    Ok(()) => {}
                     Err(_) if next == State::Free => {
-                        let _unlocked = self.memory.unlock(bytes.clone());
-                        self.expect("memory can't be freed", drop_pages());
-                        Ok(())
+                        let _unlocked = own.unlock();
+                        self.expect("memory can't be freed", own.drop_pages(from));
                     }
-                    dropped => dropped,
-                };
-                match dropped {
-                    Ok(()) => self.limit.sub(own.len()),
                     // The program has locked them in the meantime, so the pages stay.
                     Err(_) => {
-                        own.clone().for_each(|unit| self.zero(unit));
+                        own.put_zeros();
                         next = State::Resident;
                     }
                 }
             }
         }
-        if state == State::Probation {
-            self.probation.fetch_sub(own.len(), Relaxed);
-        }
-        for unit in own {
-            self.words[unit].publish(next, |word| {
-                let has_copy = word.has_copy() || state == State::Evicted;
-                word.with_heat(0).with_copy(has_copy)
-            });
-        }
-    }
-
-    /// Zeroes a block whose pages can't be dropped. The caller owns it.
-    fn zero(&self, unit: usize) {
-        let put_back = self.backend.put_zeros(&self.memory, self.bytes_of(unit..unit + 1));
-        self.expect("memory can't be put back", put_back);
+        own.publish(next, |_, word| {
+            let has_copy = word.has_copy() || state == State::Evicted;
+            word.with_heat(0).with_copy(has_copy)
+        });
     }
 
     /// Asserts that counters equal the sums over all blocks. No other thread may change a block

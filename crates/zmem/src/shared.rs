@@ -9,9 +9,10 @@
 //!              '---------- groups of the same size -------------'        may be mappings
 //! ```
 
+use crate::owned::for_owned;
 use crate::pager::Pager;
 use crate::policy::{PIECE, SHARED_BYTES};
-use crate::state::State;
+use crate::state::{Seen, State};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,12 +31,11 @@ impl Pager {
             let Range { start, end } = self.units_of(open);
             let end = self.units_of_chunk(start).end.max(end);
             piece = end.div_ceil(PIECE);
-            let takes = |unit: usize| self.try_own_unpinned(unit);
-            self.for_runs(start..end, usize::MAX, takes, |run| {
+            let takes = |_, seen: Seen| seen.is_evictable();
+            for_owned(self, start..end, takes, |run| {
                 let needed = run.len().div_ceil(group);
                 if run.len() < group || needed > groups {
-                    return run
-                        .for_each(|unit| self.words[unit].publish(State::Resident, |word| word));
+                    return run.release();
                 }
                 groups -= needed;
                 self.close(run, State::Shared);
@@ -72,27 +72,16 @@ impl Pager {
 
     /// Opens the shared blocks among `units`. They are this process's own from then on.
     pub(crate) fn unshare(&self, units: Range<usize>) {
-        let takes = |unit: usize| {
-            let seen = self.words[unit].load();
-            seen.state() == State::Shared && self.words[unit].try_own(seen)
-        };
-        self.for_runs(units, usize::MAX, takes, |run| {
-            let run = match self.backend.reopen(&self.memory, self.bytes_of(run.clone())) {
-                Ok(()) => run,
-                Err(_) => self.open_all_around(run, takes),
-            };
-            self.limit.leave_shared(run.len());
-            run.for_each(|unit| self.words[unit].publish(State::Resident, |word| word));
+        let takes = |_, seen: Seen| seen.state() == State::Shared;
+        for_owned(self, units, takes, |mut run| {
+            if run.reopen().is_err() {
+                // The process may have no more mappings. Together with all shared blocks before and
+                // behind the run, no mapping is split.
+                run.grow_before(0);
+                run.grow_behind(self.units(), |_| true);
+                self.expect("memory can't be opened again", run.reopen());
+            }
+            run.publish(State::Resident, |_, word| word);
         });
-    }
-
-    /// Opens a run with all shared blocks before and behind it, because the process may have no
-    /// more mappings. Then no mapping is split. Returns the blocks that it opened.
-    fn open_all_around(&self, run: Range<usize>, takes: impl Fn(usize) -> bool) -> Range<usize> {
-        let start = run.start - (0..run.start).rev().take_while(|unit| takes(*unit)).count();
-        let end = run.end + (run.end..self.units()).take_while(|unit| takes(*unit)).count();
-        let opened = self.backend.reopen(&self.memory, self.bytes_of(start..end));
-        self.expect("memory can't be opened again", opened);
-        start..end
     }
 }

@@ -55,6 +55,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Returns whether a block in this state counts as resident.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, State::Resident | State::Probation | State::Evicting | State::Shared)
+    }
+
     /// Returns whether a block in this state has no page.
     pub(crate) fn is_absent(self) -> bool {
         matches!(self, State::Untouched | State::Evicted | State::Free)
@@ -78,6 +83,11 @@ impl Seen {
 
     pub(crate) fn pins(self) -> u32 {
         self.0 / PIN
+    }
+
+    /// Returns whether the block is resident and not pinned.
+    pub(crate) fn is_evictable(self) -> bool {
+        self.state() == State::Resident && self.pins() == 0
     }
 
     /// Returns whether the device holds data of the block that are not needed.

@@ -4,6 +4,7 @@
 use crate::aside::{Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::fatal::fatal;
 use crate::gate::GATE;
+use crate::owned::{OwnedRun, own_queued};
 use crate::pager::Pager;
 use crate::policy::{BATCH_BYTES, HEAT_KEPT_MAX};
 use crate::process::shares_memory;
@@ -169,15 +170,15 @@ impl Pager {
             count(&self.counters.evicted, 1);
             count(&self.counters.aside, 1);
             let round = self.round();
-            let stored = |word: Seen| word.with_heat(round).with_copy(false);
-            self.words[unit].publish(State::Evicted, stored);
+            let own = own_queued(self, unit);
+            own.publish(State::Evicted, |_, word| word.with_heat(round).with_copy(false));
             return true;
         }
-        self.put_back(&taken, &data);
+        let own = self.put_back(&taken, &data);
         count(&self.storer.returned, 1);
         drop((data, taken));
         // The device may hold some of it, even if storing failed.
-        self.publish_put_back(unit, HEAT_MAX, true);
+        self.publish_put_back(own, HEAT_MAX, true);
         true
     }
 
@@ -186,33 +187,31 @@ impl Pager {
     pub(crate) fn take_back(&self, unit: usize) -> bool {
         let Some(copies) = self.storer.made() else { return false };
         let Some(taken) = copies.queue.take_back(unit) else { return false };
-        self.put_back(&taken, &copies.data[taken.slot].lock());
+        let own = self.put_back(&taken, &copies.data[taken.slot].lock());
         drop(taken);
         count(&self.counters.stolen, 1);
-        self.publish_put_back(unit, HEAT_KEPT_MAX, false);
+        self.publish_put_back(own, HEAT_KEPT_MAX, false);
         true
     }
 
-    fn put_back(&self, taken: &Taken<'_>, data: &[u8]) {
-        let bytes = self.bytes_of(taken.unit..taken.unit + 1);
-        self.limit.add(1);
+    /// Fills a block from its copy, and counts it. Returns the block.
+    fn put_back(&self, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'_> {
+        let mut own = own_queued(self, taken.unit);
+        own.count(true);
         match self.alone() {
-            Some(alone) => self.open_and_fill(bytes, &alone, |place| place.copy_from_slice(data)),
-            None => {
-                let filled = self.backend.fill(&self.memory, bytes, data);
-                self.expect("a block can't be filled", filled);
-            }
+            Some(alone) => own.fill_in_place(&alone, |place| place.copy_from_slice(data)),
+            None => own.fill(data),
         }
+        own
     }
 
     /// Makes a block that was taken back resident. Whatever the device holds of it is a copy.
-    fn publish_put_back(&self, unit: usize, heat: u32, is_stored: bool) {
+    fn publish_put_back(&self, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
         let has_copy = |word: Seen| word.has_copy() || is_stored;
-        if has_copy(self.words[unit].load()) {
-            self.note_copies(unit..unit + 1);
+        if own.units().any(|unit| has_copy(self.words[unit].load())) {
+            self.note_copies(own.units());
         }
-        self.words[unit]
-            .publish(State::Resident, |word| word.with_heat(heat).with_copy(has_copy(word)));
+        own.publish(State::Resident, |_, word| word.with_heat(heat).with_copy(has_copy(word)));
     }
 }
 
@@ -222,6 +221,7 @@ mod tests {
     use crate::backend::Data;
     use crate::memory::Managed;
     use crate::order::Wanted;
+    use crate::owned::own_block;
     use crate::pager::Contents;
     use crate::seats::Taker;
     use crate::{Options, Use};
@@ -260,16 +260,13 @@ mod tests {
         pager.set_use(0..1, Use::Managed, &mut pager.seats.take(Taker::Call)).unwrap();
         assert_eq!(bring(), 0..1);
         assert_eq!(pager.waiting_room(1), 0, "nobody would store it");
-        let word = &pager.words[0];
-        assert!(word.try_own(word.load()));
+        let own = own_block(&pager, 0, pager.words[0].load()).unwrap();
         thread::scope(|scope| {
             let touch = scope.spawn(bring);
             until("it is waited for", || pager.counters.waits.load(Relaxed) > 0);
             thread::sleep(Duration::from_millis(5));
-            let bytes = pager.bytes_of(0..1);
-            pager.backend.drop_pages(&pager.memory, bytes.clone(), Data::Open).unwrap();
-            pager.limit.sub(1);
-            pager.hand_over(0, &vec![7; bytes.len()]);
+            own.drop_pages(Data::Open).unwrap();
+            own.queue(&vec![7; pager.blocks.unit]);
             until("it is taken back", || touch.is_finished());
         });
         let mut data = vec![0; pager.blocks.unit];

@@ -9,6 +9,7 @@
 //! Touches and evictions may happen at the same time (zm-R2).
 
 use crate::Error;
+use crate::owned::{own_block, own_first};
 use crate::pager::Pager;
 use crate::state::State;
 use std::ops::Range;
@@ -90,35 +91,28 @@ impl Pager {
     /// Changes the first of `units` that are in the state `from` to `to`; one of the two is not
     /// managed. Returns the block after them.
     fn turn(&self, units: Range<usize>, from: State, to: State) -> usize {
-        let own = units.start..units.start + self.own_alike(units, from, |_| true);
+        let mut own = own_first(self, units, from, |_| true);
+        let Range { start, end } = own.units();
         if own.is_empty() {
-            return own.end;
+            return end;
         }
-        if to == State::Plain && !self.is_open_around(own.start) {
+        if to == State::Plain && !self.is_open_around(start) {
             // The chunk was closed, because all of its blocks were absent.
-            own.clone().for_each(|unit| self.words[unit].publish(from, |word| word));
-            self.open_any_chunk(own.start);
-            return own.start;
+            own.release();
+            self.open_any_chunk(start);
+            return start;
         }
-        let bytes = self.bytes_of(own.clone());
-        let (memory, backend) = (&self.memory, &self.backend);
-        let turned = match (from, to) {
-            (State::Free, State::Plain) => backend.fill_zeros(memory, bytes),
-            (State::Plain, State::Free) => {
-                memory.map_anew(bytes.clone()).and_then(|()| backend.open_chunk(memory, bytes))
-            }
+        match (from, to) {
+            (State::Free, State::Plain) => own.fill_zeros(),
+            (State::Plain, State::Free) => self.expect("memory can't be marked", own.unmap()),
             (State::Plain, State::Resident) => {
-                self.limit.add(own.len());
-                memory.keep_pages_small_in(bytes);
-                Ok(())
+                own.count(true);
+                own.keep_pages_small();
             }
-            _ => Ok(()),
-        };
-        self.expect("memory can't be marked", turned);
-        for unit in own.clone() {
-            self.words[unit].publish(to, |word| word.with_heat(0));
+            _ => {}
         }
-        own.end
+        own.publish(to, |_, word| word.with_heat(0));
+        end
     }
 
     /// Frees the first of `units`, which are managed and in one state. Returns the block after
@@ -126,9 +120,10 @@ impl Pager {
     fn free_managed(&self, units: Range<usize>, state: State) -> usize {
         // The store's lock, because the evicting thread may be reading these blocks (zm-S3).
         let _evictor = self.evictor.lock();
-        let own = units.start..units.start + self.own_alike(units, state, |_| true);
-        self.drop_owned(own.clone(), state, State::Free);
-        own.end
+        let own = own_first(self, units, state, |_| true);
+        let end = own.units().end;
+        self.drop_owned(own, State::Free);
+        end
     }
 
     /// Brings back the first of `units`, and makes them plain. Returns the block after them.
@@ -141,17 +136,16 @@ impl Pager {
         // A thread that stores may have been reading them in place until here (zm-R5).
         drop(self.evictor.lock());
         for unit in own.clone() {
-            let word = &self.words[unit];
-            loop {
-                let seen = word.load();
-                match seen.state() {
-                    State::Resident if word.try_own(seen) => break,
-                    State::Busy => self.wait_for_block(unit, seen),
-                    _ => {}
+            let block = loop {
+                let seen = self.words[unit].load();
+                if seen.state() == State::Busy {
+                    self.wait_for_block(unit, seen);
+                } else if let Some(block) = own_block(self, unit, seen) {
+                    break block;
                 }
-            }
-            self.limit.sub(1);
-            word.publish(State::Plain, |word| word.with_heat(0));
+            };
+            debug_assert!(block.from() == State::Resident);
+            block.publish(State::Plain, |_, word| word.with_heat(0));
         }
         self.note_closing(&own);
         self.unpin(own.clone());
@@ -163,13 +157,10 @@ impl Pager {
         let mut from = units.start;
         while let Err(Error::Locked { at, .. }) = self.dont_need(from..units.end) {
             let unit = at / self.blocks.unit;
-            let (word, seen) = (&self.words[unit], self.words[unit].load());
-            from = unit;
-            if seen.state() == State::Resident && word.try_own(seen) {
-                self.memory.clear(self.bytes_of(unit..unit + 1));
-                word.publish(State::Resident, |word| word);
-                from = unit + 1;
-            }
+            let own = own_first(self, unit..unit + 1, State::Resident, |_| true);
+            from = own.units().end;
+            own.clear();
+            own.release();
         }
     }
 }

@@ -1,0 +1,304 @@
+//! Blocks that one thread owns. Their words are `Busy`, and only the owner changes the protection
+//! of their pages, their contents, their state and the counts of states (zm-S1).
+//!
+//! ```text
+//!   own_block, own_first, for_owned, ... -> OwnedRun -> fill, reopen, close, drop_pages ... -.
+//!                                             '-> OwnedSet: owned blocks of one piece ------+
+//!                         publish | release | queue: once, or the process is aborted <------'
+//! ```
+
+mod set;
+mod take;
+
+use crate::backend::Data;
+use crate::fatal::fatal;
+use crate::pager::Pager;
+use crate::state::{Seen, State};
+use crate::threads::Alone;
+use rustix::io::Errno;
+pub(crate) use set::OwnedSet;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+pub(crate) use take::{for_evicting, for_owned, own_block, own_first, own_queued};
+
+/// Neighbouring blocks that this thread owns. All had the same state before.
+#[derive(Debug)]
+#[must_use = "other threads wait for owned blocks until they are published"]
+pub(crate) struct OwnedRun<'p> {
+    pager: &'p Pager,
+    units: Range<usize>,
+    /// The state that the blocks had before.
+    from: State,
+    /// Whether the blocks count as resident.
+    is_counted: bool,
+}
+
+impl<'p> OwnedRun<'p> {
+    fn new(pager: &'p Pager, units: Range<usize>, from: State) -> Self {
+        OwnedRun { pager, units, from, is_counted: from.is_counted() }
+    }
+
+    pub(crate) fn units(&self) -> Range<usize> {
+        self.units.clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Returns the state that the blocks had before.
+    pub(crate) fn from(&self) -> State {
+        self.from
+    }
+
+    fn bytes(&self) -> Range<usize> {
+        self.pager.bytes_of(self.units())
+    }
+
+    /// Takes ownership of blocks behind the run, up to `end`, while they are in the run's state and
+    /// `takes` returns true.
+    pub(crate) fn grow_behind(&mut self, end: usize, takes: impl Fn(Seen) -> bool) {
+        while self.units.end < end && self.take(self.units.end, &takes) {
+            self.units.end += 1;
+        }
+    }
+
+    /// Takes ownership of blocks before the run, down to `start`, while they are in the run's
+    /// state.
+    pub(crate) fn grow_before(&mut self, start: usize) {
+        while self.units.start > start && self.take(self.units.start - 1, &|_| true) {
+            self.units.start -= 1;
+        }
+    }
+
+    fn take(&self, unit: usize, takes: &impl Fn(Seen) -> bool) -> bool {
+        let seen = self.pager.words[unit].load();
+        seen.state() == self.from && takes(seen) && self.pager.words[unit].try_own(seen)
+    }
+
+    /// Splits the first block off. Returns `None` if the run is empty.
+    pub(crate) fn split_first(&mut self) -> Option<Self> {
+        let unit = self.units.next()?;
+        let (pager, from, is_counted) = (self.pager, self.from, self.is_counted);
+        Some(OwnedRun { pager, units: unit..unit + 1, from, is_counted })
+    }
+
+    /// Records that the caller has counted the blocks as resident.
+    pub(crate) fn set_counted(&mut self) {
+        self.is_counted = true;
+    }
+
+    /// Counts the blocks as resident from now on, or no longer.
+    pub(crate) fn count(&mut self, is_counted: bool) {
+        let limit = &self.pager.limit;
+        match (self.is_counted, is_counted) {
+            (false, true) => limit.add(self.len()),
+            (true, false) => limit.sub(self.len()),
+            _ => {}
+        }
+        self.is_counted = is_counted;
+    }
+
+    /// Makes absent blocks accessible, as zeros.
+    pub(crate) fn fill_zeros(&self) {
+        let Pager { backend, memory, .. } = self.pager;
+        self.pager.expect("memory can't be opened", backend.fill_zeros(memory, self.bytes()));
+    }
+
+    /// Makes absent blocks accessible, with their contents. Other threads fault until all of a
+    /// block is in place.
+    pub(crate) fn fill(&self, data: &[u8]) {
+        let Pager { backend, memory, .. } = self.pager;
+        self.pager.expect("a block can't be filled", backend.fill(memory, self.bytes(), data));
+    }
+
+    /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can see a
+    /// block half filled (zm-A1).
+    pub(crate) fn fill_in_place(&self, alone: &Alone, fill: impl FnOnce(&mut [u8])) {
+        self.fill_zeros();
+        self.pager.memory.populate(self.bytes());
+        self.pager.memory.with_bytes(self.bytes(), alone, fill);
+    }
+
+    /// Calls `read` with the contents of accessible blocks.
+    pub(crate) fn with_bytes(&self, alone: &Alone, read: impl FnOnce(&mut [u8])) {
+        self.pager.memory.with_bytes(self.bytes(), alone, read);
+    }
+
+    /// Makes closed blocks accessible again.
+    pub(crate) fn reopen(&self) -> Result<(), Errno> {
+        self.pager.backend.reopen(&self.pager.memory, self.bytes())
+    }
+
+    /// Makes accessible blocks fault when they are touched. Their data stay in memory.
+    pub(crate) fn close(&self) -> Result<(), Errno> {
+        self.pager.note_closing(&self.units);
+        self.pager.backend.close(&self.pager.memory, self.bytes())
+    }
+
+    /// Makes closed blocks readable in place.
+    pub(crate) fn show(&self) -> Result<(), Errno> {
+        self.pager.backend.show(&self.pager.memory, self.bytes())
+    }
+
+    /// Makes blocks absent, and frees their pages. `data` is where their data are.
+    pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
+        self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
+    }
+
+    /// Removes the locks of the program, so that pages can be dropped.
+    pub(crate) fn unlock(&self) -> Result<(), Errno> {
+        self.pager.memory.unlock(self.bytes())
+    }
+
+    /// Makes blocks accessible again whose pages could not be dropped, with their contents.
+    pub(crate) fn put_back(&self, data: &[u8]) {
+        let put_back = self.pager.backend.put_back(&self.pager.memory, self.bytes(), data);
+        self.pager.expect("memory can't be put back", put_back);
+    }
+
+    /// Makes blocks accessible again whose pages could not be dropped, as zeros.
+    pub(crate) fn put_zeros(&self) {
+        for unit in self.units() {
+            let bytes = self.pager.bytes_of(unit..unit + 1);
+            let put_back = self.pager.backend.put_zeros(&self.pager.memory, bytes);
+            self.pager.expect("memory can't be put back", put_back);
+        }
+    }
+
+    /// Zeroes accessible blocks.
+    pub(crate) fn clear(&self) {
+        self.pager.memory.clear(self.bytes());
+    }
+
+    /// Replaces the program's mappings of the blocks by memory that a touch faults on.
+    pub(crate) fn unmap(&self) -> Result<(), Errno> {
+        let Pager { backend, memory, .. } = self.pager;
+        memory.map_anew(self.bytes())?;
+        backend.open_chunk(memory, self.bytes())
+    }
+
+    /// Keeps the kernel from making large pages of the blocks.
+    pub(crate) fn keep_pages_small(&self) {
+        self.pager.memory.keep_pages_small_in(self.bytes());
+    }
+
+    /// Publishes the blocks in the state that they had before.
+    pub(crate) fn release(self) {
+        let from = self.from;
+        self.publish(from, |_, word| word);
+    }
+
+    /// Publishes the blocks in the state `to`, and updates the counts of states. `change` returns
+    /// the other bits of each block's word, and may be called several times.
+    pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, Seen) -> Seen) {
+        self.count(to.is_counted());
+        let Pager { words, limit, probation, .. } = self.pager;
+        match self.from {
+            State::Probation => _ = probation.fetch_sub(self.len(), Relaxed),
+            State::Shared => limit.leave_shared(self.len()),
+            _ => {}
+        }
+        match to {
+            State::Probation => _ = probation.fetch_add(self.len(), Relaxed),
+            State::Shared => limit.add_shared(self.len()),
+            _ => {}
+        }
+        std::mem::take(&mut self.units)
+            .for_each(|unit| words[unit].publish(to, |word| change(unit, word)));
+    }
+
+    /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
+    /// The queue has room for them. The caller holds the store's lock.
+    pub(crate) fn queue(mut self, data: &[u8]) {
+        self.count(false);
+        for (unit, data) in std::mem::take(&mut self.units).zip(data.chunks(self.pager.blocks.unit))
+        {
+            self.pager.hand_over(unit, data);
+        }
+    }
+}
+
+impl Drop for OwnedRun<'_> {
+    fn drop(&mut self) {
+        check_published(self.is_empty());
+    }
+}
+
+/// Aborts the process if owned blocks were dropped: other threads would wait for them for ever.
+fn check_published(is_published: bool) {
+    if !is_published && !std::thread::panicking() {
+        fatal("a block is owned for ever", &"its owner has not published it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::memory::Managed;
+    use crate::pager::Contents;
+    use testkit::child::Child;
+
+    fn pager() -> Pager {
+        let memory = Managed::map(2 << 20, 2 << 20).unwrap();
+        Pager::new(memory, Contents::InUse, &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_drops_owned_blocks_is_aborted() {
+        let pager = pager();
+        let own = || own_block(&pager, 3, pager.words[3].load()).unwrap();
+        own().release();
+        let forgets: [&dyn Fn(); 3] = [
+            &|| drop(own()),
+            &|| {
+                let mut run = own_first(&pager, 3..6, State::Resident, |_| true);
+                run.split_first().unwrap().release();
+            },
+            &|| {
+                let mut set = OwnedSet::new(&pager, 0, State::Resident);
+                set.add(own());
+            },
+        ];
+        for forgets in forgets {
+            let status = Child::fork(forgets).status();
+            assert_eq!(libc::WTERMSIG(status), libc::SIGABRT, "{status}");
+        }
+        pager.check();
+    }
+
+    #[test]
+    fn counts_follow_the_states_of_owned_blocks() {
+        let pager = pager();
+        let resident = pager.limit.resident();
+        let mut run = own_first(&pager, 3..9, State::Resident, |_| true);
+        assert_eq!(run.units(), 3..9);
+        let block = run.split_first().unwrap();
+        run.close().unwrap();
+        run.publish(State::Probation, |_, word| word);
+        block.release();
+        assert_eq!((pager.limit.resident(), pager.probation.load(Relaxed)), (resident, 5));
+        // The block between two runs is pinned.
+        assert!(pager.words[12].try_pin(pager.words[12].load()));
+        let mut runs = Vec::new();
+        for_owned(&pager, 2..16, |_, seen| seen.is_evictable(), |run| runs.push(run));
+        let units: Vec<_> = runs.iter().map(OwnedRun::units).collect();
+        assert_eq!(units, [2..4, 9..12, 13..16]);
+        for run in runs {
+            run.drop_pages(Data::Open).unwrap();
+            run.publish(State::Untouched, |_, word| word);
+        }
+        assert_eq!(pager.limit.resident(), resident - 8);
+        let marked = own_first(&pager, 4..9, State::Probation, |_| true);
+        marked.reopen().unwrap();
+        marked.publish(State::Resident, |_, word| word);
+        assert_eq!(pager.probation.load(Relaxed), 0);
+        pager.words[12].unpin();
+        pager.check();
+    }
+}

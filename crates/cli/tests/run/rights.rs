@@ -81,3 +81,33 @@ fn a_line_names_a_program_with_more_rights() {
         assert_eq!((ended.code, &*ended.out), (Some(3), ""), "{way:?}: {ended:?}");
     }
 }
+
+/// Docker's root does not have the capability that raises a hard limit.
+#[test]
+fn hard_limits_rise_only_with_the_capability() {
+    const RAISE: &str = "
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
+try:
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 41, 1 << 41))
+    print('raised')
+except ValueError:
+    print('refused')";
+    if !is_root() {
+        return;
+    }
+    // The process may lack the capability from the start.
+    for lost in ["sys_resource", "sys_time"] {
+        let begun = |way: &[&str]| {
+            let mut command = Command::new("setpriv");
+            command.arg(format!("--bounding-set=-{lost}")).args(way);
+            end(command.args(["python3", "-c", RAISE]))
+        };
+        let natively = begun(&[]).out;
+        assert!(lost != "sys_resource" || natively == "refused\n", "{natively}");
+        for way in WAYS {
+            let ended = begun(&[&[UZRAM, "run"], way].concat());
+            assert_eq!(ended.out, natively, "{lost}, {way:?}: {ended:?}");
+        }
+    }
+}

@@ -108,12 +108,8 @@ impl Program {
     pub(crate) fn before_end(&self, call: &mut Call) {
         let number = call.number() as i64;
         match number {
-            libc::SYS_exit => {}
-            libc::SYS_exit_group => {
-                self.say_if_lost();
-                self.report();
-                self.arena.leave_tree();
-            }
+            libc::SYS_exit if self.threads.load(Relaxed) > 1 => {}
+            libc::SYS_exit | libc::SYS_exit_group => self.report_end(),
             libc::SYS_execve | libc::SYS_execveat => {
                 // The program may close its standard error before it ends, as many programs do.
                 self.say_if_lost();

@@ -101,10 +101,11 @@ const THREAD: c_int =
 /// PR_SET_SYSCALL_USER_DISPATCH.
 pub(crate) const SET_DISPATCH: usize = 59;
 /// The options of `prctl` that a host needs.
-const OPTIONS: [c_int; 8] = [
+const OPTIONS: [c_int; 9] = [
     SET_DISPATCH as c_int,
     libc::PR_CAPBSET_READ,
     libc::PR_GET_MDWE,
+    libc::PR_GET_NAME,
     libc::PR_GET_NO_NEW_PRIVS,
     libc::PR_GET_SECCOMP,
     libc::PR_SET_MM,

@@ -55,18 +55,28 @@ impl Program {
         self.arena.with_before(own)
     }
 
-    /// Appends the figures of this process to the file of the settings, if there is one. A child of
-    /// `vfork` does not, because its figures are part of its parent's.
-    pub(crate) fn report(&self) {
-        if let Some(path) = &self.settings.stats
-            && !self.arena.is_lent()
-            && !self.is_silent.load(Relaxed)
-        {
-            let figures = self.figures().json();
-            // A filter may end the program for calls that it does not make itself.
-            let name = if self.is_confined.load(Relaxed) { String::new() } else { name() };
-            write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]));
+    /// Appends the figures of this process to the file of the settings. Returns false if there is
+    /// such a file, and the process could not write to it. A child of `vfork` does not write,
+    /// because its figures are part of its parent's.
+    fn report(&self) -> bool {
+        let Some(path) = &self.settings.stats else { return true };
+        if self.arena.is_lent() || self.is_silent.load(Relaxed) {
+            return self.arena.is_lent();
         }
+        let figures = self.figures().json();
+        // A filter may end the program for calls that it does not make itself.
+        let name = if self.is_confined.load(Relaxed) { String::new() } else { name() };
+        write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
+    }
+
+    /// Reports the figures of this process, which is about to end, and leaves its tree.
+    pub(crate) fn report_end(&self) {
+        self.say_if_lost();
+        let is_reported = self.report();
+        if !is_reported {
+            self.show();
+        }
+        self.arena.leave_tree(is_reported);
     }
 
     /// Publishes the figures of this process for `uzram stat`.
@@ -98,15 +108,14 @@ fn name() -> String {
     name.trim_end_matches('\n').chars().map(escape).collect()
 }
 
-/// Appends a line to a file.
-fn write(path: &[u8], line: &str) {
+/// Appends a line to a file. Returns whether all of it was written.
+fn write(path: &[u8], line: &str) -> bool {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC;
     let opened = [libc::AT_FDCWD as usize, path.as_ptr().addr(), flags as usize, 0, 0, 0];
-    // If the file was removed, its figures are not needed.
-    if let Ok(file) = system(libc::SYS_openat, opened) {
-        let args = [file, line.as_ptr().addr(), line.len(), 0, 0, 0];
-        let _short = system(libc::SYS_write, args);
-        let _closed = system(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
-    }
+    let Ok(file) = system(libc::SYS_openat, opened) else { return false };
+    let args = [file, line.as_ptr().addr(), line.len(), 0, 0, 0];
+    let written = system(libc::SYS_write, args);
+    let _closed = system(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
+    written == Ok(line.len())
 }

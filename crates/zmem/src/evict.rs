@@ -150,7 +150,7 @@ impl Pager {
     fn mark(&self, units: Range<usize>, takes: impl Fn(usize, Seen) -> bool) -> usize {
         let mut marked = 0;
         let to = State::Probation;
-        for_owned(self, units, takes, |run| marked += self.close(run, to));
+        for_owned(self, units, State::Resident, takes, |run| marked += self.close(run, to));
         count(&self.counters.marked, marked);
         marked
     }

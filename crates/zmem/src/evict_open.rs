@@ -48,11 +48,10 @@ impl Pager {
             left.set(left.get() - usize::from(is_taken));
             is_taken
         };
-        let (owned, outcome) = (OwnedSet::new(self, first, State::Resident), Outcome::default());
+        let (owned, outcome) = (OwnedSet::new(self, first), Outcome::default());
         let mut going = Going { pager: self, first, taken: 0, owned, outcome, data: buf };
         let mut room = None;
-        for_owned(self, units.clone(), takes, |run| {
-            self.note_closing(&run.units());
+        for_owned(self, units.clone(), State::Resident, takes, |run| {
             let room = room.get_or_insert_with(|| self.waiting_room(self.batch()));
             *room -= going.copy_and_store(run, alone, *room);
         });

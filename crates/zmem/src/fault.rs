@@ -126,7 +126,7 @@ impl Pager {
         }
         let chunk = self.units_of_chunk(unit);
         let behind = if wanted.side == Side::Before { 1 } else { wanted.most };
-        own.grow_behind(chunk.end.min(unit.saturating_add(behind)), |_| true);
+        own.grow_behind(chunk.end.min(unit.saturating_add(behind)));
         let before = if wanted.side == Side::Behind { 0 } else { wanted.most - own.len() };
         own.grow_before(chunk.start.max(unit.saturating_sub(before)));
         Some(own)

@@ -103,7 +103,7 @@ mod all {
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
     pub use times::Histogram;
-    pub use tree::{Kept, Lost, Seen, SeenProcess, Tree};
+    pub use tree::{Kept, Lost, Presence, Seen, SeenProcess, Tree};
     pub use uses::Use;
     // Types of other crates that `Options`, `Stats` and `Error` refer to.
     pub use zram::{

@@ -59,10 +59,9 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.units())
     }
 
-    /// Takes ownership of blocks behind the run, up to `end`, while they are in the run's state and
-    /// `takes` returns true.
-    pub(crate) fn grow_behind(&mut self, end: usize, takes: impl Fn(Seen) -> bool) {
-        while self.units.end < end && self.take(self.units.end, &takes) {
+    /// Takes ownership of blocks behind the run, up to `end`, while they are in the run's state.
+    pub(crate) fn grow_behind(&mut self, end: usize) {
+        while self.units.end < end && self.take(self.units.end, |_, _| true) {
             self.units.end += 1;
         }
     }
@@ -70,14 +69,14 @@ impl<'p> OwnedRun<'p> {
     /// Takes ownership of blocks before the run, down to `start`, while they are in the run's
     /// state.
     pub(crate) fn grow_before(&mut self, start: usize) {
-        while self.units.start > start && self.take(self.units.start - 1, &|_| true) {
+        while self.units.start > start && self.take(self.units.start - 1, |_, _| true) {
             self.units.start -= 1;
         }
     }
 
-    fn take(&self, unit: usize, takes: &impl Fn(Seen) -> bool) -> bool {
-        let seen = self.pager.words[unit].load();
-        seen.state() == self.from && takes(seen) && self.pager.words[unit].try_own(seen)
+    fn take(&self, unit: usize, takes: impl Fn(usize, Seen) -> bool) -> bool {
+        let (word, seen) = (&self.pager.words[unit], self.pager.words[unit].load());
+        seen.state() == self.from && takes(unit, seen) && word.try_own(seen)
     }
 
     /// Splits the first block off. Returns `None` if the run is empty.
@@ -89,6 +88,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Records that the caller has counted the blocks as resident.
     pub(crate) fn set_counted(&mut self) {
+        debug_assert!(!self.is_counted);
         self.is_counted = true;
     }
 
@@ -147,6 +147,7 @@ impl<'p> OwnedRun<'p> {
 
     /// Makes blocks absent, and frees their pages. `data` is where their data are.
     pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
+        self.pager.note_closing(&self.units);
         self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
     }
 
@@ -215,6 +216,8 @@ impl<'p> OwnedRun<'p> {
     /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
     /// The queue has room for them. The caller holds the store's lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
+        debug_assert!(data.len() == self.bytes().len());
+        debug_assert!(!matches!(self.from, State::Probation | State::Shared));
         self.count(false);
         for (unit, data) in std::mem::take(&mut self.units).zip(data.chunks(self.pager.blocks.unit))
         {
@@ -229,7 +232,8 @@ impl Drop for OwnedRun<'_> {
     }
 }
 
-/// Aborts the process if owned blocks were dropped: other threads would wait for them for ever.
+/// Aborts the process if owned blocks were dropped, because other threads would wait for them for
+/// ever. A panic ends the process by other means; its unwinding must show its message.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");
@@ -261,7 +265,7 @@ mod tests {
                 run.split_first().unwrap().release();
             },
             &|| {
-                let mut set = OwnedSet::new(&pager, 0, State::Resident);
+                let mut set = OwnedSet::new(&pager, 0);
                 set.add(own());
             },
         ];
@@ -286,7 +290,8 @@ mod tests {
         // The block between two runs is pinned.
         assert!(pager.words[12].try_pin(pager.words[12].load()));
         let mut runs = Vec::new();
-        for_owned(&pager, 2..16, |_, seen| seen.is_evictable(), |run| runs.push(run));
+        let takes = |_, seen: Seen| seen.is_evictable();
+        for_owned(&pager, 2..16, State::Resident, takes, |run| runs.push(run));
         let units: Vec<_> = runs.iter().map(OwnedRun::units).collect();
         assert_eq!(units, [2..4, 9..12, 13..16]);
         for run in runs {

@@ -158,7 +158,6 @@ impl Pager {
             State::Evicted => self.note_copies(own.units()),
             State::Untouched => {}
             _ => {
-                self.note_closing(&own.units());
                 let from = if state == State::Resident { Data::Open } else { Data::Closed };
                 match own.drop_pages(from) {
                     Ok(()) => {}

@@ -32,7 +32,7 @@ impl Pager {
             let end = self.units_of_chunk(start).end.max(end);
             piece = end.div_ceil(PIECE);
             let takes = |_, seen: Seen| seen.is_evictable();
-            for_owned(self, start..end, takes, |run| {
+            for_owned(self, start..end, State::Resident, takes, |run| {
                 let needed = run.len().div_ceil(group);
                 if run.len() < group || needed > groups {
                     return run.release();
@@ -72,13 +72,13 @@ impl Pager {
 
     /// Opens the shared blocks among `units`. They are this process's own from then on.
     pub(crate) fn unshare(&self, units: Range<usize>) {
-        let takes = |_, seen: Seen| seen.state() == State::Shared;
-        for_owned(self, units, takes, |mut run| {
+        let takes = |_, _| true;
+        for_owned(self, units, State::Shared, takes, |mut run| {
             if run.reopen().is_err() {
-                // The process may have no more mappings. Together with all shared blocks before and
-                // behind the run, no mapping is split.
+                // The process may have no more mappings. If all shared blocks before and behind the
+                // run are opened with it, no mapping is split.
                 run.grow_before(0);
-                run.grow_behind(self.units(), |_| true);
+                run.grow_behind(self.units());
                 self.expect("memory can't be opened again", run.reopen());
             }
             run.publish(State::Resident, |_, word| word);

@@ -23,12 +23,12 @@ mod waits;
 
 use crate::alive::is_gone;
 use crate::figures::Figures;
-use layout::{CLEARED, HEAD, MAGIC, NAME, Parts, ROW, SLOT};
+use layout::{CLEARED, EXECUTES, HEAD, MAGIC, NAME, Parts, ROW, SLOT, UNREPORTED};
 pub(crate) use member::Member;
 pub use messages::Lost;
 pub(crate) use messages::{LACKING, TRACED};
 pub use peers::Kept;
-pub use seen::{Seen, SeenProcess};
+pub use seen::{Presence, Seen, SeenProcess};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -36,6 +36,9 @@ pub(crate) use unevictable::Unevictable;
 
 /// The time between two searches for processes that have ended, in milliseconds.
 const LOOK_TIME: u64 = 20;
+/// Figures of ended processes are kept in the first slots, of this number at most: a sum of what is
+/// held reads all slots up to the last that was ever used.
+const KEPT: usize = 128;
 const NONE: usize = usize::MAX;
 
 /// Shared memory by which processes keep one limit together. Each of them maps it, and makes its
@@ -106,10 +109,32 @@ impl Tree {
         row[0].store(figures.process, Release);
     }
 
-    /// Sets the name of the process of a slot: its bytes, padded with zeros.
-    fn set_name(&self, nth: usize, name: [u8; 8 * NAME]) {
+    /// Prepares the slot of a process that begins, with its name: its bytes, and zeros behind them.
+    fn begin(&self, nth: usize, name: [u8; 8 * NAME]) {
+        self.forget_waits(nth);
+        let slot = self.slot(nth);
+        [slot.shared, slot.end].iter().for_each(|word| word.store(0, Relaxed));
         let words = name.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
-        self.slot(nth).name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+        slot.name.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    /// Records whether the process of a slot is about to execute a program. Shared memory that it
+    /// has mapped does not count then.
+    fn set_executes(&self, nth: usize, executes: bool) {
+        let slot = self.slot(nth);
+        slot.end.store(if executes { EXECUTES } else { 0 }, Relaxed);
+        if executes {
+            slot.shared.store(0, Relaxed);
+        }
+    }
+
+    /// Frees the slot of a process that ends by itself. Its figures remain unless it has reported
+    /// them.
+    fn leave(&self, nth: usize, process: u64, is_reported: bool) {
+        if !is_reported {
+            self.slot(nth).end.store(UNREPORTED, Relaxed);
+        }
+        self.free(nth, process, is_reported);
     }
 
     /// Returns what the process of a slot has done, as last published, or zeros.
@@ -161,8 +186,11 @@ impl Tree {
             word.compare_exchange(0, process, AcqRel, Acquire).is_ok()
         };
         let empty = |nth: &usize| self.rows[*nth][0].load(Acquire) == 0 && free(nth);
-        let all = || 0..self.slots.len();
-        let any = || all().find(empty).or_else(|| all().find(free));
+        let any = || {
+            let (kept, all) = (0..self.slots.len().min(KEPT), 0..self.slots.len());
+            let taken = { kept }.find(empty).or_else(|| { all }.find(free));
+            taken.inspect(|nth| self.rows[*nth][0].store(0, Release))
+        };
         let nth = self.in_use().find(own).or_else(any).or_else(|| {
             self.clear_gone();
             any()
@@ -171,19 +199,16 @@ impl Tree {
         Some(nth)
     }
 
-    /// Frees the slot of a process that reports its end.
-    fn clear(&self, nth: usize, process: u64) {
-        self.free(nth, process, || self.rows[nth][0].store(0, Relaxed));
-    }
-
-    /// Frees a slot that names `process`, after calling `clear`.
-    fn free(&self, nth: usize, process: u64, clear: impl FnOnce()) {
+    /// Frees a slot that names a process. Its figures remain unless it has reported them.
+    fn free(&self, nth: usize, process: u64, is_reported: bool) {
         let slot = self.slot(nth);
-        // Not in one step: a late caller must not clear what the next process has written.
+        // In two steps, because a late caller must not clear what the next process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             self.hush(nth);
             slot.shared.store(0, Relaxed);
-            clear();
+            if is_reported {
+                self.rows[nth][0].store(0, Relaxed);
+            }
             slot.process.store(0, Release);
         }
     }
@@ -199,7 +224,7 @@ impl Tree {
         for nth in self.in_use() {
             let process = self.slot(nth).process.load(Acquire);
             if !matches!(process, 0 | CLEARED) && is_gone(process as i32) {
-                self.free(nth, process, || ());
+                self.free(nth, process, false);
             }
         }
     }

@@ -9,7 +9,7 @@
 //! Touches and evictions may happen at the same time (zm-R2).
 
 use crate::Error;
-use crate::owned::{own_block, own_first};
+use crate::owned::own_first;
 use crate::pager::Pager;
 use crate::state::State;
 use std::ops::Range;
@@ -137,14 +137,14 @@ impl Pager {
         drop(self.evictor.lock());
         for unit in own.clone() {
             let block = loop {
+                let block = own_first(self, unit..unit + 1, State::Resident, |_| true);
                 let seen = self.words[unit].load();
-                if seen.state() == State::Busy {
-                    self.wait_for_block(unit, seen);
-                } else if let Some(block) = own_block(self, unit, seen) {
-                    break block;
+                match seen.state() {
+                    _ if !block.is_empty() => break block,
+                    State::Busy => self.wait_for_block(unit, seen),
+                    _ => {}
                 }
             };
-            debug_assert!(block.from() == State::Resident);
             block.publish(State::Plain, |_, word| word.with_heat(0));
         }
         self.note_closing(&own);

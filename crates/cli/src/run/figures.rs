@@ -4,7 +4,6 @@ use measure::text::json;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
-use std::collections::BTreeSet;
 
 /// The report of a process: `zmem::Figures` as JSON, with its name.
 pub(crate) type Line = Map<String, Value>;
@@ -63,15 +62,13 @@ pub(super) fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line 
 
 impl Figures {
     /// Returns the figures of processes: the lines that they wrote when they ended, and those of
-    /// killed processes.
-    pub(super) fn parse(text: &str, killed: Vec<Line>, tree_held_max: u64) -> Self {
+    /// processes that could not report.
+    pub(super) fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A line is incomplete if the disk was full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let mut lines: Vec<Line> = lines.collect();
-        let reported: BTreeSet<_> = lines.iter().map(|line| number(line, "process")).collect();
-        let is_new = |line: &Line| !reported.contains(&number(line, "process"));
-        lines.extend(killed.into_iter().filter(is_new));
-        Figures::new(lines, tree_held_max, None)
+        // The reports come last, because the sum has the backend of the last line.
+        let lines = unreported.into_iter().chain(lines);
+        Figures::new(lines.collect(), tree_held_max, None)
     }
 
     /// Returns the figures of processes.

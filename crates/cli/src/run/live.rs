@@ -12,10 +12,11 @@ use crate::error::{Error, failed};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde_json::Value;
+use std::fmt::Display;
 use std::fs::{metadata, read_dir, read_link, read_to_string};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
-use zmem::{Seen, SeenProcess};
+use zmem::{Presence, Seen, SeenProcess};
 
 /// A program, found by the file that its processes share.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Program {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
         let is_ours = metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == seen.space);
         let lives = |process: &&SeenProcess| {
-            !process.has_ended && (!is_ours || !is_gone(process.figures.process))
+            is_present(process) && (!is_ours || !is_gone(process.figures.process))
         };
         let lines = seen.processes.iter().filter(lives).filter_map(|seen| line(seen, is_ours));
         (Figures::new(lines.collect(), seen.held_max, Some(seen.is_short)), is_ours)
@@ -67,33 +68,52 @@ impl Program {
 fn line(seen: &SeenProcess, is_ours: bool) -> Option<Line> {
     let path = format!("/proc/{}/comm", seen.figures.process);
     let name = is_ours.then(|| read_to_string(path).ok()).flatten();
-    named(&seen.figures, name.as_deref().unwrap_or(&seen.name).trim_end_matches('\n'))
+    let name = name.as_deref().unwrap_or(&seen.name).trim_end_matches('\n');
+    named(&seen.figures, &name.escape_debug().to_string())
 }
 
 /// Returns the figures of a process with its name.
 fn named(figures: &zmem::Figures, name: &str) -> Option<Line> {
     let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
-    line.insert("name".to_owned(), Value::from(name.escape_debug().to_string()));
+    line.insert("name".to_owned(), Value::from(name));
     Some(line)
 }
 
-/// Returns the last published figures of processes that have ended without a report, usually killed
-/// by a signal.
-pub(super) fn killed(seen: &Seen) -> Vec<Line> {
-    let has_ended = |seen: &&SeenProcess| seen.has_ended || is_gone(seen.figures.process);
-    let killed = |seen: &SeenProcess| {
-        let mut line = named(&seen.figures, &seen.name)?;
-        line.insert(KILLED.to_owned(), Value::from(true));
-        Some(line)
+/// Returns the last published figures of processes that have ended without a report: killed by a
+/// signal, or unable to write it.
+pub(super) fn unreported(seen: &Seen) -> Vec<Line> {
+    let is_killed = |seen: &SeenProcess| match seen.presence {
+        Presence::Killed => true,
+        Presence::Present => is_gone(seen.figures.process),
+        Presence::Executes | Presence::Unreported => false,
     };
-    seen.processes.iter().filter(has_ended).filter_map(killed).collect()
+    let line = |seen: &SeenProcess| {
+        let mut line = named(&seen.figures, &seen.name)?;
+        let is_killed = is_killed(seen);
+        if is_killed {
+            line.insert(KILLED.to_owned(), Value::from(true));
+        }
+        (is_killed || seen.presence == Presence::Unreported).then_some(line)
+    };
+    // A process that was killed before it showed its figures has none.
+    let has_figures = |seen: &&SeenProcess| seen.figures.limit > 0;
+    seen.processes.iter().filter(has_figures).filter_map(line).collect()
+}
+
+/// Returns whether a process has a slot.
+fn is_present(seen: &SeenProcess) -> bool {
+    matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
 /// Returns whether a process runs no program: it does not exist, or has ended and was not waited
 /// for.
 fn is_gone(process: u64) -> bool {
-    let link = read_link(format!("/proc/{process}/exe"));
-    link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    let has_none = |process: &dyn Display| {
+        let link = read_link(format!("/proc/{process}/exe"));
+        link.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    // If /proc is not mounted, nothing is known.
+    has_none(&process) && !has_none(&"self")
 }
 
 /// Finds a program by the file that `process` shares with other processes. If there are several
@@ -115,7 +135,7 @@ pub(crate) fn find(process: Pid) -> Result<Program, Error> {
         _ => shown(&error, "see that /proc is mounted"),
     };
     let is_in = |seen: &Seen| {
-        seen.processes.iter().any(|of| !of.has_ended && of.figures.process == number as u64)
+        seen.processes.iter().any(|of| is_present(of) && of.figures.process == number as u64)
     };
     let (mut found, mut refused) = (None, None);
     for entry in read_dir(format!("/proc/{number}/fd")).map_err(of_io)? {

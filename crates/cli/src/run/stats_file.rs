@@ -83,8 +83,8 @@ impl StatsFile {
             Error::of_file(&self.path, "can't be read", why, remedy)
         };
         let held_max = seen.map_or(0, |seen| seen.held_max);
-        let killed = seen.map(live::killed).unwrap_or_default();
-        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?), killed, held_max))
+        let unreported = seen.map(live::unreported).unwrap_or_default();
+        Ok(Figures::parse(&String::from_utf8_lossy(&read().map_err(why)?), unreported, held_max))
     }
 }
 

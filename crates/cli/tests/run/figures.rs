@@ -142,6 +142,25 @@ os.kill(os.getpid(), 9)";
     }
 }
 
+/// A process that executed a program without a runtime was not killed. A process that could not
+/// write its line has its figures.
+#[test]
+fn processes_without_a_report_are_not_all_killed() {
+    let script = ["bash", "-c", "/bin/true | /bin/cat; /bin/true; exit 0"];
+    let ended = end_of(&["--limit", "32M", "--first-only", "--stats", "--json", "--"], &script);
+    let figures = json(&ended);
+    assert_eq!(figures["processes"].as_array().unwrap().len(), 1, "{figures}");
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("left out in part, as only root can change the root directory");
+    }
+    let script = ["/usr/bin/python3", "-c", "import os; os.chroot('/proc')"];
+    let ended = end_of(&["--limit", "32M", "--stats", "--json", "--"], &script);
+    let figures = json(&ended);
+    let processes = figures["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 1, "{figures}");
+    assert!(number(&processes[0], "calls") > 0 && processes[0]["killed"].is_null(), "{figures}");
+}
+
 #[test]
 fn the_table_has_a_line_for_each_process() {
     let ended = end_of(&["--limit", "32M", "--stats", "--"], &["sh", "-c", "/bin/true; exit 3"]);

@@ -44,9 +44,10 @@ impl Arena {
         shares_memory()
     }
 
-    /// Gives up this process's slot in its tree, because the process is about to end.
-    pub fn leave_tree(&self) {
-        self.calls.pager.limit.member.iter().for_each(Member::end);
+    /// Frees this process's slot in its tree, because the process is about to end. If the process
+    /// could not report its figures, those that it showed last remain.
+    pub fn leave_tree(&self, is_reported: bool) {
+        self.calls.pager.limit.member.iter().for_each(|member| member.leave(is_reported));
     }
 
     /// Records that this thread is about to wait for another process. If the tree becomes short of

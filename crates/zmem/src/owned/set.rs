@@ -8,26 +8,25 @@ use rustix::io::Errno;
 use std::mem::take;
 use std::ops::Range;
 
-/// Owned blocks of one piece. All had the same state before, and count as resident.
+/// Owned blocks of one piece, which were resident before and count as such.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedSet<'p> {
     pager: &'p Pager,
     /// The piece's first block.
     first: usize,
-    from: State,
     /// A bit for each owned block, numbered from `first`.
     blocks: u64,
 }
 
 impl<'p> OwnedSet<'p> {
-    pub(crate) fn new(pager: &'p Pager, first: usize, from: State) -> Self {
-        OwnedSet { pager, first, from, blocks: 0 }
+    pub(crate) fn new(pager: &'p Pager, first: usize) -> Self {
+        OwnedSet { pager, first, blocks: 0 }
     }
 
     /// Adds a run of blocks of the piece.
     pub(crate) fn add(&mut self, mut run: OwnedRun<'p>) {
-        debug_assert!(run.from == self.from && run.is_counted);
+        debug_assert!(run.from == State::Resident && run.is_counted);
         take(&mut run.units).for_each(|unit| self.blocks |= 1 << (unit - self.first));
     }
 
@@ -39,12 +38,13 @@ impl<'p> OwnedSet<'p> {
     pub(crate) fn take(&mut self, unit: usize) -> Option<OwnedRun<'p>> {
         let has = self.has(unit);
         self.blocks &= !(1 << (unit - self.first));
-        has.then(|| OwnedRun::new(self.pager, unit..unit + 1, self.from))
+        has.then(|| OwnedRun::new(self.pager, unit..unit + 1, State::Resident))
     }
 
     /// Makes accessible blocks absent, and frees their pages. Each of `units` is owned or absent.
     pub(crate) fn drop_pages(&self, units: Range<usize>) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;
+        self.pager.note_closing(&units);
         backend.drop_pages(memory, self.pager.bytes_of(units), Data::Open)
     }
 }

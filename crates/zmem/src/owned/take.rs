@@ -12,46 +12,47 @@ pub(crate) fn own_block(pager: &Pager, unit: usize, seen: Seen) -> Option<OwnedR
     is_owned.then(|| OwnedRun::new(pager, unit..unit + 1, seen.state()))
 }
 
-/// Takes ownership of the first of `units` while they are in the state `from` and `takes`
-/// returns true, of `PIECE` blocks at most. The run may be empty.
+/// Takes ownership of the first of `units` while they are in the state `from` and `takes` returns
+/// true, of at most `PIECE` blocks. The run may be empty.
 pub(crate) fn own_first(
     pager: &Pager,
     units: Range<usize>,
     from: State,
     takes: impl Fn(Seen) -> bool,
 ) -> OwnedRun<'_> {
+    let end = units.end.min(units.start + PIECE);
+    own_while(pager, units.start..end, from, |_, seen| takes(seen))
+}
+
+fn own_while<'p>(
+    pager: &'p Pager,
+    units: Range<usize>,
+    from: State,
+    takes: impl Fn(usize, Seen) -> bool,
+) -> OwnedRun<'p> {
     let mut run = OwnedRun::new(pager, units.start..units.start, from);
-    run.grow_behind(units.end.min(units.start + PIECE), takes);
+    while run.units.end < units.end && run.take(run.units.end, &takes) {
+        run.units.end += 1;
+    }
     run
 }
 
-/// Calls `work` for each run of blocks of which `takes` permits ownership. A run has blocks of
-/// one state.
+/// Calls `work` for each run of blocks in the state `from` for which `takes` returns true.
 pub(crate) fn for_owned<'p>(
     pager: &'p Pager,
     units: Range<usize>,
+    from: State,
     takes: impl Fn(usize, Seen) -> bool,
     mut work: impl FnMut(OwnedRun<'p>),
 ) {
     let mut next = units.start;
     while next < units.end {
-        let seen = pager.words[next].load();
-        let is_taken = seen.state() != State::Busy && takes(next, seen);
-        let Some(mut run) = is_taken.then(|| own_block(pager, next, seen)).flatten() else {
-            next += 1;
-            continue;
-        };
-        while run.units.end < units.end {
-            let (unit, seen) = (run.units.end, pager.words[run.units.end].load());
-            let is_taken = seen.state() == run.from && takes(unit, seen);
-            if !is_taken || !pager.words[unit].try_own(seen) {
-                break;
-            }
-            run.units.end += 1;
-        }
+        let run = own_while(pager, next..units.end, from, &takes);
         // The block behind a run ended it, and is skipped.
         next = run.units.end + 1;
-        work(run);
+        if !run.is_empty() {
+            work(run);
+        }
     }
 }
 

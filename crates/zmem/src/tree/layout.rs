@@ -5,7 +5,7 @@
 //!   head: | magic, most held, used, is short, looked at, space, messages, lost: bytes; of which
 //!         | process, its bytes | next walk | - |
 //!   slot: | process | held | may go | parent | pool: changed, inherited | blocks: the same |
-//!         | waits | wanted | peers | shared | name: 2 words | - |
+//!         | waits | wanted | peers | shared | name: 2 words | end | - |
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! A process writes its own slot and row. A sum of the memory held reads only slots, which are
@@ -73,7 +73,14 @@ pub(super) struct Slot<'a, T> {
     pub(super) shared: &'a T,
     /// The name of its program, padded with zeros.
     pub(super) name: [&'a T; NAME],
+    /// 0, or how the process will end: `EXECUTES` or `UNREPORTED`.
+    pub(super) end: &'a T,
 }
+
+/// The process was about to execute a program, or to continue without the runtime.
+pub(super) const EXECUTES: u64 = 1;
+/// The process ended by itself, and could not report its figures.
+pub(super) const UNREPORTED: u64 = 2;
 
 /// The numbers of one kind of shared pages: see `inherited`.
 pub(super) struct Part<'a, T> {
@@ -129,11 +136,25 @@ impl<'a, T> Slot<'a, T> {
             shared,
             first,
             second,
+            end,
             ..,
         ] = words;
         let pool = Part { changed: pool, inherited: pools };
         let blocks = Part { changed: blocks, inherited: all };
         let name = [first, second];
-        Slot { process, held, may_go, parent, pool, blocks, waits, wanted, peers, shared, name }
+        Slot {
+            process,
+            held,
+            may_go,
+            parent,
+            pool,
+            blocks,
+            waits,
+            wanted,
+            peers,
+            shared,
+            name,
+            end,
+        }
     }
 }

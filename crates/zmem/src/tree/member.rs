@@ -90,18 +90,16 @@ impl Member {
         self.process.store(process, Relaxed);
         let nth = self.tree.take(process);
         nth.inspect(|nth| self.sharing.begin(self.tree.renew(*nth)));
-        nth.inspect(|nth| self.tree.forget_waits(*nth));
-        nth.inspect(|nth| self.tree.slot(*nth).shared.store(0, Relaxed));
-        nth.inspect(|nth| self.tree.set_name(*nth, thread_name()));
+        nth.inspect(|nth| self.tree.begin(*nth, thread_name()));
         self.slot.store(nth.unwrap_or(NONE), Relaxed);
     }
 
-    /// Frees the slot.
-    pub(crate) fn end(&self) {
+    /// Frees the slot. If the process could not report its figures, they remain in the row.
+    pub(crate) fn leave(&self, is_reported: bool) {
         // Another thread may free it at the same time.
         let nth = self.own_slot().map_or(NONE, |_| self.slot.swap(NONE, Relaxed));
         if nth != NONE {
-            self.tree.clear(nth, self.process.load(Relaxed));
+            self.tree.leave(nth, self.process.load(Relaxed), is_reported);
         }
     }
 
@@ -112,9 +110,9 @@ impl Member {
         if self.own_slot().is_some() {
             self.is_hushed.store(done.is_some(), Relaxed);
             self.tree.hush(self.slot.load(Relaxed));
-            match done {
-                Some(_) => self.slot().iter().for_each(|slot| slot.shared.store(0, Relaxed)),
-                None => self.begin_shared(),
+            self.tree.set_executes(self.slot.load(Relaxed), done.is_some());
+            if done.is_none() {
+                self.begin_shared();
             }
             done.inspect(|done| self.show(&Figures::default().after(done)));
         }
@@ -234,7 +232,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.end();
+        self.leave(true);
     }
 }
 

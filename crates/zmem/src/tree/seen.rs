@@ -1,18 +1,34 @@
 //! The shared memory of a tree as a process that does not belong to it reads it.
 
 use super::inherited::Shares;
-use super::layout::{CLEARED, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot};
+use super::layout::{
+    CLEARED, EXECUTES, HEAD, Head, MAGIC, Parts, ROW, SLOT, SLOTS, Slot, UNREPORTED,
+};
 use super::shared_memory::shared_bytes;
 use crate::figures::Figures;
+
+/// The presence of a process in its tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// The process has a slot. It may have been killed since it wrote there.
+    #[default]
+    Present,
+    /// The process has a slot, and was about to execute a program, or to continue without the
+    /// runtime.
+    Executes,
+    /// The process ended by itself, and could not report its figures.
+    Unreported,
+    /// Other processes found that it had ended without a report, as if killed by a signal.
+    Killed,
+}
 
 /// A process of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenProcess {
     /// The name of its program when it began, at most 15 bytes; empty if it is not known.
     pub name: String,
-    /// Whether other processes found that it had ended without a report, for example killed by a
-    /// signal.
-    pub has_ended: bool,
+    /// Whether it has a slot, or how it ended.
+    pub presence: Presence,
     /// Its last report. A process that has just begun has no figures yet; after `execve` those of
     /// the program before are included.
     pub figures: Figures,
@@ -53,8 +69,13 @@ impl Seen {
             let name = name.trim_end_matches('\0').to_owned();
             let row = Figures::of_words(row);
             if matches!(*slot.process, 0 | CLEARED) {
-                let ended = SeenProcess { name, has_ended: true, figures: row };
-                return (ended.figures.process != 0).then_some(ended);
+                let presence = match *slot.end {
+                    0 => Presence::Killed,
+                    UNREPORTED => Presence::Unreported,
+                    // The program that was executed reports for itself.
+                    _ => return None,
+                };
+                return (row.process != 0).then_some(SeenProcess { name, presence, figures: row });
             }
             // The row may be of the process that had the slot before.
             let said = Some(row).filter(|row| row.process == *slot.process);
@@ -63,7 +84,9 @@ impl Seen {
             let (process, (tree_held, _)) = (*slot.process, shares.counted(*slot.held, 0));
             let tree_held = tree_held.saturating_add(shared_bytes(*slot.shared));
             let figures = Figures { process, tree_held, ..said.unwrap_or_default() };
-            Some(SeenProcess { name, has_ended: false, figures })
+            let executes = *slot.end == EXECUTES;
+            let presence = if executes { Presence::Executes } else { Presence::Present };
+            Some(SeenProcess { name, presence, figures })
         };
         let used = usize::try_from(*head.used).unwrap_or(usize::MAX);
         Some(Seen {

@@ -108,7 +108,7 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(own.share(1000), share((1000 - 100) / 3, true));
     // A new process in its slot wants nothing yet; nor does a process whose time lies in the
     // future.
-    tree.clear(members[1].slot.load(Relaxed), others[1].number());
+    tree.leave(members[1].slot.load(Relaxed), others[1].number(), true);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
     tree.slot(members[0].slot.load(Relaxed)).wanted.store(u64::MAX, Relaxed);
     assert_eq!(own.share(1000), share((1000 - 100) / 2, true));
@@ -145,7 +145,7 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     next.process.fetch_add(1, Relaxed);
     assert_eq!(next.before(), None);
     next.process.fetch_sub(1, Relaxed);
-    next.end();
+    next.leave(true);
     assert_eq!(Member::new(tree).before(), None);
 }
 
@@ -224,7 +224,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     let grandchild = child(&one, &third);
     grandchild.publish(1500, 0);
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
-    tree.clear(one.slot.load(Relaxed), others[0].number());
+    tree.leave(one.slot.load(Relaxed), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
     // When the parent executes a program, the shared memory counts for the children.
     own.set_hushed(Some(&Figures::default()));
@@ -313,7 +313,7 @@ fn without_a_slot_a_process_is_by_itself() {
     drop(processes);
     let next = Member::new(tree);
     assert!(next.is_in());
-    next.end();
+    next.leave(true);
     assert!(!next.is_in());
 }
 
@@ -321,7 +321,7 @@ fn without_a_slot_a_process_is_by_itself() {
 fn a_process_whose_slot_was_taken_away_writes_to_it_no_more() {
     let tree = tree(2);
     let (own, other) = (Member::new(tree), waiting());
-    tree.clear(0, own_number());
+    tree.leave(0, own_number(), true);
     member(tree, &other).publish(10, 0);
     own.publish(5000, 0);
     assert_eq!(tree.sum_but(NONE, 0).held, 10);
@@ -451,7 +451,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     assert_eq!(seen(), expected);
     // The next process in the slot does not inherit the figures, and a process whose slot was taken
     // away can't write there.
-    tree.clear(1, others[0].number());
+    tree.leave(1, others[0].number(), true);
     expected.processes.remove(1);
     assert_eq!(seen(), expected);
     first.show(&figures);
@@ -466,9 +466,14 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     assert_eq!((said.evicted, said.held), (5, 7));
     own.set_hushed(Some(&figures));
     let figures = Figures { process: own_number(), ..Figures::default().after(&figures) };
-    expected.processes[0] = SeenProcess { figures, ..expected_own };
+    let presence = Presence::Executes;
+    expected.processes[0] = SeenProcess { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    next.end();
+    // If the program has no runtime, another process frees the slot: none was killed.
+    tree.free(0, own_number(), false);
+    expected.processes.remove(0);
+    assert_eq!(seen(), expected);
+    next.leave(true);
     drop(second);
 }
 
@@ -479,23 +484,32 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     let number = killed.number();
     let figures = Figures { evicted: 5, ..Figures::default() };
     let first = member(tree, &killed);
-    tree.set_name(0, *b"fifteen letters\0");
+    tree.begin(0, *b"fifteen letters\0");
     first.show(&figures);
     drop(killed);
     tree.clear_gone();
     let ended = SeenProcess {
         name: "fifteen letters".to_owned(),
-        has_ended: true,
+        presence: Presence::Killed,
         figures: Figures { process: number, ..figures },
     };
     let seen = || Seen::of(&copy(words)).unwrap().processes;
     assert_eq!(seen(), std::slice::from_ref(&ended));
+    // So do those of a process that could not report.
+    let own = Member::new(tree);
+    own.show(&Figures { evicted: 6, ..Figures::default() });
+    own.leave(false);
+    assert_eq!((seen()[1].presence, seen()[1].figures.evicted), (Presence::Unreported, 6));
+    let own = Member::new(tree);
+    assert_eq!(own.slot.load(Relaxed), 2);
+    own.leave(true);
+    tree.rows[1][0].store(0, Relaxed);
     // Other processes take empty slots first, and the one with these figures last.
     let others = [waiting(), waiting(), waiting()];
     let members = [member(tree, &others[0]), member(tree, &others[1])];
     assert!(seen().contains(&ended));
     let last = member(tree, &others[2]);
-    assert!(last.is_in() && !seen().iter().any(|process| process.has_ended));
+    assert!(last.is_in() && !seen().iter().any(|process| process.presence == Presence::Killed));
     drop((members, last));
 }
 
